@@ -1,0 +1,540 @@
+//! The compatibility database: what works with what (`compat/`), and what can be downloaded (`manifests/`). These are
+//! its types, which are at once the shape of the YAML files and of the compact form in the binary. Pure: no file is
+//! opened here except by [`load`], and nothing here decides anything; `resolve` does.
+
+mod check;
+mod load;
+mod query;
+
+pub use check::Problem;
+pub use load::{LoadError, load, parse};
+pub use query::Ambiguous;
+
+use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
+use serde::{Deserialize, Serialize};
+
+/// A key of [`Database::sources`]: every fact names where it is published.
+pub type SourceId = String;
+
+/// Everything gpusetup knows of the field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Database {
+    /// The day of the newest change, `2026.11.20`.
+    pub version: String,
+    /// SHA-256, in lower-case hexadecimal, over all files in the order of their names.
+    pub sha256: String,
+    /// Where facts come from.
+    pub sources: Vec<Source>,
+    /// Compute capabilities, oldest first.
+    pub architectures: Vec<Architecture>,
+    /// GPUs in the order of PCI id, the entry for every board of a device before those for one board.
+    pub gpus: Vec<Gpu>,
+    /// NVSwitch bridges.
+    pub nvswitches: Vec<NvSwitch>,
+    /// Driver branches, newest first.
+    pub driver_branches: Vec<DriverBranch>,
+    /// Driver releases, newest first.
+    pub drivers: Vec<DriverRelease>,
+    /// CUDA releases, newest first.
+    pub cuda: Vec<CudaRelease>,
+    /// Artifacts of CUDA releases, newest first.
+    pub cuda_artifacts: Vec<CudaArtifact>,
+    /// What cuDNN releases need, newest first.
+    pub cudnn: Vec<CudnnRange>,
+    /// Artifacts of cuDNN releases, newest first.
+    pub cudnn_artifacts: Vec<CudnnArtifact>,
+    /// Host compilers that nvcc refuses.
+    pub compiler_limits: Vec<CompilerLimit>,
+    /// Distributions: package names and what their repositories offer.
+    pub distributions: Vec<Distribution>,
+}
+
+/// Where facts are published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The short name that facts use.
+    pub id: SourceId,
+    /// What it is, for a person.
+    pub title: String,
+    /// Its address or how to find it.
+    pub location: String,
+}
+
+/// One compute capability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Architecture {
+    /// The number, `"9.0"`.
+    pub compute_capability: ComputeCapability,
+    /// The family, `Hopper`.
+    pub name: String,
+    /// The first CUDA series that targets it, where known.
+    #[serde(default)]
+    pub first_cuda: Option<CudaVersion>,
+    /// The last one; none means that the newest still does.
+    #[serde(default)]
+    pub last_cuda: Option<CudaVersion>,
+    /// The first driver branch, where known.
+    #[serde(default)]
+    pub first_driver_branch: Option<u16>,
+    /// The last driver branch; none means that the newest still does.
+    #[serde(default)]
+    pub last_driver_branch: Option<u16>,
+    /// Kernel module flavours that run it.
+    pub modules: Vec<ModuleFlavour>,
+    /// An embedded platform whose driver NVIDIA ships another way (`Jetson AGX Orin`).
+    #[serde(default)]
+    pub embedded: Option<String>,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// The two sets of kernel modules that a driver may come with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModuleFlavour {
+    /// Dual MIT/GPL, for GPUs with a GSP (Turing and newer).
+    Open,
+    /// NVIDIA's own licence, for every GPU up to Hopper.
+    Proprietary,
+}
+
+/// A GPU on the PCI bus. The vendor is always NVIDIA's, 10de.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// PCI device id, four lower-case hexadecimal digits.
+    pub device: PciDevice,
+    /// The one board that this entry is about, `10de:1463`; none is every other board of the device.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// The marketing name.
+    pub name: String,
+    /// The chip, `GA100`.
+    pub chip: String,
+    /// The family, `Ampere`.
+    pub architecture: String,
+    /// None for chips that cannot compute, and for announced ones whose number is not published.
+    #[serde(default)]
+    pub compute_capability: Option<ComputeCapability>,
+    /// Kernel module flavours that run it.
+    pub modules: Vec<ModuleFlavour>,
+    /// The last driver branch that knows it; none is "current". Text where it is no branch number of today (`173.14`).
+    #[serde(default)]
+    pub last_driver_branch: Option<String>,
+    /// The oldest driver branch seen to know it, where a list of NVIDIA's says so.
+    #[serde(default)]
+    pub first_driver_branch: Option<u16>,
+    /// `GeForce`, `Tesla/Data Center`, …
+    #[serde(default)]
+    pub line: Option<String>,
+    /// `PCIe`, `SXM4`, …
+    #[serde(default)]
+    pub form: Option<String>,
+    /// Memory of the board, in GB as NVIDIA counts it.
+    #[serde(default)]
+    pub memory_gb: Option<u16>,
+    /// For laptops.
+    #[serde(default)]
+    pub mobile: bool,
+    /// Can be partitioned into GPU instances.
+    #[serde(default)]
+    pub mig: bool,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A PCI device id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PciDevice(pub u16);
+
+/// A bridge of NVIDIA's that joins GPUs; a host that has one needs Fabric Manager.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NvSwitch {
+    /// PCI device id.
+    pub device: PciDevice,
+    /// What it is.
+    pub name: String,
+    /// The generation, from 1 (DGX-2) on.
+    pub generation: u8,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// How long NVIDIA cares for a driver branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BranchKind {
+    /// Long-term support branch.
+    LongTerm,
+    /// Production branch.
+    Production,
+    /// New feature branch.
+    NewFeature,
+    /// Kept alive only for GPUs that newer branches dropped.
+    Legacy,
+    /// No source says which.
+    Unknown,
+}
+
+/// A driver branch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverBranch {
+    /// Its number.
+    pub branch: u16,
+    /// How long it is cared for.
+    pub kind: BranchKind,
+    /// The month (`2026-06`) or day in which its life ends, where published.
+    #[serde(default)]
+    pub end_of_life: Option<String>,
+    /// The day of its last release known.
+    #[serde(default)]
+    pub latest_release: Option<String>,
+    /// The newest CUDA series that it runs natively.
+    #[serde(default)]
+    pub max_cuda: Option<CudaVersion>,
+    /// Kernel module flavours that it comes with.
+    pub modules: Vec<ModuleFlavour>,
+    /// What its installer takes when both would do.
+    pub default_modules: ModuleFlavour,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// On what sources differ, and what was taken.
+    #[serde(default)]
+    pub disagreement: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// What NVIDIA calls a driver release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Maturity {
+    /// For everybody.
+    Production,
+    /// For everybody, of a legacy branch.
+    Legacy,
+    /// For data centres.
+    Datacenter,
+    /// Of a new feature branch.
+    NewFeature,
+    /// For trying out.
+    Beta,
+    /// For Vulkan developers.
+    VulkanBeta,
+    /// Never released alone, only inside a CUDA runfile.
+    CudaRunfileOnly,
+    /// No source says.
+    Unknown,
+}
+
+/// A driver release and its artifacts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverRelease {
+    /// The version.
+    pub version: DriverVersion,
+    /// The day.
+    #[serde(default)]
+    pub date: Option<String>,
+    /// What NVIDIA calls it.
+    pub maturity: Maturity,
+    /// Its downloads.
+    pub artifacts: Vec<DriverArtifact>,
+}
+
+/// What a driver download holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverVariant {
+    /// The runfile.
+    Full,
+    /// The runfile without 32-bit libraries.
+    NoCompat32,
+    /// For vGPU guests.
+    Grid,
+    /// For vGPU guests at Google.
+    GridGcp,
+    /// A plain archive of the files.
+    RedistArchive,
+    /// Inside a CUDA runfile.
+    ExtractedFromCudaRunfile,
+    /// Fabric Manager of the same version.
+    FabricManager,
+}
+
+/// A file of a driver release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverArtifact {
+    /// What it holds.
+    pub variant: DriverVariant,
+    /// The file.
+    pub artifact: Artifact,
+}
+
+/// A file that can be downloaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// `x86_64`, `sbsa`, `aarch64`, `ppc64le`, …
+    pub arch: String,
+    /// The name of the file.
+    pub file: String,
+    /// Where it is; none where it is known only by name.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Lower-case hexadecimal. Without it nothing of the file is ever run.
+    #[serde(default)]
+    pub sha256: Option<String>,
+    /// Bytes.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// How many independent sources give this sum.
+    #[serde(default)]
+    pub agree: u8,
+    /// What a reader should know: sums on which sources differ, a name that is only expected, …
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// What a CUDA release needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudaRelease {
+    /// The release.
+    pub version: CudaVersion,
+    /// The month or day.
+    #[serde(default)]
+    pub date: Option<String>,
+    /// The oldest driver that runs its programs (for 11 and newer by minor-version compatibility).
+    pub minimum_driver: DriverVersion,
+    /// The driver that it was made with: what PTX and its newest features need.
+    #[serde(default)]
+    pub native_driver: Option<DriverVersion>,
+    /// The lowest compute capability it targets.
+    pub lowest_capability: ComputeCapability,
+    /// The highest.
+    pub highest_capability: ComputeCapability,
+    /// The oldest gcc that its nvcc takes, by major version.
+    #[serde(default)]
+    pub gcc_min: Option<u16>,
+    /// The newest gcc that its nvcc takes, by major version.
+    #[serde(default)]
+    pub gcc_max: Option<u16>,
+    /// The newest clang that its nvcc takes, `"19"` or `"3.9"`.
+    #[serde(default)]
+    pub clang_max: Option<String>,
+    /// The oldest C library that its programs run on, `"2.27"`.
+    #[serde(default)]
+    pub glibc_min: Option<String>,
+    /// The C library from which on its headers do not compile.
+    #[serde(default)]
+    pub glibc_breaks_from: Option<String>,
+    /// What `nvcc --version` calls it, `12.8.93`.
+    #[serde(default)]
+    pub nvcc: Option<String>,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A runfile of a CUDA release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudaArtifact {
+    /// The release.
+    pub version: CudaVersion,
+    /// The driver inside; none from 13.4 on.
+    #[serde(default)]
+    pub bundled_driver: Option<DriverVersion>,
+    /// The file.
+    pub artifact: Artifact,
+}
+
+/// What the cuDNN releases from one to another need.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudnnRange {
+    /// The oldest release meant.
+    pub from: CudnnVersion,
+    /// The newest release meant; none is "and all newer".
+    #[serde(default)]
+    pub to: Option<CudnnVersion>,
+    /// The line of archives meant, by the text in the archive's name (`"12"`, `"11.8"`).
+    pub cuda_line: String,
+    /// The CUDA series these archives are for: the oldest,
+    pub cuda_min: CudaVersion,
+    /// and the newest; none is the whole line.
+    #[serde(default)]
+    pub cuda_max: Option<CudaVersion>,
+    /// The lowest compute capability.
+    pub lowest_capability: ComputeCapability,
+    /// The highest, where the matrix ends below the newest.
+    #[serde(default)]
+    pub highest_capability: Option<ComputeCapability>,
+    /// The oldest driver.
+    #[serde(default)]
+    pub minimum_driver: Option<DriverVersion>,
+    /// The shared libraries in it, without `.so`: `libcudnn`, `libcudnn_ops`, …
+    pub libraries: Vec<String>,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// An archive of a cuDNN release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudnnArtifact {
+    /// The release.
+    pub version: CudnnVersion,
+    /// The line it is built for, as in the archive's name: `"12"`, `"11.8"`.
+    pub cuda_line: String,
+    /// The file.
+    pub artifact: Artifact,
+}
+
+/// A host compiler that some CUDA releases refuse.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompilerLimit {
+    /// `gcc` or `clang`.
+    pub compiler: String,
+    /// The versions that do not work, in the notation of the source: `"12:"` is 12 and newer, `":4"` up to 4.
+    pub excluded: String,
+    /// The CUDA releases, likewise.
+    pub cuda: String,
+    /// The one machine architecture this is about.
+    #[serde(default)]
+    pub arch: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A distribution release: what packages are called there, and what its repositories offer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    /// `ID` of os-release.
+    pub id: String,
+    /// `VERSION_ID` of os-release up to its first dot where the distribution counts so (`"9"` for Rocky 9.6), whole
+    /// for the others (`"24.04"`); `"*"` is every release.
+    pub version: String,
+    /// The name for a person.
+    pub name: String,
+    /// The package manager.
+    pub package_manager: PackageManager,
+    /// The initramfs tool of a standard install.
+    pub initramfs: InitramfsTool,
+    /// The C library, `"2.36"`.
+    #[serde(default)]
+    pub glibc: Option<String>,
+    /// The default gcc, by major version.
+    #[serde(default)]
+    pub gcc: Option<u16>,
+    /// The kernel headers of one kernel; `{release}` stands for `uname -r`.
+    pub headers: Vec<String>,
+    /// The meta-packages that follow the distribution's kernels, by a text that ends the kernel's release
+    /// (`-generic`, `-cloud-amd64`); the one with an empty ending is for all others.
+    #[serde(default)]
+    pub header_metas: Vec<HeaderMeta>,
+    /// DKMS, and what building a module takes beside it.
+    pub build_tools: Vec<String>,
+    /// A gcc of one major version; `{major}` stands for it. None where only the default one is packaged.
+    #[serde(default)]
+    pub gcc_package: Option<String>,
+    /// NVIDIA driver packages that its repositories offer, preferred first.
+    #[serde(default)]
+    pub drivers: Vec<DriverOffer>,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// Package managers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PackageManager {
+    /// apt-get and dpkg.
+    Apt,
+    /// dnf and rpm.
+    Dnf,
+    /// zypper and rpm.
+    Zypper,
+}
+
+/// The tools that build an initramfs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitramfsTool {
+    /// Debian's and Ubuntu's.
+    UpdateInitramfs,
+    /// Red Hat's, SUSE's and newer Ubuntu's.
+    Dracut,
+    /// Arch's.
+    Mkinitcpio,
+}
+
+/// A meta-package of kernel headers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderMeta {
+    /// How the kernel's release ends.
+    pub kernel: String,
+    /// The machine architecture (`x86_64`, `aarch64`, `ppc64le`); none is any.
+    #[serde(default)]
+    pub arch: Option<String>,
+    /// The package.
+    pub package: String,
+}
+
+/// A driver in a repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverOffer {
+    /// The branch.
+    pub branch: u16,
+    /// The version last seen there.
+    pub version: DriverVersion,
+    /// The flavour.
+    pub modules: ModuleFlavour,
+    /// The machine architectures.
+    pub archs: Vec<String>,
+    /// The repository it is in.
+    pub repository: Repository,
+    /// The packages: kernel modules, libcuda, nvidia-smi; what a compute host needs and no desktop.
+    pub packages: Vec<String>,
+    /// Module streams to enable first (dnf), `nvidia-driver:580-dkms`.
+    #[serde(default)]
+    pub module_stream: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// Where a repository's packages come from, and how to see that a host has it enabled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repository {
+    /// For a person: `Debian non-free`, `NVIDIA's network repository`.
+    pub name: String,
+    /// Texts of which one must be in the host's list of enabled repositories (for apt a component of the
+    /// distribution's own archive, `non-free`; or part of the address). Empty: always enabled.
+    #[serde(default)]
+    pub seen_as: Vec<String>,
+}

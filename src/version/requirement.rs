@@ -1,0 +1,194 @@
+//! What a user asks of a version: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `latest`, `none`.
+
+use super::{Components, Version, VersionError, numbers};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::cmp::Ordering;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+/// Which versions a user will take. Comparisons are over the numbers given: `<13` excludes 13.0, `12.8` takes 12.8.1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement<V> {
+    text: String,
+    comparators: Vec<Comparator>,
+    version: PhantomData<V>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Comparator {
+    operator: Operator,
+    than: Components,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Series,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// What is asked of one layer of the stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want<V> {
+    /// The user said nothing: what fits best.
+    Best,
+    /// A version that meets this.
+    Meeting(Requirement<V>),
+    /// The layer is left out.
+    Nothing,
+}
+
+impl<V: Version> Requirement<V> {
+    /// Whether `version` meets it.
+    pub fn matches(&self, version: V) -> bool {
+        let have = version.components();
+        self.comparators.iter().all(|c| c.matches(have.as_slice()))
+    }
+}
+
+impl Comparator {
+    fn matches(&self, have: &[u16]) -> bool {
+        // Only as many numbers count as were given; a number the version lacks is 0.
+        let than = self.than.as_slice();
+        let at = |i: usize| have.get(i).copied().unwrap_or(0);
+        let order = (0..than.len()).map(|i| at(i).cmp(&than[i])).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
+        match self.operator {
+            Operator::Series => order.is_eq(),
+            Operator::Less => order.is_lt(),
+            Operator::LessOrEqual => order.is_le(),
+            Operator::Greater => order.is_gt(),
+            Operator::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+impl<V: Version> FromStr for Requirement<V> {
+    type Err = VersionError;
+
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        let mut comparators = Vec::new();
+        if text != "latest" {
+            let mut start = 0;
+            for piece in text.split(',') {
+                let lead = piece.chars().take_while(|c| c.is_whitespace()).count();
+                comparators.push(comparator::<V>(piece.trim()).map_err(|e| VersionError {
+                    input: text.to_owned(),
+                    at: start + lead + e.at,
+                    ..e
+                })?);
+                start += piece.chars().count() + 1;
+            }
+        }
+        Ok(Self { text: text.to_owned(), comparators, version: PhantomData })
+    }
+}
+
+fn comparator<V: Version>(piece: &str) -> Result<Comparator, VersionError> {
+    const OPERATORS: [(&str, Operator); 5] = [
+        (">=", Operator::GreaterOrEqual),
+        ("<=", Operator::LessOrEqual),
+        (">", Operator::Greater),
+        ("<", Operator::Less),
+        ("=", Operator::Series),
+    ];
+    let (sign, operator) =
+        OPERATORS.iter().find(|(sign, _)| piece.starts_with(sign)).copied().unwrap_or(("", Operator::Series));
+    let version = piece[sign.len()..].trim_start();
+    let skipped = piece.chars().count() - version.chars().count();
+    let than = numbers(version, V::WHAT, 1, 4, 9999).map_err(|e| VersionError { at: skipped + e.at, ..e })?;
+    Ok(Comparator { operator, than })
+}
+
+impl<V> fmt::Display for Requirement<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<V> Want<V> {
+    /// Whether the layer is wanted at all.
+    pub fn is_wanted(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+}
+
+impl<V: Version> Want<V> {
+    /// Whether `version` is what was asked for.
+    pub fn accepts(&self, version: V) -> bool {
+        match self {
+            Self::Best => true,
+            Self::Meeting(requirement) => requirement.matches(version),
+            Self::Nothing => false,
+        }
+    }
+}
+
+impl<V: Version> FromStr for Want<V> {
+    type Err = VersionError;
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        match text {
+            "none" => Ok(Self::Nothing),
+            "best" => Ok(Self::Best),
+            _ => Ok(Self::Meeting(text.parse()?)),
+        }
+    }
+}
+
+impl<V> fmt::Display for Want<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => f.write_str("best"),
+            Self::Meeting(requirement) => requirement.fmt(f),
+            Self::Nothing => f.write_str("none"),
+        }
+    }
+}
+
+impl<V> Serialize for Want<V> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de, V: Version> Deserialize<'de> for Want<V> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::{CudaVersion, DriverVersion};
+
+    fn takes(requirement: &str, version: &str) -> bool {
+        let requirement: Requirement<CudaVersion> = requirement.parse().expect("valid requirement");
+        requirement.matches(version.parse().expect("valid version"))
+    }
+
+    #[test]
+    fn a_bare_version_is_a_series() {
+        assert!(takes("12.8", "12.8.1") && takes("12", "12.8.1") && takes("12.8.1", "12.8.1"));
+        assert!(!takes("12.8", "12.9.0") && !takes("12.8.1", "12.8.0") && !takes("12.1", "12.10.0"));
+        let branch: Requirement<DriverVersion> = "580".parse().expect("valid");
+        assert!(branch.matches("580.95.05".parse().expect("valid")));
+    }
+
+    #[test]
+    fn a_range_compares_the_numbers_given() {
+        assert!(takes(">=12.4, <13", "12.9.1") && takes(">=12.4,<13", "12.4.0"));
+        assert!(!takes(">=12.4, <13", "13.0.0") && !takes(">=12.4, <13", "12.3.2"));
+        assert!(takes("<=12.8", "12.8.1") && !takes(">12.8", "12.8.1") && takes(">12.8", "12.9.0"));
+        assert!(takes("latest", "1.0"));
+    }
+
+    #[test]
+    fn a_malformed_range_is_pointed_at() {
+        for (text, at) in [(">=12.4, <x", 9), ("", 0), (">=", 2), ("12,", 3), ("~12", 0), (">= 12.y", 6)] {
+            assert_eq!(text.parse::<Requirement<CudaVersion>>().map_err(|e| e.at), Err(at), "{text}");
+        }
+    }
+}
