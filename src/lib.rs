@@ -1,2 +1,8 @@
 //! gpusetup puts a working NVIDIA stack on a Linux host.
+pub mod compat;
+pub mod host;
+pub mod operation;
+pub mod plan;
+pub mod resolve;
+pub mod system;
 pub mod version;

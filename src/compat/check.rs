@@ -1,0 +1,4 @@
+//! Placeholder of the check.
+/// A wrong fact.
+#[derive(Debug)]
+pub struct Problem;

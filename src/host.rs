@@ -1,0 +1,320 @@
+//! What a host is. [`Facts`] is everything a plan needs to know of it, as values: `gpusetup facts --json` prints exactly
+//! this, and a plan can be made from such a file anywhere. The probes beside this file fill it from a [`System`]; they
+//! change nothing, need neither root nor a network, and say what they could not read.
+
+use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
+use crate::system::{Node, Space};
+use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The schema that [`Facts`] is printed in.
+pub const SCHEMA: &str = "gpusetup.facts/1";
+
+/// Everything gpusetup knows of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version of gpusetup that looked.
+    pub tool: String,
+    /// The machine itself.
+    pub machine: Machine,
+    /// Its operating system.
+    pub os: Os,
+    /// NVIDIA GPUs, by bus address.
+    pub gpus: Vec<Gpu>,
+    /// NVSwitch bridges, by bus address.
+    pub nvswitches: Vec<NvSwitch>,
+    /// Its kernels.
+    pub kernels: Kernels,
+    /// The gcc that `cc` or `gcc` is, `12.2.0`.
+    pub gcc: Option<String>,
+    /// The C library, `2.36`.
+    pub glibc: Option<String>,
+    /// Whether the firmware lets only signed code run.
+    pub secure_boot: SecureBoot,
+    /// Kernel modules loaded that matter here: nvidia's, nouveau, nova, vfio-pci. None where that cannot be read or means
+    /// nothing (a tree that is not running).
+    pub loaded_modules: Option<Vec<LoadedModule>>,
+    /// The driver installed.
+    pub driver: Option<InstalledDriver>,
+    /// Other drivers found beside [`Self::driver`]: a mixed install.
+    pub other_drivers: Vec<InstalledDriver>,
+    /// Toolkits below the prefix, oldest first.
+    pub toolkits: Vec<Toolkit>,
+    /// cuDNN libraries in toolkits and in the system's library directories.
+    pub cudnn: Vec<Cudnn>,
+    /// The nvcc that a login shell with a plain PATH finds.
+    pub nvcc: Option<PathBuf>,
+    /// The loader's cache.
+    pub loader_cache: Option<LoaderCache>,
+    /// Enabled package repositories, one line each: address, suite and components.
+    pub repositories: Vec<String>,
+    /// Room where gpusetup would need it: the cache, the prefix, `/boot`, `/usr`, `/var`.
+    pub space: Vec<Space>,
+    /// What stands at the paths that gpusetup may write.
+    pub paths: BTreeMap<PathBuf, PathState>,
+    /// What could not be read, and why.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// The machine itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// As `uname -m` says it: `x86_64`, `aarch64`, `ppc64le`.
+    pub arch: String,
+    /// What kind of machine it is.
+    pub kind: MachineKind,
+    /// The hypervisor or container manager, where it shows (`kvm`, `docker`).
+    pub inside: Option<String>,
+    /// The facts are of a tree below another root, not of a running system.
+    pub is_tree: bool,
+    /// Tells one boot from the next; none for a tree.
+    pub boot_id: Option<String>,
+}
+
+/// Kinds of machine that differ in what may be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineKind {
+    /// Its own kernel, bare metal as far as can be seen.
+    Physical,
+    /// Its own kernel, under a hypervisor.
+    Virtual,
+    /// Somebody else's kernel.
+    Container,
+    /// Windows' kernel and Windows' driver.
+    Wsl2,
+    /// An embedded board whose driver comes with its board support package.
+    Jetson,
+}
+
+/// An operating system, by its os-release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Os {
+    /// `ID`: `ubuntu`, `debian`, `rocky`.
+    pub id: String,
+    /// `VERSION_ID`, empty for rolling ones.
+    pub version: String,
+    /// `ID_LIKE`, nearest relative first.
+    pub like: Vec<String>,
+    /// `PRETTY_NAME`.
+    pub name: String,
+    /// The package manager found.
+    pub package_manager: Option<PackageManager>,
+    /// The initramfs tool found.
+    pub initramfs: Option<InitramfsTool>,
+    /// `/usr` is managed as an image (ostree and the like).
+    pub immutable: bool,
+}
+
+/// A GPU on the bus.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Bus address, `0000:17:00.0`; an assumed GPU has `assumed:0`.
+    pub address: String,
+    /// `10de:20b2`.
+    pub pci_id: String,
+    /// `10de:1463`, where it could be read.
+    pub subsystem: Option<String>,
+    /// PCI class, `0302`.
+    pub class: String,
+    /// The kernel driver bound to it: `nouveau`, `nova_core`, `nvidia`, `vfio-pci`.
+    pub bound_to: Option<String>,
+    /// What the database calls it; none for an unknown one.
+    pub name: Option<String>,
+    /// What the database says it can run.
+    pub compute_capability: Option<ComputeCapability>,
+    /// It is not there; `--gpu` asked to plan as if it were.
+    pub assumed: bool,
+}
+
+/// A bridge between GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NvSwitch {
+    /// Bus address.
+    pub address: String,
+    /// `10de:22a3`.
+    pub pci_id: String,
+    /// What the database calls it.
+    pub name: Option<String>,
+}
+
+/// The kernels of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernels {
+    /// The one running; none for a tree.
+    pub running: Option<String>,
+    /// The one that boots next: the newest installed, where the boot loader does not say otherwise.
+    pub next_boot: Option<String>,
+    /// Those installed, oldest first.
+    pub installed: Vec<Kernel>,
+}
+
+/// An installed kernel: a directory of modules.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// As `uname -r` says it.
+    pub release: String,
+    /// Its headers are there, complete enough to build a module.
+    pub headers: bool,
+    /// The compiler it was built with, as its configuration names it: `gcc-12 (Debian 12.2.0-14) 12.2.0`.
+    pub compiler: Option<String>,
+    /// The version of the nvidia module it has.
+    pub nvidia_module: Option<DriverVersion>,
+    /// Its initramfs.
+    pub initramfs: Option<Initramfs>,
+}
+
+/// An initramfs image.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Initramfs {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// When it was written, in seconds since 1970.
+    pub modified: i64,
+}
+
+/// Whether the firmware lets only signed code run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecureBoot {
+    /// Unsigned modules will not load.
+    Enabled,
+    /// They will.
+    Disabled,
+    /// No UEFI: they will.
+    Absent,
+    /// It could not be read; see [`Facts::unreadable`].
+    Unknown,
+}
+
+/// A kernel module in the kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadedModule {
+    /// Its name.
+    pub name: String,
+    /// Its version, where it has one.
+    pub version: Option<String>,
+}
+
+/// Who put something on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// A Debian package.
+    Dpkg,
+    /// An RPM package.
+    Rpm,
+    /// NVIDIA's runfile, by its log or its uninstaller.
+    Runfile,
+    /// Nobody who left a trace.
+    Unknown,
+}
+
+/// A driver on the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InstalledDriver {
+    /// The version, by the user-space library or the package.
+    pub version: DriverVersion,
+    /// Who put it there.
+    pub origin: Origin,
+    /// The flavour of its kernel modules, where it shows.
+    pub modules: Option<ModuleFlavour>,
+    /// How this was found: a file, a package.
+    pub evidence: String,
+}
+
+/// A CUDA toolkit on the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Toolkit {
+    /// The series, or the release where it shows (version.json; `nvcc` of a package).
+    pub version: CudaVersion,
+    /// Its directory, links resolved.
+    pub path: PathBuf,
+    /// Who put it there.
+    pub origin: Origin,
+    /// Its nvcc is there and can be executed.
+    pub has_nvcc: bool,
+}
+
+/// The cuDNN libraries of one directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cudnn {
+    /// By the file names, else by the header.
+    pub version: Option<CudnnVersion>,
+    /// The directory, links resolved.
+    pub directory: PathBuf,
+    /// Who put it there.
+    pub origin: Origin,
+    /// The header found beside it.
+    pub header: Option<PathBuf>,
+    /// Every `libcudnn*.so*`, by name.
+    pub files: Vec<LibraryFile>,
+}
+
+/// A shared library's file, or a link to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LibraryFile {
+    /// The file's name.
+    pub name: String,
+    /// Where it points, for a link.
+    pub link: Option<PathBuf>,
+    /// The SONAME in the ELF file that it is or leads to; none for a broken link or no ELF file.
+    pub soname: Option<String>,
+    /// Bytes of the file itself; 0 for a link.
+    pub size: u64,
+    /// SHA-256, given only where two regular files of one size might be copies of each other.
+    pub sha256: Option<String>,
+}
+
+/// `/etc/ld.so.cache`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoaderCache {
+    /// When it was written, in seconds since 1970.
+    pub modified: i64,
+    /// Entries that matter here (libcuda, libnvidia-ml, libcudart, libcudnn…): SONAME and path, in the loader's order.
+    pub entries: Vec<(String, PathBuf)>,
+}
+
+/// What stands at a path, and since when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathState {
+    /// What.
+    #[serde(flatten)]
+    pub node: Node,
+    /// When it was written, in seconds since 1970.
+    pub modified: Option<i64>,
+}
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unreadable {
+    /// What was to be known.
+    pub what: String,
+    /// Why it is not.
+    pub why: String,
+}
+
+impl Gpu {
+    /// The device half of its PCI id.
+    pub fn device(&self) -> Option<PciDevice> {
+        u16::from_str_radix(self.pci_id.strip_prefix("10de:")?, 16).ok().map(PciDevice)
+    }
+}
+
+impl Facts {
+    /// The kernel whose modules matter: the one that will run, which is the next to boot, else the running one.
+    pub fn kernel(&self) -> Option<&str> {
+        self.kernels.next_boot.as_deref().or(self.kernels.running.as_deref())
+    }
+
+    /// What stands at `path`, of those looked at.
+    pub fn node(&self, path: &std::path::Path) -> Option<&Node> {
+        self.paths.get(path).map(|p| &p.node)
+    }
+}

@@ -1,0 +1,169 @@
+//! The nine operations that steps are made of. An operation is data: it is printed, hashed, journalled, carried out and
+//! undone, and whoever needs one of these writes it once, here, for all steps. What a GPU is, operations do not know.
+
+use crate::compat::PackageManager;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One change of the host, or one thing asked of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Operation {
+    /// Puts a file there, with these bytes and this mode, owned by root. Directories above it are made.
+    WriteFile {
+        /// Where.
+        path: PathBuf,
+        /// Its whole text.
+        content: String,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Puts a link there. A file that stands there is replaced only when it is a copy of what the link leads to.
+    Link {
+        /// Where.
+        path: PathBuf,
+        /// What it points to, as written in it.
+        target: PathBuf,
+        /// The SONAME that the ELF file at the end of the chain must have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        soname: Option<String>,
+    },
+    /// Removes a file, a link, or a directory with all that is in it.
+    Remove {
+        /// What.
+        path: PathBuf,
+    },
+    /// Fetches a file into the cache and verifies it. Nothing unverified is ever there under its name.
+    Download {
+        /// Where it is published.
+        url: String,
+        /// Its sum, in lower-case hexadecimal.
+        sha256: String,
+        /// Its size in bytes, where known: no more is ever read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+        /// Where it goes.
+        to: PathBuf,
+    },
+    /// Unpacks a verified archive's folders into place, links kept as links, everything readable by all.
+    Unpack {
+        /// The file in the cache.
+        archive: PathBuf,
+        /// Its sum.
+        sha256: String,
+        /// What of it goes where; the archive's outermost folder is left out of the names.
+        into: Vec<Placement>,
+    },
+    /// Runs a program: argv and never a shell.
+    Run {
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Variables beside the fixed environment that every child gets.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        environment: BTreeMap<String, String>,
+        /// Files of the cache that it executes, with their sums: they are verified right before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        verified: Vec<Verified>,
+        /// Trees that it makes. Those that were not there before are removed again by undo; one that was is not ours.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        creates: Vec<PathBuf>,
+        /// Files and links that it may change: they are saved before, and put back by undo.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<PathBuf>,
+        /// What takes it back, run before `creates` and `changes` are put right.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        undo: Vec<String>,
+        /// It only asks, and changes nothing: there is nothing to undo.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asks: bool,
+        /// A text that its output must hold.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expects: Option<String>,
+        /// Seconds after which it is ended.
+        limit: u64,
+    },
+    /// Installs and removes packages in one transaction of the package manager.
+    Packages {
+        /// Whose.
+        manager: PackageManager,
+        /// To install.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        install: Vec<String>,
+        /// To remove.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remove: Vec<String>,
+        /// A module stream to enable first (dnf).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stream: Option<String>,
+    },
+    /// Enables or disables a unit, and starts or stops it where systemd runs.
+    Service {
+        /// The unit.
+        unit: String,
+        /// Whether it is to run, now and at every boot.
+        enabled: bool,
+    },
+    /// Boots the host again. The plan goes on behind it.
+    Reboot {},
+}
+
+/// What of an archive goes where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// A folder or a file in the archive, `lib`.
+    pub from: PathBuf,
+    /// Where it goes, `/usr/local/cuda-12.8/lib64`.
+    pub to: PathBuf,
+}
+
+/// A file of the cache and what it must be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verified {
+    /// The file.
+    pub path: PathBuf,
+    /// Its sum.
+    pub sha256: String,
+}
+
+impl Operation {
+    /// A program that changes nothing: an answer is asked of the host.
+    pub fn ask<S: Into<String>>(argv: impl IntoIterator<Item = S>, expects: Option<String>) -> Self {
+        Self::Run {
+            argv: argv.into_iter().map(Into::into).collect(),
+            environment: BTreeMap::new(),
+            verified: Vec::new(),
+            creates: Vec::new(),
+            changes: Vec::new(),
+            undo: Vec::new(),
+            asks: true,
+            expects,
+            limit: 60,
+        }
+    }
+
+    /// What it does, in a line for a person.
+    pub fn describe(&self) -> String {
+        let list = |words: &[String]| words.join(", ");
+        match self {
+            Self::WriteFile { path, .. } => format!("write {}", path.display()),
+            Self::Link { path, target, .. } => format!("link {} -> {}", path.display(), target.display()),
+            Self::Remove { path } => format!("remove {}", path.display()),
+            Self::Download { url, .. } => format!("download {url}"),
+            Self::Unpack { archive, into, .. } => {
+                let name = Path::new(archive.file_name().unwrap_or_default()).display();
+                let to: Vec<_> = into.iter().map(|p| p.to.display().to_string()).collect();
+                format!("unpack {name} into {}", to.join(", "))
+            }
+            Self::Run { argv, .. } => format!("run {}", argv.join(" ")),
+            Self::Packages { install, remove, .. } if remove.is_empty() => format!("install {}", list(install)),
+            Self::Packages { install, remove, .. } if install.is_empty() => format!("remove {}", list(remove)),
+            Self::Packages { install, remove, .. } => format!("install {}; remove {}", list(install), list(remove)),
+            Self::Service { unit, enabled: true } => format!("enable {unit}"),
+            Self::Service { unit, enabled: false } => format!("disable {unit}"),
+            Self::Reboot {} => "reboot".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A plan: what was chosen, why, and every step that leads there. It leaves nothing to decide and is carried out as it
+//! stands. Steps are pure functions from what is known to operations, a file each below `plan/`; no file is opened and no
+//! program started here.
+
+use crate::host::Facts;
+use crate::operation::Operation;
+use crate::resolve::{Reason, Rejection, Request, Selection};
+use serde::{Deserialize, Serialize};
+
+/// The schema that [`Plan`] is printed in.
+pub const SCHEMA: &str = "gpusetup.plan/1";
+
+/// Everything `apply` needs: it decides nothing itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version of gpusetup that made it.
+    pub tool: String,
+    /// The database it was made with.
+    pub database: DatabaseId,
+    /// SHA-256 over everything else in the plan that says what will be done, and to which host. A plan that was edited has
+    /// another.
+    pub fingerprint: String,
+    /// The facts it was made from.
+    pub host: Facts,
+    /// What was asked for.
+    pub request: Request,
+    /// What was chosen.
+    pub selection: Selection,
+    /// Why.
+    pub reasons: Vec<Reason>,
+    /// What was not chosen, and why not.
+    pub rejected: Vec<Rejection>,
+    /// What will be done, in order.
+    pub steps: Vec<Step>,
+    /// How much that is.
+    pub totals: Totals,
+    /// What a person should know before.
+    pub warnings: Vec<Warning>,
+}
+
+/// Which database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseId {
+    /// Its version, `2026.11.20`.
+    pub version: String,
+    /// Its sum.
+    pub sha256: String,
+}
+
+/// The steps of the main job, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepId {
+    /// Kernel headers, compiler, DKMS.
+    Prerequisites,
+    /// Keeps nouveau and nova off the GPUs.
+    BlacklistNouveau,
+    /// Kernel modules and user-space driver.
+    InstallDriver,
+    /// The CUDA toolkit.
+    InstallCuda,
+    /// cuDNN into the toolkit.
+    InstallCudnn,
+    /// Library links, and the default toolkit's.
+    FixSymlinks,
+    /// The loader's path and cache.
+    Ldconfig,
+    /// PATH for shells.
+    Environment,
+    /// Boots the host again.
+    Reboot,
+    /// Asks the host whether it all works.
+    Verify,
+}
+
+/// A named part of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub id: StepId,
+    /// What it does, in a line.
+    pub title: String,
+    /// Why it is in the plan (or why it has nothing to do).
+    pub why: String,
+    /// Whether there is something to do.
+    pub state: State,
+    /// What will be done.
+    pub operations: Vec<Act>,
+    /// Bytes it downloads.
+    pub download_bytes: u64,
+    /// Bytes it needs on the disk, the downloads not counted.
+    pub disk_bytes: u64,
+}
+
+/// Whether a step has something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It has.
+    Needed,
+    /// The host is already so.
+    Satisfied,
+    /// It was not asked for, or makes no sense here.
+    Skipped,
+}
+
+/// An operation, and whether the host is already so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Act {
+    /// The operation.
+    #[serde(flatten)]
+    pub operation: Operation,
+    /// The host is already so: it will be looked at again, and left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub satisfied: bool,
+}
+
+/// How much a plan is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Bytes to download.
+    pub download_bytes: u64,
+    /// Bytes needed on the disk beside the downloads, where they are known.
+    pub disk_bytes: u64,
+    /// Reboots on the way.
+    pub reboots: u32,
+    /// Things added: files, links, packages, trees.
+    pub add: u32,
+    /// Things changed.
+    pub change: u32,
+    /// Things removed.
+    pub remove: u32,
+}
+
+/// What a person should know before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The id that `doctor` uses for the same thing.
+    pub check: String,
+    /// A sentence.
+    pub text: String,
+}
+
+impl StepId {
+    /// As it is written in JSON and on the screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prerequisites => "prerequisites",
+            Self::BlacklistNouveau => "blacklist-nouveau",
+            Self::InstallDriver => "install-driver",
+            Self::InstallCuda => "install-cuda",
+            Self::InstallCudnn => "install-cudnn",
+            Self::FixSymlinks => "fix-symlinks",
+            Self::Ldconfig => "ldconfig",
+            Self::Environment => "environment",
+            Self::Reboot => "reboot",
+            Self::Verify => "verify",
+        }
+    }
+}

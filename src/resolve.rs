@@ -1,0 +1,124 @@
+//! From facts, a request and the database to one [`Selection`]: the newest stable set that fits everything, with the
+//! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no file, no network.
+
+use crate::compat::ModuleFlavour;
+use crate::version::{CudaVersion, CudnnVersion, DriverVersion, Want};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The driver.
+    pub driver: Want<DriverVersion>,
+    /// The toolkit.
+    pub cuda: Want<CudaVersion>,
+    /// cuDNN.
+    pub cudnn: Want<CudnnVersion>,
+    /// How the driver is installed.
+    pub method: Method,
+    /// The flavour of the kernel modules; none is "as the GPUs need it".
+    pub modules: Option<ModuleFlavour>,
+    /// The policy among what fits.
+    pub prefer: Prefer,
+    /// Where toolkits go.
+    pub prefix: PathBuf,
+    /// Where downloads are kept.
+    pub cache: PathBuf,
+    /// GPUs to plan for as if they were there, by PCI id.
+    pub assumed_gpus: Vec<String>,
+    /// Bus addresses of GPUs to leave out.
+    pub leave_out: Vec<String>,
+    /// Set LD_LIBRARY_PATH too, though it breaks other software.
+    pub library_path: bool,
+    /// The day of the plan, `2026-11-20`: branches past their end of life are told by it.
+    pub today: String,
+}
+
+/// How the driver is installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Packages where the distribution's enabled repositories offer a branch that fits, else the runfile.
+    Auto,
+    /// The package manager.
+    Packages,
+    /// NVIDIA's runfile.
+    Runfile,
+}
+
+/// The policy among what fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefer {
+    /// Production and long-term branches before new-feature ones.
+    Stable,
+    /// The newest of all.
+    Latest,
+    /// The branch whose life ends last.
+    LongestSupport,
+}
+
+/// What was chosen; a layer that is left out is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The driver.
+    pub driver: Option<SelectedDriver>,
+    /// The toolkit.
+    pub cuda: Option<SelectedCuda>,
+    /// cuDNN.
+    pub cudnn: Option<SelectedCudnn>,
+}
+
+/// A driver that was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelectedDriver {
+    /// The version; with packages, the one that the repository had when the database was made.
+    pub version: DriverVersion,
+    /// Its branch, `580`.
+    pub branch: String,
+    /// The flavour of its kernel modules.
+    pub modules: ModuleFlavour,
+    /// How it is installed: never `auto`.
+    pub method: Method,
+}
+
+/// A toolkit that was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelectedCuda {
+    /// The release.
+    pub version: CudaVersion,
+}
+
+/// A cuDNN that was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelectedCudnn {
+    /// The release.
+    pub version: CudnnVersion,
+    /// The major version of the CUDA line that its archive is built for.
+    pub cuda_major: u16,
+}
+
+/// Why something was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// `driver`, `cuda`, `cudnn`, `modules`, `method`.
+    pub subject: String,
+    /// A sentence.
+    pub text: String,
+    /// The rule that decided.
+    pub rule: String,
+    /// Where the fact is published.
+    pub source: String,
+}
+
+/// Why something was not chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// `cuda 13.3.0`.
+    pub candidate: String,
+    /// A sentence.
+    pub because: String,
+    /// The rule that excluded it.
+    pub rule: String,
+}

@@ -1,0 +1,373 @@
+//! The one door to the outside: the files below a root directory, processes, the clock. Every path is a path as the
+//! host itself would say it (`/etc/modprobe.d`), wherever the root is. Nothing here knows of GPUs or plans.
+
+mod program;
+
+pub use program::{Ended, Output, Program, Progress};
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+/// A host: this machine, or the tree of one.
+#[derive(Debug, Clone)]
+pub struct System {
+    root: PathBuf,
+}
+
+/// What stands at a path; a link at its end is not followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Node {
+    /// Nothing.
+    Absent,
+    /// A regular file.
+    File {
+        /// Its bytes, as SHA-256 in lower-case hexadecimal.
+        sha256: String,
+        /// Its permissions.
+        mode: u32,
+        /// Its owner.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// Its target, as written.
+        target: PathBuf,
+    },
+    /// A directory.
+    Directory,
+    /// A device, a socket or a pipe.
+    Other,
+}
+
+/// A file system's room and manners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// The path that was asked about (its nearest ancestor that exists was looked at).
+    pub path: PathBuf,
+    /// Bytes that a process of root's may still write.
+    pub free_bytes: u64,
+    /// Nothing can be written there.
+    pub read_only: bool,
+    /// Nothing there can be executed.
+    pub no_exec: bool,
+    /// Tells file systems apart.
+    pub file_system: u64,
+}
+
+impl System {
+    /// The host whose root directory is `root`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// This machine.
+    pub fn live() -> Self {
+        Self::at("/")
+    }
+
+    /// Whether the host is the running machine, and no tree of another.
+    pub fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The root directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where `path` is seen from outside, its directories' links resolved as the host itself would after a chroot. The
+    /// last component is not followed.
+    pub fn locate(&self, path: &Path) -> io::Result<PathBuf> {
+        let (directories, last) = match path.file_name() {
+            Some(last) => (path.parent().unwrap_or(Path::new("/")), last.to_owned()),
+            None => return Ok(self.root.clone()),
+        };
+        Ok(self.root.join(self.resolve(directories)?).join(last))
+    }
+
+    /// Like [`Self::locate`], with a link at the end followed too.
+    pub fn locate_target(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(self.root.join(self.resolve(path)?))
+    }
+
+    /// `path` without links, as the host would say it but relative to its root.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        // As many as Linux itself follows.
+        const MAX_LINKS: usize = 40;
+        let mut todo = components(path);
+        todo.reverse();
+        let (mut at, mut links) = (PathBuf::new(), 0);
+        while let Some(part) = todo.pop() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&part);
+            let Ok(target) = fs::read_link(self.root.join(&next)) else {
+                at = next;
+                continue;
+            };
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(io::Error::other(format!("too many links in {}", path.display())));
+            }
+            if target.is_absolute() {
+                at = PathBuf::new();
+            }
+            todo.extend(components(&target).into_iter().rev());
+        }
+        Ok(at)
+    }
+
+    /// The bytes of a file; links are followed.
+    pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+        fs::read(self.locate_target(path.as_ref())?)
+    }
+
+    /// The text of a file, or none when there is no such file. What is no UTF-8 becomes U+FFFD.
+    pub fn read_text(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
+        match self.read(path) {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(e) if is_absent(&e) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// An open file, for reading; links are followed.
+    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        File::open(self.locate_target(path.as_ref())?)
+    }
+
+    /// The names in a directory, sorted; none when there is no such directory.
+    pub fn list(&self, directory: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.locate_target(directory.as_ref())?) {
+            Ok(entries) => entries,
+            Err(e) if is_absent(&e) => return Ok(Vec::new()),
+            Err(e) => return Err(e),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether anything is there; links are followed.
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.locate_target(path.as_ref()).is_ok_and(|p| p.symlink_metadata().is_ok())
+    }
+
+    /// Whether a directory is there; links are followed.
+    pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
+        self.locate_target(path.as_ref()).is_ok_and(|p| p.is_dir())
+    }
+
+    /// The target of a link, as written; none for anything else.
+    pub fn link_target(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        fs::read_link(self.locate(path.as_ref()).ok()?).ok()
+    }
+
+    /// When a file was last written, in seconds since 1970; links are followed.
+    pub fn modified(&self, path: impl AsRef<Path>) -> Option<i64> {
+        Some(self.locate_target(path.as_ref()).ok()?.metadata().ok()?.mtime())
+    }
+
+    /// What stands at `path`.
+    pub fn node(&self, path: impl AsRef<Path>) -> io::Result<Node> {
+        let at = self.locate(path.as_ref())?;
+        let meta = match at.symlink_metadata() {
+            Ok(meta) => meta,
+            Err(e) if is_absent(&e) => return Ok(Node::Absent),
+            Err(e) => return Err(e),
+        };
+        Ok(match meta.file_type() {
+            t if t.is_symlink() => Node::Link { target: fs::read_link(&at)? },
+            t if t.is_dir() => Node::Directory,
+            t if t.is_file() => Node::File {
+                sha256: digest(File::open(&at)?)?,
+                mode: meta.permissions().mode() & 0o7777,
+                uid: meta.uid(),
+                gid: meta.gid(),
+            },
+            _ => Node::Other,
+        })
+    }
+
+    /// The room on the file system that `path` is on, or would be.
+    pub fn space(&self, path: impl AsRef<Path>) -> io::Result<Space> {
+        let mut at = self.locate_target(path.as_ref())?;
+        while !at.exists() && at.pop() {}
+        let s = statvfs(&at)?;
+        Ok(Space {
+            path: path.as_ref().to_owned(),
+            free_bytes: s.f_bavail.saturating_mul(s.f_frsize),
+            read_only: s.f_flag.contains(StatVfsMountFlags::RDONLY),
+            no_exec: s.f_flag.contains(StatVfsMountFlags::NOEXEC),
+            file_system: fs::metadata(&at)?.dev(),
+        })
+    }
+
+    /// Puts a file at `path`, replacing what is there in one rename; it is on the disk when this returns.
+    pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
+        let at = self.locate(path.as_ref())?;
+        let new = sibling(&at);
+        remove_if_there(&new)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+        file.write_all(bytes)?;
+        // The umask took its part when the file was made.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        fs::rename(&new, &at)?;
+        sync_directory(&at)
+    }
+
+    /// Puts a link at `path`, replacing what is there in one rename.
+    pub fn link(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
+        let at = self.locate(path.as_ref())?;
+        let new = sibling(&at);
+        remove_if_there(&new)?;
+        symlink(target, &new)?;
+        fs::rename(&new, &at)?;
+        sync_directory(&at)
+    }
+
+    /// Makes a directory and those above it that are not there; returns the ones made, outermost first.
+    pub fn make_directories(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Vec<PathBuf>> {
+        let (mut missing, mut at) = (Vec::new(), path.as_ref());
+        while !self.exists(at) {
+            missing.push(at.to_owned());
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        missing.reverse();
+        for directory in &missing {
+            let outside = self.locate(directory)?;
+            fs::create_dir(&outside)?;
+            fs::set_permissions(&outside, fs::Permissions::from_mode(mode))?;
+            sync_directory(&outside)?;
+        }
+        Ok(missing)
+    }
+
+    /// Removes a file, a link or an empty directory; absence is success.
+    pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let at = self.locate(path.as_ref())?;
+        let removed = match at.symlink_metadata() {
+            Ok(meta) if meta.is_dir() => fs::remove_dir(&at),
+            Ok(_) => fs::remove_file(&at),
+            Err(e) => Err(e),
+        };
+        match removed {
+            Err(e) if !is_absent(&e) => Err(e),
+            Err(_) => Ok(()),
+            Ok(()) => sync_directory(&at),
+        }
+    }
+
+    /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed.
+    pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let at = self.locate(path.as_ref())?;
+        match fs::remove_dir_all(&at) {
+            Err(e) if !is_absent(&e) => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// SHA-256 of everything that `from` yields, in lower-case hexadecimal.
+pub fn digest(mut from: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 17];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => return Ok(hex(&hash.finalize())),
+            Ok(n) => hash.update(&block[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Bytes in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Whether an error only says that there is no such file.
+pub fn is_absent(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn components(path: &Path) -> Vec<OsString> {
+    path.components()
+        .filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir))
+        .map(|c| c.as_os_str().to_owned())
+        .collect()
+}
+
+fn sibling(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".gpusetup-new");
+    path.with_file_name(name)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if !is_absent(&e) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_stay_below_the_root() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let host = System::at(dir.path());
+        host.make_directories("/usr/local/cuda-12.8", 0o755).expect("made");
+        host.link("/usr/local/cuda", Path::new("/usr/local/cuda-12.8")).expect("linked");
+        host.link("/up", Path::new("../../../etc")).expect("linked");
+        host.write("/usr/local/cuda/version.json", b"{}", 0o644).expect("written");
+        assert_eq!(host.read("/usr/local/cuda-12.8/version.json").expect("read"), b"{}");
+        assert!(dir.path().join("usr/local/cuda-12.8/version.json").is_file());
+        assert_eq!(host.locate(Path::new("/up/passwd")).expect("found"), dir.path().join("etc/passwd"));
+        assert_eq!(host.node("/usr/local/cuda").expect("seen"), Node::Link { target: "/usr/local/cuda-12.8".into() });
+        host.link("/loop", Path::new("loop")).expect("linked");
+        assert!(host.read("/loop/x").is_err());
+    }
+
+    #[test]
+    fn a_written_file_has_the_mode_that_was_asked_for() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let host = System::at(dir.path());
+        assert_eq!(host.make_directories("/a/b", 0o755).expect("made"), [PathBuf::from("/a"), PathBuf::from("/a/b")]);
+        host.write("/a/b/f", b"x", 0o666).expect("written");
+        assert!(matches!(host.node("/a/b/f").expect("seen"), Node::File { mode: 0o666, .. }));
+        assert_eq!(host.list("/a/b").expect("listed"), ["f"]);
+        host.remove("/a/b/f").expect("removed");
+        host.remove("/a/b/f").expect("absence is success");
+        assert_eq!(host.node("/a/b/f").expect("seen"), Node::Absent);
+        host.remove_tree("/a").expect("removed");
+        assert_eq!(host.node("/a").expect("seen"), Node::Absent);
+        assert!(host.space("/a/b/c").expect("asked").free_bytes > 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! Running a program: argv and never a shell, a fixed environment, no terminal, a time limit that ends the whole process
+//! group, everything it says kept.
+
+use super::System;
+use duct::{Expression, cmd};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What children get to see. Nothing of the caller's environment: PATH is not trusted, `DISPLAY` and `SUDO_USER` change
+/// what NVIDIA's installers do, and a locale changes what tools print.
+const ENVIRONMENT: [(&str, &str); 8] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("LANG", "C.UTF-8"),
+    ("LC_ALL", "C.UTF-8"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("NEEDRESTART_MODE", "l"),
+    ("NEEDRESTART_SUSPEND", "1"),
+    ("APT_LISTCHANGES_FRONTEND", "none"),
+    ("UCF_FORCE_CONFFOLD", "1"),
+];
+
+/// A program to run on a host.
+#[derive(Debug, Clone)]
+pub struct Program {
+    argv: Vec<String>,
+    environment: Vec<(String, String)>,
+    limit: Duration,
+    log: Option<PathBuf>,
+}
+
+/// How a program came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+    /// By us, when its time was over.
+    TimedOut,
+}
+
+/// What a program said and how it ended.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// How it ended.
+    pub ended: Ended,
+    /// What it wrote to standard output and standard error, in the order in which it came.
+    pub text: String,
+}
+
+/// Is told every now and then that a program still runs.
+pub type Progress<'a> = &'a mut dyn FnMut(Duration);
+
+impl Program {
+    /// The program `argv[0]` with the arguments behind it, for at most a minute.
+    pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            limit: Duration::from_secs(60),
+            log: None,
+        }
+    }
+
+    /// With one more variable in its environment.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// With this much time instead.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// With everything it says appended to this file, which is a path of the machine gpusetup runs on.
+    pub fn log(mut self, path: PathBuf) -> Self {
+        self.log = Some(path);
+        self
+    }
+
+    fn expression(&self, on: &System) -> Expression {
+        // A path, not a name: the host's own programs are found by the PATH above, chroot's by nobody's PATH.
+        let expression = if on.is_live() {
+            cmd(&self.argv[0], &self.argv[1..])
+        } else {
+            let outer = [on.root().as_os_str().to_owned()].into_iter();
+            cmd("/usr/sbin/chroot", outer.chain(self.argv.iter().map(Into::into)))
+        };
+        let fixed = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let environment: Vec<_> = fixed.chain(self.environment.iter().cloned()).collect();
+        let expression = expression.full_env(environment).stdin_null().unchecked().before_spawn(|command| {
+            command.process_group(0);
+            Ok(())
+        });
+        if on.is_live() { expression.dir("/") } else { expression }
+    }
+}
+
+impl System {
+    /// Runs a program on the host and waits for its end. A program that is not there is an error; one that fails is not:
+    /// look at [`Output::ended`].
+    pub fn run(&self, program: &Program) -> io::Result<Output> {
+        self.run_telling(program, &mut |_| {})
+    }
+
+    /// The same, telling `progress` several times a second how long it has been running.
+    pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
+        let log = match &program.log {
+            Some(path) => fs::OpenOptions::new().create(true).append(true).read(true).open(path)?,
+            None => tempfile::tempfile()?,
+        };
+        let start_of_log = log.metadata()?.len();
+        let started = Instant::now();
+        let handle = program.expression(self).stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
+        let status = loop {
+            if let Some(output) = handle.wait_timeout(Duration::from_millis(100))? {
+                break Some(output.status);
+            }
+            progress(started.elapsed());
+            if started.elapsed() > program.limit {
+                end_group(&handle.pids());
+                handle.wait()?;
+                break None;
+            }
+        };
+        Ok(Output { ended: ended(status), text: text_from(log, start_of_log)? })
+    }
+}
+
+fn ended(status: Option<std::process::ExitStatus>) -> Ended {
+    use std::os::unix::process::ExitStatusExt;
+    match status {
+        None => Ended::TimedOut,
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Ended::Status(code),
+            (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+        },
+    }
+}
+
+/// Asks the group to end, and five seconds later no longer asks: what the program started must not go on writing.
+fn end_group(pids: &[u32]) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for pid in pids.iter().filter_map(|p| Pid::from_raw(i32::try_from(*p).ok()?)) {
+            // The group may be gone already; that is what is wanted.
+            let _ = kill_process_group(pid, signal);
+        }
+        if signal == Signal::TERM {
+            std::thread::sleep(Duration::from_secs(5));
+        }
+    }
+}
+
+fn text_from(mut log: File, start: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    log.seek(SeekFrom::Start(start))?;
+    log.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Output {
+    /// Whether it ended by itself with status 0.
+    pub fn succeeded(&self) -> bool {
+        self.ended == Ended::Status(0)
+    }
+
+    /// The last lines of what it said, for an error message.
+    pub fn last_lines(&self, count: usize) -> String {
+        let lines: Vec<_> = self.text.lines().filter(|l| !l.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(count)..].join("\n")
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "exit status {status}"),
+            Self::Signal(signal) => write!(f, "ended by signal {signal}"),
+            Self::TimedOut => write!(f, "ended by gpusetup when its time was over"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_sees_a_fixed_environment_and_no_input() {
+        let out = System::live().run(&Program::new(["env"]).env("A", "b")).expect("env is everywhere");
+        assert!(out.succeeded());
+        assert!(out.text.contains("A=b\n") && out.text.contains("LC_ALL=C.UTF-8\n"), "{}", out.text);
+        assert!(!out.text.contains("CARGO"), "{}", out.text);
+        let out = System::live().run(&Program::new(["cat"])).expect("cat is everywhere");
+        assert!(out.succeeded() && out.text.is_empty());
+    }
+
+    #[test]
+    fn both_streams_are_kept_and_the_status_told() {
+        let out = System::live().run(&Program::new(["ls", "/does-not-exist"])).expect("ls is everywhere");
+        assert!(matches!(out.ended, Ended::Status(s) if s != 0));
+        assert!(out.last_lines(1).contains("does-not-exist"));
+        assert!(System::live().run(&Program::new(["/no/such/program"])).is_err());
+    }
+
+    #[test]
+    fn a_program_whose_time_is_over_is_ended_with_its_children() {
+        let program = Program::new(["sh", "-c", "sleep 60 & echo $!; wait"]).limit(Duration::from_millis(200));
+        let out = System::live().run(&program).expect("sh is everywhere");
+        assert_eq!(out.ended, Ended::TimedOut);
+        let child = out.text.trim();
+        let state = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "the grandchild lives on: {state}");
+    }
+}
