@@ -2,6 +2,25 @@
 //! this, and a plan can be made from such a file anywhere. The probes beside this file fill it from a [`System`]; they
 //! change nothing, need neither root nor a network, and say what they could not read.
 
+mod cudnn;
+mod driver;
+mod gpu;
+mod kernel;
+mod loader;
+mod lspci;
+mod machine;
+mod modules;
+mod os;
+mod paths;
+mod probe;
+mod repositories;
+mod secure_boot;
+mod toolkit;
+
+pub use cudnn::soname;
+pub use gpu::{SpecError, assumed_gpus};
+pub use probe::{GpuSource, Look, NotAHost, probe};
+
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
