@@ -97,14 +97,18 @@ impl Host {
     pub fn gpusetup(&self, arguments: &[&str]) -> Said {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let root = self.root();
-        gpusetup([*verb, "--root", text(&root), "--database", text(&bench().database)].into_iter().chain(rest.iter().copied()))
+        gpusetup(
+            [*verb, "--root", text(&root), "--database", text(&bench().database)]
+                .into_iter()
+                .chain(rest.iter().copied()),
+        )
     }
 
     /// Runs a shell script in it, with nothing in the environment that a fresh login would not have.
     pub fn sh(&self, script: &str) -> Said {
         let mut command = Command::new("chroot");
         command.arg(self.root()).args(["/bin/sh", "-euc", script]);
-        Said::by(command.current_dir("/").env("DEBIAN_FRONTEND", "noninteractive"))
+        Said::by(&mut command)
     }
 
     /// What a script says on standard output. It must succeed.
@@ -147,11 +151,10 @@ pub struct Said {
 impl Said {
     /// Runs a command with no input and a clean environment.
     fn by(command: &mut Command) -> Self {
-        let debian_frontend = command.get_envs().find_map(|(key, value)| value.map(|v| (key.to_owned(), v.to_owned())));
         let output = command
             .env_clear()
-            .envs(debian_frontend)
-            .envs([("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("HOME", "/root"), ("LANG", "C.UTF-8")])
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs([("HOME", "/root"), ("LANG", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")])
             .stdin(Stdio::null())
             .output()
             .expect("the program starts");
