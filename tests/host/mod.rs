@@ -182,9 +182,10 @@ impl Said {
     }
 }
 
-/// Runs gpusetup as it is.
+/// Runs gpusetup as it is, under the umask of a hardened server: what it installs must be readable all the same.
 pub fn gpusetup<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Said {
-    Said::by(Command::new(env!("CARGO_BIN_EXE_gpusetup")).args(arguments))
+    let hardened = ["-c", "umask 077 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_gpusetup")];
+    Said::by(Command::new("sh").args(hardened).args(arguments))
 }
 
 /// Runs a program of this machine.
