@@ -83,10 +83,10 @@ pub fn sort_in(f: Function, database: &Database, gpus: &mut Vec<Gpu>, switches: 
             bound_to: f.bound_to,
             assumed: false,
         });
-    } else if f.class == BRIDGE_OTHER {
-        if let Some(known) = database.nvswitch(f.device) {
-            switches.push(NvSwitch { address: f.address, pci_id, name: Some(known.name.clone()) });
-        }
+    } else if f.class == BRIDGE_OTHER
+        && let Some(known) = database.nvswitch(f.device)
+    {
+        switches.push(NvSwitch { address: f.address, pci_id, name: Some(known.name.clone()) });
     }
 }
 
