@@ -158,7 +158,9 @@ fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> LoadError {
     let problem = problem.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let at = format!(" at line {line}, column {column}");
     let problem = problem.replace(&at, "");
-    LoadError::Shape { file: file.to_owned(), line, column, key: key_at(text, line, column), problem }
+    // What is missing stands nowhere: the place is the end of its record, and the text names the key.
+    let key = if problem.starts_with("missing field") { None } else { key_at(text, line, column) };
+    LoadError::Shape { file: file.to_owned(), line, column, key, problem }
 }
 
 /// The key at a place: the last `key:` that begins at or before it in its line.
