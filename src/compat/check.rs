@@ -160,8 +160,10 @@ fn cudnn(database: &Database, c: &mut Checker) {
         if ranges > 1 {
             c.wrong(&record, "version", format!("{ranges} ranges of CUDA line {} hold it", a.cuda_line));
         }
-        // A database without any range knows nothing of what cuDNN needs, and then none is ever chosen.
-        if ranges == 0 && !database.cudnn.is_empty() {
+        // What can be fetched can be chosen. A database without any range knows nothing of what cuDNN needs, and then
+        // none is ever chosen.
+        let fetchable = a.artifact.url.is_some() && a.artifact.sha256.is_some();
+        if ranges == 0 && fetchable && !database.cudnn.is_empty() {
             c.wrong(&record, "version", format!("no range of CUDA line {} holds it", a.cuda_line));
         }
     }
