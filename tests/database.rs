@@ -1,81 +1,227 @@
-//! The shipped database, and databases that are wrong.
+//! The database that ships: it loads, it holds together, it says of well-known hardware what is known of it; and a
+//! database that is wrong is refused with the file, the line and the key.
 
-use gpusetup::compat::{LoadError, ModuleFlavour, PciDevice, load, parse};
+use gpusetup::compat::{CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PciDevice, check, load, parse};
 use gpusetup::embedded;
 use std::path::Path;
+use std::sync::LazyLock;
 
-#[test]
-fn what_the_binary_carries_is_what_the_files_say() {
-    let files = load(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the shipped facts are right");
-    assert_eq!(embedded::database(), files);
-    let counts = [files.gpus.len(), files.drivers.len(), files.cuda.len(), files.cudnn_artifacts.len()];
-    assert!(counts[0] > 2500 && counts[1] > 450 && counts[2] > 70 && counts[3] > 350, "{counts:?}");
+use ModuleFlavour::{Open, Proprietary};
+
+static SHIPPED: LazyLock<Database> =
+    LazyLock::new(|| load(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the shipped database loads"));
+
+fn gpu(id: &str) -> &'static Gpu {
+    let device = u16::from_str_radix(id, 16).expect("hexadecimal");
+    SHIPPED.gpu(PciDevice(device), None).unwrap_or_else(|| panic!("10de:{id} is a GPU"))
+}
+
+fn capability(gpu: &Gpu) -> String {
+    gpu.compute_capability.map(|c| c.to_string()).unwrap_or_default()
 }
 
 #[test]
-fn the_famous_quirks_are_in_it() {
-    let db = embedded::database();
-    let gpu = |device| db.gpu(PciDevice(device), None).expect("a known GPU");
-    let (open, proprietary) = (ModuleFlavour::Open, ModuleFlavour::Proprietary);
-    // NVIDIA's own list flags these as open-module capable; they have no GSP.
-    for old in [0x15f9, 0x1db1, 0x1c02] {
-        assert_eq!(gpu(old).modules, [proprietary]);
-        assert_eq!(gpu(old).last_driver_branch.as_deref(), Some("580"));
-    }
-    for new in [0x2901, 0x2b85, 0x2342] {
-        assert_eq!(gpu(new).modules, [open], "{}", gpu(new).name);
-    }
-    assert_eq!(gpu(0x2330).modules, [open, proprietary]);
-    let lowest = |version: &str| db.cuda(version.parse().expect("valid")).expect("known").lowest_capability.to_string();
-    assert_eq!(
-        (lowest("13.0.0").as_str(), lowest("12.9.1").as_str(), lowest("11.8.0").as_str()),
-        ("7.5", "5.0", "3.5")
-    );
-    let last_power = db
-        .cuda_artifacts
-        .iter()
-        .filter(|a| a.artifact.arch == "ppc64le" && a.artifact.sha256.is_some())
-        .map(|a| a.version)
-        .max();
-    assert_eq!(last_power.map(|v| v.to_string()).as_deref(), Some("12.4.1"));
-    assert_eq!(db.branch(620).map(|b| b.modules.clone()), Some(vec![open]));
+fn the_shipped_database_is_sound_and_embedded_whole() {
+    assert_eq!(check(&SHIPPED), []);
+    assert_eq!(embedded::database(), *SHIPPED);
 }
 
 #[test]
-fn every_archive_of_cudnn_9_has_its_needs() {
-    let db = embedded::database();
-    for a in db.cudnn_artifacts.iter().filter(|a| a.version.major == 9) {
-        assert!(db.cudnn_range(a.version, &a.cuda_line).is_some(), "{} for {}", a.version, a.cuda_line);
+fn it_holds_what_the_field_has() {
+    assert!(SHIPPED.gpus.len() > 2500, "{}", SHIPPED.gpus.len());
+    for capability in ["2.0", "3.5", "5.0", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.1"] {
+        let known = SHIPPED.architecture(capability.parse().expect("valid"));
+        assert!(known.is_some(), "{capability}");
     }
+    for branch in [340, 390, 470, 535, 550, 570, 580, 590, 595, 610, 615, 620] {
+        assert!(SHIPPED.branch(branch).is_some(), "{branch}");
+    }
+    assert!(SHIPPED.driver_branches.is_sorted_by(|a, b| a.branch > b.branch));
+    assert!(SHIPPED.cuda.is_sorted_by(|a, b| a.version > b.version));
+    assert!(SHIPPED.gpus.is_sorted_by_key(|g| (g.device, &g.subsystem)));
 }
 
-/// A database of one file beside a source.
-fn wrong(text: &str) -> String {
-    let base = "version: \"2026.11.20\"\nsources:\n  - {id: here, title: \"T\", location: \"L\"}\n";
-    match parse([("compat/a.yaml", base), ("compat/b.yaml", text)]) {
-        Ok(_) => panic!("this should be refused:\n{text}"),
-        Err(e @ (LoadError::Shape { .. } | LoadError::Wrong(_))) => e.to_string(),
-        Err(e) => panic!("{e}"),
+#[test]
+fn pascal_and_volta_end_with_580_and_run_proprietary_modules_alone() {
+    let p100 = gpu("15f9");
+    assert!(p100.name.contains("P100"), "{}", p100.name);
+    for (id, number) in [("15f9", "6.0"), ("1c02", "6.1"), ("1db1", "7.0")] {
+        let gpu = gpu(id);
+        assert_eq!(capability(gpu), number, "{}", gpu.name);
+        assert_eq!(gpu.modules, [Proprietary], "{}", gpu.name);
+        assert_eq!(gpu.last_driver_branch.as_deref(), Some("580"), "{}", gpu.name);
     }
 }
 
 #[test]
-fn wrong_facts_are_told_with_their_place() {
-    let cuda = "cuda:\n  - version: \"12.10\"\n    minimum_driver: \"525.60.13\"\n    lowest_capability: \"5.0\"\n    highest_capability: \"9.0\"\n    sources: [here]\n";
-    for (text, says) in [
-        (cuda.replace("\"12.10\"", "12.10"), &["compat/b.yaml", "line 2"][..]),
-        (cuda.replace("sources: [here]", "sources: [there]"), &["cuda 12.10", "sources", "there"]),
-        (cuda.replace("sources: [here]", "sources: []"), &["cuda 12.10", "without a source"]),
-        (cuda.replace("minimum_driver", "minimum_drivr"), &["compat/b.yaml", "minimum_drivr", "line 3"]),
-        (format!("{cuda}    version: \"12.9\"\n"), &["compat/b.yaml", "version", "line 7"]),
-        (cuda.replace("\"5.0\"", "\"9.1\""), &["lowest_capability", "9.1 is above 9.0"]),
-        (format!("{cuda}{}", &cuda[6..]), &["cuda 12.10", "there twice"]),
-        (
-            "cuda_artifacts:\n  - {version: \"12.8.1\", artifact: {arch: x86_64, file: \"a.run\", sha256: \"ABC\", sources: [here]}}\n".to_owned(),
-            &["a.run", "sha256", "not 64 lower-case"],
-        ),
+fn blackwell_and_grace_hopper_run_open_modules_alone() {
+    let flavours = |id: &str| gpu(id).modules.clone();
+    assert_eq!(flavours("2901"), [Open], "B200");
+    assert_eq!(flavours("2b85"), [Open], "RTX 5090");
+    assert_eq!(capability(gpu("2b85")), "12.0");
+    assert_eq!(flavours("2342"), [Open], "GH200");
+    for id in ["2330", "20b2", "1eb8"] {
+        assert_eq!(flavours(id), [Open, Proprietary], "{id}");
+        assert_eq!(gpu(id).last_driver_branch, None, "{id}");
+    }
+}
+
+#[test]
+fn a_board_is_not_expected_of_drivers_older_than_itself() {
+    assert_eq!(gpu("2901").first_driver_branch, Some(570));
+    assert_eq!(gpu("1eb8").first_driver_branch, None, "the T4 is in the oldest list of its time");
+}
+
+#[test]
+fn cuda_drops_architectures_and_machines_when_it_did() {
+    let lowest = |v: &str| {
+        let release = SHIPPED.cuda(v.parse().expect("valid")).unwrap_or_else(|| panic!("CUDA {v}"));
+        release.lowest_capability.to_string()
+    };
+    assert_eq!(lowest("13.0.0"), "7.5");
+    assert_eq!(lowest("12.9.1"), "5.0");
+    assert_eq!(lowest("11.8.0"), "3.5");
+    let power = |a: &&CudaArtifact| a.artifact.arch == "ppc64le" && a.artifact.sha256.is_some();
+    let last_power = SHIPPED.cuda_artifacts.iter().filter(power).map(|a| a.version).max();
+    assert_eq!(last_power.map(|v| v.series().to_string()).as_deref(), Some("12.4"));
+    for (release, driver) in [("13.0.0", "580.65.06"), ("12.4.1", "525.60.13"), ("11.2.0", "450.80.02")] {
+        let known = SHIPPED.cuda(release.parse().expect("valid")).map(|c| c.minimum_driver.to_string());
+        assert_eq!(known.as_deref(), Some(driver), "CUDA {release}");
+    }
+}
+
+#[test]
+fn kernel_modules_change_with_560_and_620() {
+    let of = |branch: u16| SHIPPED.branch(branch).map(|b| (b.modules.clone(), b.default_modules)).expect("known");
+    assert_eq!(of(510), (vec![Proprietary], Proprietary));
+    assert_eq!(of(555), (vec![Open, Proprietary], Proprietary));
+    assert_eq!(of(560), (vec![Open, Proprietary], Open));
+    assert_eq!(of(620), (vec![Open], Open));
+}
+
+#[test]
+fn a_sum_on_which_sources_differ_is_no_sum() {
+    let differs = SHIPPED.cudnn_artifacts.iter().map(|a| &a.artifact);
+    let differs: Vec<_> = differs.filter(|a| a.note.as_ref().is_some_and(|n| n.contains("different sums"))).collect();
+    assert!(!differs.is_empty());
+    assert!(differs.iter().all(|a| a.sha256.is_none()));
+}
+
+#[test]
+fn an_nvswitch_is_known_by_its_own_id() {
+    let generation = |device| SHIPPED.nvswitch(PciDevice(device)).map(|s| s.generation);
+    assert_eq!((generation(0x1ac2), generation(0x1af1), generation(0x22a3)), (Some(1), Some(2), Some(3)));
+    // 1021 is a ConnectX-7 of another vendor on some boards, and a Tesla K20 of NVIDIA's.
+    assert_eq!(generation(0x1021), None);
+}
+
+#[test]
+fn the_export_has_the_names_of_the_contract() {
+    let json = serde_json::to_value(SHIPPED.export()).expect("serialisable");
+    assert_eq!(json["schema"], "gpusetup.db/1");
+    let all = |list: &str| json[list].as_array().unwrap_or_else(|| panic!("{list} is a list")).clone();
+    let found = |list: &str, key: &str, value: &str| {
+        all(list).into_iter().find(|r| r[key] == value).unwrap_or_else(|| panic!("{list}: {key} {value}"))
+    };
+    let p100 = found("gpus", "pci_id", "10de:15f9");
+    assert_eq!(p100["compute_capability"], "6.0");
+    assert_eq!(p100["last_driver_branch"], "580");
+    assert_eq!(p100["modules"], serde_json::json!(["proprietary"]));
+    assert!(found("gpus", "pci_id", "10de:2330")["last_driver_branch"].is_null());
+    let runfile = found("cuda", "file", "cuda_12.4.1_550.54.15_linux.run");
+    assert_eq!((&runfile["version"], &runfile["arch"]), (&"12.4.1".into(), &"x86_64".into()));
+    assert_eq!(runfile["sha256"].as_str().map(str::len), Some(64));
+    assert_eq!(found("cudnn", "version", "9.10.2.21")["cuda_major"].is_u64(), true);
+    for list in ["architectures", "driver_branches", "drivers"] {
+        assert!(!all(list).is_empty(), "{list}");
+    }
+    for list in ["frameworks", "mig_profiles"] {
+        all(list);
+    }
+}
+
+const SOURCES: &str =
+    "version: \"2026.1.1\"\nsources:\n  - {id: notes, title: \"Notes\", location: \"https://example.org\"}\n";
+
+/// What is said of a database of two files, the second of which is `text`.
+fn refused(text: &str) -> String {
+    match parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", text)]) {
+        Err(error @ (LoadError::Shape { .. } | LoadError::Wrong(_))) => error.to_string(),
+        other => panic!("not refused: {other:?}\n{text}"),
+    }
+}
+
+fn cuda(replace: &str, by: &str) -> String {
+    let good = "cuda:\n  - version: \"12.8.1\"\n    minimum_driver: \"525.60.13\"\n    native_driver: \"570.124.06\"\n    \
+                lowest_capability: \"5.0\"\n    highest_capability: \"5.0\"\n    gcc_max: 14\n    sources: [notes]\n\
+                architectures:\n  - compute_capability: \"5.0\"\n    name: Maxwell\n    modules: [proprietary]\n    \
+                sources: [notes]\n";
+    assert!(good.contains(replace), "{replace}");
+    good.replace(replace, by)
+}
+
+#[test]
+fn a_good_small_database_is_taken() {
+    let text = cuda("gcc_max: 14", "gcc_max: 14");
+    assert!(parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", text.as_str())]).is_ok());
+}
+
+#[test]
+fn a_wrong_shape_names_file_line_and_key() {
+    for (text, line, words) in [
+        (cuda("gcc_max: 14", "gcc_maximum: 14"), 7, &["gcc_maximum", "unknown"][..]),
+        (cuda("gcc_max: 14", "gcc_max: 14\n    gcc_max: 15"), 8, &["gcc_max", "duplicate"]),
+        (cuda("gcc_max: 14", "gcc_max: many"), 7, &["gcc_max", "u16"]),
+        (cuda("\"12.8.1\"", "\"12..1\""), 2, &["version", "12..1", "a number is missing"]),
+        // 12.10 is the number 12.1 to YAML.
+        (cuda("\"12.8.1\"", "12.10"), 2, &["version", "12.10", "quot"]),
+        (cuda("\"5.0\"\n    highest", "5.0\n    highest"), 5, &["lowest_capability", "5.0", "quot"]),
+        (cuda("    minimum_driver: \"525.60.13\"\n", ""), 7, &["minimum_driver", "missing"]),
+        ("cudda: []\n".to_owned(), 1, &["cudda", "unknown"]),
     ] {
-        let error = wrong(&text);
-        assert!(says.iter().all(|s| error.contains(s)), "should say {says:?}:\n{error}");
+        let said = refused(&text);
+        assert!(said.starts_with(&format!("compat/more.yaml:{line}:")), "line {line}: {said}");
+        assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
     }
+}
+
+#[test]
+fn a_wrong_fact_names_file_line_and_key() {
+    let artifact = |tail: &str| {
+        cuda(
+            "architectures:",
+            &format!(
+                "cuda_artifacts:\n  - {{version: \"12.8.1\", artifact: {{arch: x86_64, file: \"cuda_12.8.1_linux.run\", \
+                 {tail}, sources: [notes]}}}}\narchitectures:"
+            ),
+        )
+    };
+    for (text, line, words) in [
+        (cuda("[notes]\narch", "[hearsay]\narch"), 8, &["cuda 12.8.1", "sources", "hearsay"][..]),
+        (cuda("[notes]\narch", "[]\narch"), 8, &["cuda 12.8.1", "without a source"]),
+        (cuda("525.60.13", "580.65.06"), 3, &["minimum_driver", "580.65.06 is above 570.124.06"]),
+        (cuda("gcc_max: 14", "gcc_min: 15\n    gcc_max: 14"), 7, &["gcc_min", "15 is above 14"]),
+        (cuda("highest_capability: \"5.0\"", "highest_capability: \"5.2\""), 6, &["highest_capability", "5.2"]),
+        (artifact("sha256: \"ABC\", agree: 1"), 10, &["sha256", "64 lower-case"]),
+        (artifact("url: \"https://example.org/other.run\""), 10, &["url", "cuda_12.8.1_linux.run"]),
+        (artifact("agree: 2"), 10, &["agree"]),
+    ] {
+        let said = refused(&text);
+        assert!(said.contains(&format!("compat/more.yaml:{line}: ")), "line {line}: {said}");
+        assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_fact_that_is_there_twice_is_pointed_at_where_it_is_repeated() {
+    let record = "  - {branch: 580, kind: long-term, modules: [open], default_modules: open, sources: [notes]}\n";
+    let said = refused(&format!("driver_branches:\n{record}{record}"));
+    assert!(said.contains("compat/more.yaml:3: driver_branches 580: branch: is there twice"), "{said}");
+}
+
+#[test]
+fn a_folder_that_is_no_database_is_said_to_be_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = load(folder.path()).expect_err("no database").to_string();
+    assert!(said.contains("compat/"), "{said}");
 }

@@ -1,26 +1,11 @@
 //! What must hold across the files: no fact twice, none that points nowhere, no range upside down, a source on each.
+//! Works on a database in memory; where a wrong fact stands in the files is looked up by [`super::problem`].
 
-use super::{Artifact, Database, SourceId};
+use super::problem::{Problem, Record};
+use super::{Artifact, Database, Gpu, SourceId};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
-
-/// A fact that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The record: `gpu 20b2`, `cuda 12.8.1`.
-    pub record: String,
-    /// The key in it.
-    pub key: &'static str,
-    /// What is wrong with it.
-    pub wrong: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.record, self.key, self.wrong)
-    }
-}
 
 #[derive(Default)]
 struct Checker {
@@ -33,9 +18,9 @@ struct Checker {
 pub fn check(database: &Database) -> Vec<Problem> {
     let mut c = Checker { sources: database.sources.iter().map(|s| s.id.clone()).collect(), ..Checker::default() };
     if database.version.is_empty() {
-        c.wrong("database", "version", "no file gives it");
+        c.wrong(&Record::of("version", "", ""), "version", "no file gives it");
     }
-    c.unique("source", "id", database.sources.iter().map(|s| s.id.clone()));
+    c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
     hardware(database, &mut c);
     drivers(database, &mut c);
     toolkits(database, &mut c);
@@ -46,59 +31,85 @@ pub fn check(database: &Database) -> Vec<Problem> {
 
 fn hardware(database: &Database, c: &mut Checker) {
     c.unique(
-        "architecture",
+        "architectures",
         "compute_capability",
         database.architectures.iter().map(|a| a.compute_capability.to_string()),
     );
     for a in &database.architectures {
-        let record = format!("architecture {}", a.compute_capability);
+        let record = Record::of("architectures", "compute_capability", a.compute_capability);
         c.sourced(&record, &a.sources);
         c.ordered(&record, "first_cuda", a.first_cuda, a.last_cuda);
         c.ordered(&record, "first_driver_branch", a.first_driver_branch, a.last_driver_branch);
         if a.modules.is_empty() {
             c.wrong(&record, "modules", "no flavour at all");
         }
-        for branch in [a.first_driver_branch, a.last_driver_branch].into_iter().flatten().filter(|b| *b >= 340) {
-            if database.branch(branch).is_none() {
-                c.wrong(&record, "driver_branch", format!("{branch} is no branch of driver-branches.yaml"));
-            }
+        for (key, branch) in
+            [("first_driver_branch", a.first_driver_branch), ("last_driver_branch", a.last_driver_branch)]
+        {
+            c.known_branch(database, &record, key, branch);
         }
     }
-    let key = |g: &super::Gpu| format!("{} {}", g.device, g.subsystem.as_deref().unwrap_or(""));
-    c.unique("gpu", "device", database.gpus.iter().map(key));
+    let key = |g: &Gpu| format!("{} {}", g.device, g.subsystem.as_deref().unwrap_or("")).trim_end().to_owned();
+    c.unique("gpus", "device", database.gpus.iter().map(key));
     for g in &database.gpus {
-        let record = format!("gpu {}", key(g).trim_end());
-        c.sourced(&record, &g.sources);
-        if g.compute_capability.is_some_and(|cc| database.architecture(cc).is_none() && cc.major > 1) {
-            c.wrong(&record, "compute_capability", "is not in architectures.yaml");
-        }
-        if g.modules.is_empty() {
-            c.wrong(&record, "modules", "no flavour at all");
-        }
+        gpu(database, g, &Record::of("gpus", "device", key(g)), c);
     }
+    c.unique("nvswitches", "device", database.nvswitches.iter().map(|s| s.device.to_string()));
     for s in &database.nvswitches {
-        c.sourced(&format!("nvswitch {}", s.device), &s.sources);
+        let record = Record::of("nvswitches", "device", s.device);
+        c.sourced(&record, &s.sources);
+        if database.gpu(s.device, None).is_some() {
+            c.wrong(&record, "device", "is the id of a GPU too");
+        }
     }
-    c.unique("nvswitch", "device", database.nvswitches.iter().map(|s| s.device.to_string()));
+}
+
+fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
+    c.sourced(record, &g.sources);
+    if g.modules.is_empty() {
+        c.wrong(record, "modules", "no flavour at all");
+    }
+    let last = g.last_driver_branch.as_ref().and_then(|b| b.parse().ok());
+    c.known_branch(database, record, "last_driver_branch", last);
+    c.known_branch(database, record, "first_driver_branch", g.first_driver_branch);
+    c.ordered(record, "first_driver_branch", g.first_driver_branch, last);
+    let Some(capability) = g.compute_capability else { return };
+    let Some(architecture) = database.architecture(capability) else {
+        // No CUDA release of these files targets 1.x; the drivers still know the cards.
+        if capability.major > 1 {
+            c.wrong(record, "compute_capability", format!("{capability} is not among the architectures"));
+        }
+        return;
+    };
+    // A GPU may be pickier than its architecture (Grace Hopper runs the open modules alone), never less so.
+    if let Some(more) = g.modules.iter().find(|m| !architecture.modules.contains(m)) {
+        c.wrong(record, "modules", format!("compute capability {capability} does not run the {more} ones"));
+    }
+    c.ordered(
+        record,
+        "last_driver_branch",
+        last.filter(|_| architecture.last_driver_branch.is_some()),
+        architecture.last_driver_branch,
+    );
 }
 
 fn drivers(database: &Database, c: &mut Checker) {
-    c.unique("driver branch", "branch", database.driver_branches.iter().map(|b| b.branch));
+    c.unique("driver_branches", "branch", database.driver_branches.iter().map(|b| b.branch));
     for b in &database.driver_branches {
-        let record = format!("driver branch {}", b.branch);
+        let record = Record::of("driver_branches", "branch", b.branch);
         c.sourced(&record, &b.sources);
         if !b.modules.contains(&b.default_modules) {
             c.wrong(&record, "default_modules", "is not among its modules");
         }
     }
-    c.unique("driver", "version", database.drivers.iter().map(|d| d.version));
+    c.unique("drivers", "version", database.drivers.iter().map(|d| d.version));
     for d in &database.drivers {
-        let record = format!("driver {}", d.version);
+        let record = Record::of("drivers", "version", d.version);
         if database.branch(d.version.branch).is_none() {
-            c.wrong(&record, "version", "its branch is not in driver-branches.yaml");
+            c.wrong(&record, "version", format!("{} is no branch of the database", d.version.branch));
         }
         for a in &d.artifacts {
-            c.artifact(&record, &a.artifact);
+            c.artifact("drivers", &a.artifact, d.version);
         }
     }
 }
@@ -106,27 +117,34 @@ fn drivers(database: &Database, c: &mut Checker) {
 fn toolkits(database: &Database, c: &mut Checker) {
     c.unique("cuda", "version", database.cuda.iter().map(|r| r.version));
     for r in &database.cuda {
-        let record = format!("cuda {}", r.version);
+        let record = Record::of("cuda", "version", r.version);
         c.sourced(&record, &r.sources);
         c.ordered(&record, "lowest_capability", Some(r.lowest_capability), Some(r.highest_capability));
         c.ordered(&record, "gcc_min", r.gcc_min, r.gcc_max);
         c.ordered(&record, "minimum_driver", Some(r.minimum_driver), r.native_driver);
+        for (key, capability) in
+            [("lowest_capability", r.lowest_capability), ("highest_capability", r.highest_capability)]
+        {
+            if database.architecture(capability).is_none() {
+                c.wrong(&record, key, format!("{capability} is not among the architectures"));
+            }
+        }
     }
     for a in &database.cuda_artifacts {
-        let record = format!("cuda artifact {}", a.artifact.file);
-        c.artifact(&record, &a.artifact);
+        c.artifact("cuda_artifacts", &a.artifact, a.version);
         if database.cuda(a.version).is_none() {
-            c.wrong(&record, "version", format!("{} is not in compat/cuda.yaml", a.version));
+            let record = Record::of("cuda_artifacts", "file", &a.artifact.file);
+            c.wrong(&record, "version", format!("{} is no CUDA release of the database", a.version));
         }
     }
     for l in &database.compiler_limits {
-        c.sourced(&format!("compiler limit {} {}", l.compiler, l.excluded), &l.sources);
+        c.sourced(&Record::of("compiler_limits", "excluded", &l.excluded), &l.sources);
     }
 }
 
 fn cudnn(database: &Database, c: &mut Checker) {
     for r in &database.cudnn {
-        let record = format!("cudnn {} for CUDA {}", r.from, r.cuda_line);
+        let record = Record::of("cudnn", "from", r.from);
         c.sourced(&record, &r.sources);
         c.ordered(&record, "from", Some(r.from), r.to);
         c.ordered(&record, "cuda_min", Some(r.cuda_min), r.cuda_max);
@@ -136,19 +154,35 @@ fn cudnn(database: &Database, c: &mut Checker) {
         }
     }
     for a in &database.cudnn_artifacts {
-        c.artifact(&format!("cudnn artifact {}", a.artifact.file), &a.artifact);
+        let record = Record::of("cudnn_artifacts", "file", &a.artifact.file);
+        c.artifact("cudnn_artifacts", &a.artifact, a.version);
+        let ranges = database.cudnn.iter().filter(|r| r.cuda_line == a.cuda_line && r.covers(a.version)).count();
+        if ranges > 1 {
+            c.wrong(&record, "version", format!("{ranges} ranges of CUDA line {} hold it", a.cuda_line));
+        }
+        // What can be fetched can be chosen. A database without any range knows nothing of what cuDNN needs, and then
+        // none is ever chosen.
+        let fetchable = a.artifact.url.is_some() && a.artifact.sha256.is_some();
+        if ranges == 0 && fetchable && !database.cudnn.is_empty() {
+            c.wrong(&record, "version", format!("no range of CUDA line {} holds it", a.cuda_line));
+        }
     }
 }
 
 fn distributions(database: &Database, c: &mut Checker) {
-    c.unique("distribution", "id", database.distributions.iter().map(|d| format!("{} {}", d.id, d.version)));
+    let key = |d: &super::Distribution| format!("{} {}", d.id, d.version);
+    c.unique("distributions", "id", database.distributions.iter().map(key));
     for d in &database.distributions {
-        let record = format!("distribution {} {}", d.id, d.version);
+        let record = Record::of("distributions", "id", key(d));
         c.sourced(&record, &d.sources);
         for offer in &d.drivers {
             c.sourced(&record, &offer.sources);
-            if database.branch(offer.branch).is_none() {
-                c.wrong(&record, "drivers", format!("{} is no branch of driver-branches.yaml", offer.branch));
+            let Some(branch) = database.branch(offer.branch) else {
+                c.wrong(&record, "drivers", format!("{} is no branch of the database", offer.branch));
+                continue;
+            };
+            if !branch.modules.contains(&offer.modules) {
+                c.wrong(&record, "drivers", format!("branch {} has no {} modules", offer.branch, offer.modules));
             }
             if offer.version.is_some_and(|v| v.branch != offer.branch) {
                 c.wrong(&record, "drivers", format!("the version offered is not of branch {}", offer.branch));
@@ -161,11 +195,11 @@ fn distributions(database: &Database, c: &mut Checker) {
 }
 
 impl Checker {
-    fn wrong(&mut self, record: &str, key: &'static str, wrong: impl Into<String>) {
-        self.problems.push(Problem { record: record.to_owned(), key, wrong: wrong.into() });
+    fn wrong(&mut self, record: &Record, key: &'static str, wrong: impl Into<String>) {
+        self.problems.push(Problem::new(record, key, wrong.into()));
     }
 
-    fn sourced(&mut self, record: &str, sources: &[SourceId]) {
+    fn sourced(&mut self, record: &Record, sources: &[SourceId]) {
         if sources.is_empty() {
             self.wrong(record, "sources", "a fact without a source");
         }
@@ -174,35 +208,56 @@ impl Checker {
         }
     }
 
-    fn unique<T: Hash + Eq + fmt::Display>(&mut self, kind: &str, key: &'static str, all: impl IntoIterator<Item = T>) {
+    fn unique<T: Hash + Eq + fmt::Display>(
+        &mut self,
+        list: &'static str,
+        key: &'static str,
+        all: impl IntoIterator<Item = T>,
+    ) {
         let mut seen = HashSet::new();
         for one in all {
-            let shown = one.to_string();
+            let record = Record::of(list, key, &one);
             if !seen.insert(one) {
-                self.wrong(&format!("{kind} {shown}"), key, "is there twice");
+                self.wrong(&record, key, "is there twice");
             }
         }
     }
 
-    fn ordered<T: Ord + fmt::Display>(&mut self, record: &str, key: &'static str, low: Option<T>, high: Option<T>) {
-        if let (Some(low), Some(high)) = (low, high)
-            && low > high
-        {
-            self.wrong(record, key, format!("{low} is above {high}"));
+    fn ordered<T: Ord + fmt::Display>(&mut self, record: &Record, key: &'static str, low: Option<T>, high: Option<T>) {
+        if let (Some(low), Some(high)) = (low, high) {
+            if low > high {
+                self.wrong(record, key, format!("{low} is above {high}"));
+            }
         }
     }
 
-    fn artifact(&mut self, record: &str, a: &Artifact) {
-        self.sourced(record, &a.sources);
+    /// Branches before 340 are named, but no longer described.
+    fn known_branch(&mut self, database: &Database, record: &Record, key: &'static str, branch: Option<u16>) {
+        if let Some(branch) = branch.filter(|b| *b >= 340 && database.branch(*b).is_none()) {
+            self.wrong(record, key, format!("{branch} is no branch of the database"));
+        }
+    }
+
+    fn artifact(&mut self, list: &'static str, a: &Artifact, version: impl fmt::Display) {
+        let record = Record::of(list, "file", &a.file);
+        self.sourced(&record, &a.sources);
         if a.url.as_ref().is_some_and(|url| !url.ends_with(&a.file)) {
-            self.wrong(record, "url", format!("does not end in {}", a.file));
+            self.wrong(&record, "url", format!("does not end in {}", a.file));
+        }
+        // Some names leave the dots out: vulkan-beta-5809418-linux.
+        let plain = |text: &str| text.replace('.', "");
+        if a.sha256.is_some() && !plain(&a.file).contains(&plain(&version.to_string())) {
+            self.wrong(&record, "file", format!("does not have {version} in its name"));
+        }
+        if (a.agree > 0) != a.sha256.is_some() {
+            self.wrong(&record, "agree", "counts the sources of a sum: both or neither");
         }
         let Some(sum) = &a.sha256 else { return };
         if sum.len() != 64 || !sum.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
-            self.wrong(record, "sha256", format!("{sum} is not 64 lower-case hexadecimal digits"));
+            self.wrong(&record, "sha256", format!("{sum} is not 64 lower-case hexadecimal digits"));
         }
         if let Some(other) = self.sums.insert(sum.clone(), a.file.clone()).filter(|other| *other != a.file) {
-            self.wrong(record, "sha256", format!("is the sum of {other} too"));
+            self.wrong(&record, "sha256", format!("is the sum of {other} too"));
         }
     }
 }

@@ -28,12 +28,18 @@ pub enum LoadError {
         /// What is missing.
         folder: &'static str,
     },
-    /// A file does not have the shape of its kind. The text names line, column and key.
-    #[error("{file}: {problem}")]
+    /// A file does not have the shape of its kind.
+    #[error("{file}:{line}:{column}: {}{problem}", key.as_ref().map(|k| format!("{k}: ")).unwrap_or_default())]
     Shape {
         /// Which file.
         file: String,
-        /// What is wrong, and where.
+        /// The line, from 1; 0 where the whole file is meant.
+        line: u64,
+        /// The character in the line, from 1.
+        column: u64,
+        /// The key that stands there or before it.
+        key: Option<String>,
+        /// What is wrong.
         problem: String,
     },
     /// Facts that cannot be.
@@ -96,10 +102,11 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     // A version that is not quoted is a number to YAML, and 12.10 is 12.1: text must be quoted where it could be one.
     let options = serde_yaml::options! { no_schema: true, with_snippet: false };
     let (mut all, mut summed) = (File::default(), String::new());
-    for (name, text) in files {
+    let files: Vec<_> = files.into_iter().collect();
+    for (name, text) in &files {
         summed += &format!("{name} {}\n", sha256(text));
-        let file: File = serde_yaml::from_str_with_options(text, options.clone())
-            .map_err(|e| LoadError::Shape { file: name.to_owned(), problem: e.to_string() })?;
+        let file: File =
+            serde_yaml::from_str_with_options(text, options.clone()).map_err(|e| misshapen(name, text, &e))?;
         all.version = all.version.or(file.version);
         all.sources.extend(file.sources);
         all.architectures.extend(file.architectures);
@@ -139,6 +146,33 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
     database.cudnn.sort_by_key(|c| Reverse(c.from));
     database.cudnn_artifacts.sort_by_key(|a| Reverse(a.version));
-    let problems = check::check(&database);
+    let mut problems = check::check(&database);
+    problems.iter_mut().for_each(|p| p.locate(files.iter().copied()));
     if problems.is_empty() { Ok(database) } else { Err(LoadError::Wrong(problems)) }
+}
+
+fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> LoadError {
+    let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
+    // The location is told apart, so the text need not repeat it.
+    let problem = error.to_string();
+    let problem = problem.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let at = format!(" at line {line}, column {column}");
+    let problem = problem.replace(&at, "");
+    // What is missing stands nowhere: the place is the end of its record, and the text names the key.
+    let key = if problem.starts_with("missing field") { None } else { key_at(text, line, column) };
+    LoadError::Shape { file: file.to_owned(), line, column, key, problem }
+}
+
+/// The key at a place: the last `key:` that begins at or before it in its line.
+fn key_at(text: &str, line: u64, column: u64) -> Option<String> {
+    let line = text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
+    let column = usize::try_from(column).ok()?;
+    let mut key = None;
+    for (colon, _) in line.match_indices(": ").chain(line.ends_with(':').then(|| (line.len() - 1, ":"))) {
+        let start = line[..colon].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |n| n + 1);
+        if start < colon && line[..start].chars().count() < column {
+            key = Some(line[start..colon].to_owned());
+        }
+    }
+    key
 }

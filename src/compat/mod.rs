@@ -3,11 +3,15 @@
 //! opened here except by [`load`], and nothing here decides anything; `resolve` does.
 
 mod check;
+mod export;
 mod load;
+mod problem;
 mod query;
 
-pub use check::{Problem, check};
+pub use check::check;
+pub use export::Export;
 pub use load::{LoadError, load, parse};
+pub use problem::Problem;
 pub use query::Ambiguous;
 
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};

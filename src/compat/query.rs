@@ -116,7 +116,7 @@ impl Database {
 
     /// What a cuDNN release of a line needs.
     pub fn cudnn_range(&self, version: CudnnVersion, line: &str) -> Option<&CudnnRange> {
-        self.cudnn.iter().find(|r| r.cuda_line == line && r.from <= version && r.to.is_none_or(|to| version <= to))
+        self.cudnn.iter().find(|r| r.cuda_line == line && r.covers(version))
     }
 
     /// The distribution of an os-release: by its own id, else by the nearest relative's.
@@ -127,6 +127,13 @@ impl Database {
             self.distributions.iter().filter(|d| d.id == id).find(release)
         };
         of(id).or_else(|| like.iter().find_map(|l| of(l)))
+    }
+}
+
+impl CudnnRange {
+    /// Whether a release lies in it.
+    pub fn covers(&self, version: CudnnVersion) -> bool {
+        self.from <= version && self.to.is_none_or(|to| version <= to)
     }
 }
 

@@ -1,0 +1,112 @@
+//! The database as scripts see it, `gpusetup.db/1`: records of the database under the names of the contract, every
+//! artifact beside what it belongs to. Only a shape: nothing is looked up or decided here.
+
+use super::{Architecture, Artifact, Database, DriverBranch, DriverVariant, Gpu, Maturity};
+use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
+use serde::Serialize;
+
+/// All of it, ready to be written as JSON.
+#[derive(Debug, Serialize)]
+pub struct Export<'a> {
+    schema: &'static str,
+    version: &'a str,
+    sha256: &'a str,
+    gpus: Vec<ExportedGpu<'a>>,
+    architectures: &'a [Architecture],
+    driver_branches: &'a [DriverBranch],
+    drivers: Vec<ExportedDriver<'a>>,
+    cuda: Vec<ExportedCuda<'a>>,
+    cuda_releases: &'a [super::CudaRelease],
+    cudnn: Vec<ExportedCudnn<'a>>,
+    cudnn_ranges: &'a [super::CudnnRange],
+    distributions: &'a [super::Distribution],
+    sources: &'a [super::Source],
+    // Named by the contract; no facts of these kinds are in the database yet.
+    frameworks: [(); 0],
+    mig_profiles: [(); 0],
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedGpu<'a> {
+    pci_id: String,
+    #[serde(flatten)]
+    gpu: &'a Gpu,
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedDriver<'a> {
+    version: DriverVersion,
+    branch: u16,
+    date: &'a Option<String>,
+    maturity: Maturity,
+    variant: DriverVariant,
+    #[serde(flatten)]
+    artifact: &'a Artifact,
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedCuda<'a> {
+    version: CudaVersion,
+    bundled_driver: Option<DriverVersion>,
+    #[serde(flatten)]
+    artifact: &'a Artifact,
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedCudnn<'a> {
+    version: CudnnVersion,
+    /// 11 of the line 11.8; none where the line is no number.
+    cuda_major: Option<u16>,
+    cuda_line: &'a str,
+    #[serde(flatten)]
+    artifact: &'a Artifact,
+}
+
+impl Database {
+    /// The database for scripts.
+    pub fn export(&self) -> Export<'_> {
+        Export {
+            schema: "gpusetup.db/1",
+            version: &self.version,
+            sha256: &self.sha256,
+            gpus: self.gpus.iter().map(|gpu| ExportedGpu { pci_id: format!("10de:{}", gpu.device), gpu }).collect(),
+            architectures: &self.architectures,
+            driver_branches: &self.driver_branches,
+            drivers: self
+                .drivers
+                .iter()
+                .flat_map(|release| {
+                    release.artifacts.iter().map(|a| ExportedDriver {
+                        version: release.version,
+                        branch: release.version.branch,
+                        date: &release.date,
+                        maturity: release.maturity,
+                        variant: a.variant,
+                        artifact: &a.artifact,
+                    })
+                })
+                .collect(),
+            cuda: self
+                .cuda_artifacts
+                .iter()
+                .map(|a| ExportedCuda { version: a.version, bundled_driver: a.bundled_driver, artifact: &a.artifact })
+                .collect(),
+            cuda_releases: &self.cuda,
+            cudnn: self
+                .cudnn_artifacts
+                .iter()
+                .map(|a| ExportedCudnn {
+                    version: a.version,
+                    cuda_major: a.cuda_line.split('.').next().and_then(|major| major.parse().ok()),
+                    cuda_line: &a.cuda_line,
+                    artifact: &a.artifact,
+                })
+                .collect(),
+            cudnn_ranges: &self.cudnn,
+            distributions: &self.distributions,
+            sources: &self.sources,
+            frameworks: [],
+            mig_profiles: [],
+        }
+    }
+}
