@@ -2,6 +2,35 @@
 //! this, and a plan can be made from such a file anywhere. The probes beside this file fill it from a [`System`]; they
 //! change nothing, need neither root nor a network, and say what they could not read.
 
+mod assumed;
+mod compiler;
+mod cudnn;
+mod dpkg;
+mod driver;
+mod elf;
+#[cfg(test)]
+mod fixture;
+mod gpu;
+mod kernel;
+mod kernel_module;
+mod libraries;
+mod loader;
+mod lspci;
+mod machine;
+mod modules;
+mod os;
+mod pci;
+mod probe;
+mod reader;
+mod repositories;
+mod secure_boot;
+#[cfg(test)]
+mod tests;
+mod toolkit;
+
+pub use assumed::{SpecError, assumed_gpu, assumed_gpus};
+pub use probe::{GpuSource, Look, NotAHost, probe};
+
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};

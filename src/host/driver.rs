@@ -1,0 +1,156 @@
+//! The NVIDIA driver that is installed, and by whom: packages by dpkg's record, a runfile by its log and uninstaller, and in
+//! any case the versions in the names of its libraries. Several answers are a mixed install, and all are told.
+
+use super::dpkg::{Packages, upstream};
+use super::libraries::Listing;
+use super::reader::Reader;
+use super::{InstalledDriver, Origin};
+use crate::compat::{ModuleFlavour, PackageManager};
+use crate::version::DriverVersion;
+
+/// Driver packages, the ones whose version is the driver's as such first. Debian's and Ubuntu's names; `*` is a branch.
+const PACKAGES: [&str; 8] = [
+    "libcuda1",
+    "libnvidia-compute-",
+    "libnvidia-ml1",
+    "libnvidia-tesla-",
+    "nvidia-kernel-dkms",
+    "nvidia-kernel-open-dkms",
+    "nvidia-open-kernel-dkms",
+    "nvidia-dkms-",
+];
+
+/// What NVIDIA's installer leaves behind.
+const UNINSTALLERS: [&str; 2] = ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"];
+const LOGS: [&str; 2] = ["/var/lib/nvidia/log", "/var/log/nvidia-installer.log"];
+
+/// All drivers found; the first is the one that the loader finds first, as far as can be told.
+pub fn drivers(
+    reader: &mut Reader,
+    packages: Option<&Packages>,
+    manager: Option<PackageManager>,
+    libraries: &[Listing],
+) -> Vec<InstalledDriver> {
+    let mut drivers: Vec<InstalledDriver> = Vec::new();
+    let packaged = packages.and_then(package);
+    let runfile = runfile(reader);
+    for (version, evidence) in library_versions(libraries) {
+        let of = |d: &Option<InstalledDriver>| d.as_ref().is_some_and(|d| d.version == version);
+        if of(&packaged) || of(&runfile) || drivers.iter().any(|d| d.version == version) {
+            continue;
+        }
+        // With rpm its database would tell, which takes rpm to read; its licence files are a trace.
+        let rpm = matches!(manager, Some(PackageManager::Dnf | PackageManager::Zypper)) && rpm_trace(reader);
+        let unversioned = runfile.is_none() && has_uninstaller(reader);
+        let origin = match (unversioned, rpm) {
+            (true, _) => Origin::Runfile,
+            (false, true) => Origin::Rpm,
+            (false, false) => Origin::Unknown,
+        };
+        drivers.push(InstalledDriver { version, origin, modules: None, evidence });
+    }
+    // A runfile put over packages replaces their files, so it is what runs.
+    let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
+    all.append(&mut drivers);
+    let on_disk: Vec<_> = library_versions(libraries).into_iter().map(|(v, _)| v).collect();
+    // What has no library is a leftover (a log, half of the packages): it comes behind what has.
+    all.sort_by_key(|d| !on_disk.contains(&d.version));
+    all
+}
+
+fn package(packages: &Packages) -> Option<InstalledDriver> {
+    let mut candidates = PACKAGES.iter().flat_map(|start| packages.beginning(start));
+    let found = candidates.find_map(|(name, version)| {
+        let driver: DriverVersion = upstream(version).parse().ok()?;
+        Some((driver, format!("package {name} {version}")))
+    });
+    let (version, evidence) = found?;
+    Some(InstalledDriver { version, origin: Origin::Dpkg, modules: package_flavour(packages), evidence })
+}
+
+fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
+    let has = |starts: &[&str], open: bool| {
+        let mut names = starts.iter().flat_map(|s| packages.beginning(s)).map(|(name, _)| name);
+        names.any(|n| n.contains("-open") == open)
+    };
+    let modules = ["nvidia-kernel-dkms", "nvidia-kernel-open-dkms", "nvidia-open-kernel-dkms", "nvidia-dkms-"];
+    match (has(&modules, true), has(&modules, false)) {
+        (true, false) => Some(ModuleFlavour::Open),
+        (false, true) => Some(ModuleFlavour::Proprietary),
+        _ => None,
+    }
+}
+
+fn has_uninstaller(reader: &Reader) -> bool {
+    UNINSTALLERS.iter().any(|p| reader.is_file(p))
+}
+
+fn runfile(reader: &mut Reader) -> Option<InstalledDriver> {
+    if !has_uninstaller(reader) {
+        return None;
+    }
+    for log in LOGS {
+        let text = reader.head("the NVIDIA installer's log", log, 1 << 14).unwrap_or_default();
+        if let Some(version) = logged_version(&text) {
+            let evidence = format!("{log} and {}", UNINSTALLERS[0]);
+            return Some(InstalledDriver { version, origin: Origin::Runfile, modules: None, evidence });
+        }
+    }
+    None
+}
+
+/// The version in an installer's log: a line of its own in the index of backups, or `-> … : 580.95.05` in the log.
+fn logged_version(text: &str) -> Option<DriverVersion> {
+    let named = text.lines().filter(|l| l.contains("NVIDIA") || !l.contains(' '));
+    // Two numbers alone may be anything; three, or two with a branch's size, are a driver.
+    let mut words = named.flat_map(|l| l.split(|c: char| c.is_whitespace() || "()-_,:;'\"".contains(c)));
+    words.find_map(|w| w.trim_end_matches('.').parse::<DriverVersion>().ok().filter(|v| v.branch >= 300))
+}
+
+fn rpm_trace(reader: &mut Reader) -> bool {
+    ["/usr/share/licenses", "/usr/share/doc"].iter().any(|directory| {
+        let names = reader.names("licences of packages", directory);
+        names.iter().any(|n| n.starts_with("nvidia-driver") || n.starts_with("xorg-x11-drv-nvidia"))
+    })
+}
+
+/// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`, with the file that shows each.
+fn library_versions(libraries: &[Listing]) -> Vec<(DriverVersion, String)> {
+    let mut versions: Vec<(DriverVersion, String)> = Vec::new();
+    for listing in libraries {
+        for name in &listing.names {
+            let suffix = name.strip_prefix("libcuda.so.").or_else(|| name.strip_prefix("libnvidia-ml.so."));
+            let Some(version) = suffix.and_then(|s| s.parse::<DriverVersion>().ok()) else { continue };
+            if !versions.iter().any(|(v, _)| *v == version) {
+                versions.push((version, listing.directory.join(name).display().to_string()));
+            }
+        }
+    }
+    versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> DriverVersion {
+        text.parse().expect("a version")
+    }
+
+    #[test]
+    fn library_names_carry_the_version() {
+        let names = ["libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05", "libnvidia-ml.so.580.95.05"];
+        let listing = Listing { directory: "/usr/lib64".into(), names: names.map(str::to_owned).to_vec() };
+        let found = library_versions(&[listing]);
+        assert_eq!(found, [(version("580.95.05"), "/usr/lib64/libcuda.so.580.95.05".to_owned())]);
+    }
+
+    #[test]
+    fn an_installers_log_names_its_version() {
+        let log = "nvidia-installer log file '/var/log/nvidia-installer.log'\ncreation time: Fri Nov 20 10:00:00 2026\n\
+                   installer version: 580.95.05\n\n-> NVIDIA driver 580.95.05\n";
+        assert_eq!(logged_version(log), Some(version("580.95.05")));
+        assert_eq!(logged_version("1\n535.104.05\nNVIDIA UNIX driver"), Some(version("535.104.05")));
+        assert_eq!(logged_version("creation time: 10.20\n"), None);
+    }
+}

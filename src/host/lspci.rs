@@ -1,0 +1,146 @@
+//! The text of `lspci -nn` and `lspci -nnk`, since that is what people paste. Lines of other tools around it do no harm.
+//! A GPU listed without numbers (plain `lspci`) cannot be told by its id; such lines are handed back, not guessed at.
+
+use super::pci::{Function, NVIDIA};
+
+/// What was found in the text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Functions with all their numbers.
+    pub functions: Vec<Function>,
+    /// Lines about a display controller of NVIDIA's that lack the numbers.
+    pub without_numbers: Vec<String>,
+}
+
+/// Reads `lspci` text.
+pub fn parse(text: &str) -> Listing {
+    let mut listing = Listing::default();
+    // Whether the details that follow belong to the last function of the list.
+    let mut open = false;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some((address, rest)) = device_line(trimmed) {
+            open = false;
+            if let Some(function) = function(&address, rest) {
+                listing.functions.push(function);
+                open = true;
+            } else if is_display(rest) && rest.contains("NVIDIA") {
+                listing.without_numbers.push(trimmed.to_owned());
+            }
+            continue;
+        }
+        let Some(last) = listing.functions.last_mut().filter(|_| open) else { continue };
+        if let Some(subsystem) = trimmed.strip_prefix("Subsystem:") {
+            last.subsystem = brackets(subsystem).filter_map(pair).map(|(v, d)| format!("{v:04x}:{d:04x}")).last();
+        } else if let Some(driver) = trimmed.strip_prefix("Kernel driver in use:") {
+            last.driver = Some(driver.trim().to_owned()).filter(|d| !d.is_empty());
+        }
+    }
+    listing
+}
+
+/// `3b:00.0 …` or `0000:3b:00.0 …`: the address with its domain, and the rest.
+fn device_line(line: &str) -> Option<(String, &str)> {
+    let (address, rest) = line.split_once(' ')?;
+    let (place, function) = address.split_once('.')?;
+    let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
+    let parts: Vec<_> = place.split(':').collect();
+    if !hex(function) || function.len() != 1 || !parts.iter().all(|p| hex(p)) {
+        return None;
+    }
+    let address = address.to_ascii_lowercase();
+    match parts.iter().map(|p| p.len()).collect::<Vec<_>>()[..] {
+        [2, 2] => Some((format!("0000:{address}"), rest)),
+        // Azure and some servers have domains of five digits and more.
+        [domain, 2, 2] if domain >= 4 => Some((address, rest)),
+        _ => None,
+    }
+}
+
+/// `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9] (rev a1)`.
+fn function(address: &str, rest: &str) -> Option<Function> {
+    let (class, _) = rest.split_once("]:")?;
+    let class = u16::from_str_radix(class.rsplit_once('[')?.1, 16).ok()?;
+    // Marketing names stand in brackets too: the last pair of numbers counts.
+    let (vendor, device) = brackets(rest).filter_map(pair).last()?;
+    (vendor == NVIDIA).then(|| Function {
+        address: address.to_owned(),
+        vendor,
+        device,
+        class,
+        subsystem: None,
+        driver: None,
+    })
+}
+
+fn is_display(rest: &str) -> bool {
+    ["VGA compatible controller", "3D controller", "Display controller"].iter().any(|class| rest.starts_with(class))
+}
+
+/// What stands in square brackets.
+fn brackets(text: &str) -> impl Iterator<Item = &str> {
+    text.split('[').skip(1).filter_map(|part| part.split_once(']').map(|(inside, _)| inside))
+}
+
+/// `10de:15f9` as numbers.
+fn pair(text: &str) -> Option<(u16, u16)> {
+    let (vendor, device) = text.split_once(':')?;
+    let number = |s: &str| (s.len() == 4).then(|| u16::from_str_radix(s, 16).ok()).flatten();
+    Some((number(vendor)?, number(device)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_subsystem_and_driver_are_read() {
+        let text = "\
+01:00.0 VGA compatible controller [0300]: NVIDIA Corporation TU117M [GeForce GTX 1650 Mobile / Max-Q] [10de:1f91] (rev a1)
+        Subsystem: Hewlett-Packard Company Device [103c:85fc]
+        Kernel driver in use: nvidia
+        Kernel modules: nouveau, nvidia_drm, nvidia
+00:1f.3 SMBus [0c05]: Intel Corporation 82801I (ICH9 Family) SMBus Controller [8086:2930] (rev 02)
+        Kernel driver in use: i801_smbus
+000c:00:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)
+10101:00:00.0 Bridge [0680]: NVIDIA Corporation Device [10de:1af1] (rev a1)";
+        let listing = parse(text);
+        let seen: Vec<_> =
+            listing.functions.iter().map(|f| (&*f.address, f.device, f.class, f.driver.as_deref())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("0000:01:00.0", 0x1f91, 0x0300, Some("nvidia")),
+                ("000c:00:00.0", 0x20b2, 0x0302, None),
+                ("10101:00:00.0", 0x1af1, 0x0680, None),
+            ]
+        );
+        assert_eq!(listing.functions[0].subsystem.as_deref(), Some("103c:85fc"));
+        assert_eq!(listing.without_numbers, [""; 0]);
+    }
+
+    #[test]
+    fn details_may_stand_without_indentation_and_text_without_sense() {
+        let text = "$ lspci -nnk | grep -A3 NVIDIA\n\
+            3e:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3080] [10de:2206] (rev a1)\n\
+            Subsystem: Gigabyte Technology Co., Ltd Device [1458:404b]\nKernel driver in use: vfio-pci\n--\n";
+        let listing = parse(text);
+        assert_eq!(listing.functions.len(), 1);
+        assert_eq!(listing.functions[0].driver.as_deref(), Some("vfio-pci"));
+    }
+
+    #[test]
+    fn a_gpu_without_numbers_is_handed_back() {
+        let line = "1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)";
+        let listing = parse(line);
+        assert_eq!((listing.functions.len(), listing.without_numbers), (0, vec![line.to_owned()]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "(?s)([0-9a-f:. \\[\\]\n\u{e9}]|NVIDIA|10de:|3D controller){0,60}") {
+            parse(&text);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The operating system, by its os-release, and which of its tools are there, by their files. No tool is run.
+
+use super::Os;
+use super::reader::Reader;
+use crate::compat::{InitramfsTool, PackageManager};
+use std::collections::BTreeMap;
+
+/// The operating system that an os-release text names.
+pub fn os(reader: &Reader, release: &str) -> Os {
+    let fields = parse(release);
+    let field = |key: &str| fields.get(key).cloned().unwrap_or_default();
+    // os-release(5) gives this value where there is no ID.
+    let id = Some(field("ID")).filter(|id| !id.is_empty()).unwrap_or_else(|| "linux".to_owned());
+    let name = Some(field("PRETTY_NAME")).filter(|n| !n.is_empty()).unwrap_or_else(|| id.clone());
+    Os {
+        version: field("VERSION_ID"),
+        like: field("ID_LIKE").split_whitespace().map(str::to_owned).collect(),
+        package_manager: package_manager(reader),
+        initramfs: initramfs(reader),
+        immutable: immutable(reader),
+        id,
+        name,
+    }
+}
+
+/// The fields of an os-release text: assignments as a shell reads them.
+fn parse(text: &str) -> BTreeMap<String, String> {
+    let assignments = text.lines().map(str::trim).filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('='));
+    assignments.map(|(key, value)| (key.to_owned(), unquote(value))).collect()
+}
+
+fn unquote(value: &str) -> String {
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let Some(inner) = quote.and_then(|q| value.strip_prefix(q)?.strip_suffix(q)) else { return value.to_owned() };
+    if quote == Some('\'') {
+        return inner.to_owned();
+    }
+    let (mut out, mut chars) = (String::new(), inner.chars());
+    while let Some(c) = chars.next() {
+        out.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    out
+}
+
+fn package_manager(reader: &Reader) -> Option<PackageManager> {
+    // dpkg can be installed on Fedora and rpm on Debian: what counts is the tool that resolves dependencies.
+    let tools = [
+        ("/usr/bin/apt-get", PackageManager::Apt),
+        ("/usr/bin/zypper", PackageManager::Zypper),
+        ("/usr/bin/dnf", PackageManager::Dnf),
+        ("/usr/bin/dnf5", PackageManager::Dnf),
+    ];
+    tools.into_iter().find(|(path, _)| reader.is_file(path)).map(|(_, tool)| tool)
+}
+
+fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
+    let any = |paths: &[&str]| paths.iter().any(|p| reader.is_file(p));
+    // Ubuntu's dracut brings an update-initramfs of its own, which calls dracut: initramfs-tools alone has mkinitramfs.
+    if any(&["/usr/sbin/update-initramfs"]) && any(&["/usr/sbin/mkinitramfs"]) {
+        return Some(InitramfsTool::UpdateInitramfs);
+    }
+    if any(&["/usr/bin/dracut", "/usr/sbin/dracut"]) {
+        return Some(InitramfsTool::Dracut);
+    }
+    if any(&["/usr/sbin/update-initramfs"]) {
+        return Some(InitramfsTool::UpdateInitramfs);
+    }
+    any(&["/usr/bin/mkinitcpio"]).then_some(InitramfsTool::Mkinitcpio)
+}
+
+fn immutable(reader: &Reader) -> bool {
+    // ostree says so at boot and by its repository; openSUSE's transactional systems by their tool.
+    ["/run/ostree-booted", "/sysroot/ostree/repo", "/usr/sbin/transactional-update"]
+        .iter()
+        .any(|p| reader.system.exists(p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_are_read_as_a_shell_reads_them() {
+        let fields =
+            parse("# a comment\nID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME='A \"B\"'\nX=\"a\\\"b\\$c\"\nODD=\"\nnone\n");
+        assert_eq!(fields["ID"], "debian");
+        assert_eq!(fields["VERSION_ID"], "12");
+        assert_eq!(fields["PRETTY_NAME"], "A \"B\"");
+        assert_eq!(fields["X"], "a\"b$c");
+        assert_eq!(fields["ODD"], "\"");
+        assert_eq!(fields.len(), 5);
+    }
+}
