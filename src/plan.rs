@@ -2,6 +2,19 @@
 //! stands. Steps are pure functions from what is known to operations, a file each below `plan/`; no file is opened and no
 //! program started here.
 
+mod build;
+mod driver;
+mod environment;
+mod job;
+mod nouveau;
+mod prerequisites;
+mod toolkit;
+mod verify;
+
+pub use build::plan;
+pub use job::{BLACKLIST, LOADER_PATH, PROFILE};
+pub use nouveau::RIVALS;
+
 use crate::host::Facts;
 use crate::operation::Operation;
 use crate::resolve::{Reason, Rejection, Request, Selection};

@@ -1,6 +1,18 @@
 //! From facts, a request and the database to one [`Selection`]: the newest stable set that fits everything, with the
 //! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no file, no network.
 
+mod card;
+mod cuda;
+mod driver;
+mod misfit;
+mod search;
+
+pub use card::Card;
+pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit};
+pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
+pub use misfit::Misfit;
+pub use search::{Resolution, resolve};
+
 use crate::compat::ModuleFlavour;
 use crate::version::{CudaVersion, CudnnVersion, DriverVersion, Want};
 use serde::{Deserialize, Serialize};
@@ -21,6 +33,8 @@ pub struct Request {
     pub modules: Option<ModuleFlavour>,
     /// The policy among what fits.
     pub prefer: Prefer,
+    /// Choose the newest instead of keeping what is installed and fits.
+    pub upgrade: bool,
     /// Where toolkits go.
     pub prefix: PathBuf,
     /// Where downloads are kept.
@@ -121,4 +135,9 @@ pub struct Rejection {
     pub because: String,
     /// The rule that excluded it.
     pub rule: String,
+}
+
+/// What CUDA's and cuDNN's files call a machine architecture.
+pub fn cuda_arch(machine: &str) -> &str {
+    if machine == "aarch64" { "sbsa" } else { machine }
 }

@@ -1,8 +1,144 @@
-//! Placeholder of the loader.
-/// Why a database cannot be read.
-#[derive(Debug)]
-pub struct LoadError;
-/// Reads texts.
-pub fn parse() {}
-/// Reads a directory.
-pub fn load() {}
+//! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
+
+use super::{
+    Architecture, CompilerLimit, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Distribution,
+    DriverBranch, DriverRelease, Gpu, NvSwitch, Problem, Source, check,
+};
+use crate::sum::sha256;
+use serde::Deserialize;
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+
+/// Why a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A folder or a file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There is no such folder in it.
+    #[error("{} is no database: it has no {folder}/", path.display())]
+    NoDatabase {
+        /// Where.
+        path: PathBuf,
+        /// What is missing.
+        folder: &'static str,
+    },
+    /// A file does not have the shape of its kind. The text names line, column and key.
+    #[error("{file}: {problem}")]
+    Shape {
+        /// Which file.
+        file: String,
+        /// What is wrong, and where.
+        problem: String,
+    },
+    /// Facts that cannot be.
+    #[error("{} wrong facts:\n{}", .0.len(), .0.iter().map(|p| format!("  {p}")).collect::<Vec<_>>().join("\n"))]
+    Wrong(Vec<Problem>),
+}
+
+/// What a file may hold: any of the lists, each of which may be spread over several files.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    version: Option<String>,
+    sources: Vec<Source>,
+    architectures: Vec<Architecture>,
+    gpus: Vec<Gpu>,
+    nvswitches: Vec<NvSwitch>,
+    driver_branches: Vec<DriverBranch>,
+    drivers: Vec<DriverRelease>,
+    cuda: Vec<CudaRelease>,
+    cuda_artifacts: Vec<CudaArtifact>,
+    cudnn: Vec<CudnnRange>,
+    cudnn_artifacts: Vec<CudnnArtifact>,
+    compiler_limits: Vec<CompilerLimit>,
+    distributions: Vec<Distribution>,
+}
+
+/// The database in a folder that has `compat/` and `manifests/`; every fact in it has been checked.
+pub fn load(folder: &Path) -> Result<Database, LoadError> {
+    let mut files = Vec::new();
+    for kind in ["compat", "manifests"] {
+        let path = folder.join(kind);
+        if !path.is_dir() {
+            return Err(LoadError::NoDatabase { path: folder.to_owned(), folder: kind });
+        }
+        read_folder(&path, folder, &mut files)?;
+    }
+    files.sort();
+    parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+}
+
+fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> Result<(), LoadError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LoadError::Read { path, source }
+    };
+    for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        if path.is_dir() {
+            read_folder(&path, top, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();
+            files.push((name, std::fs::read_to_string(&path).map_err(failed(&path))?));
+        }
+    }
+    Ok(())
+}
+
+/// The database in these files, given by name and text in the order of their names.
+pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Database, LoadError> {
+    // A version that is not quoted is a number to YAML, and 12.10 is 12.1: text must be quoted where it could be one.
+    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
+    let (mut all, mut summed) = (File::default(), String::new());
+    for (name, text) in files {
+        summed += &format!("{name} {}\n", sha256(text));
+        let file: File = serde_yaml::from_str_with_options(text, options.clone())
+            .map_err(|e| LoadError::Shape { file: name.to_owned(), problem: e.to_string() })?;
+        all.version = all.version.or(file.version);
+        all.sources.extend(file.sources);
+        all.architectures.extend(file.architectures);
+        all.gpus.extend(file.gpus);
+        all.nvswitches.extend(file.nvswitches);
+        all.driver_branches.extend(file.driver_branches);
+        all.drivers.extend(file.drivers);
+        all.cuda.extend(file.cuda);
+        all.cuda_artifacts.extend(file.cuda_artifacts);
+        all.cudnn.extend(file.cudnn);
+        all.cudnn_artifacts.extend(file.cudnn_artifacts);
+        all.compiler_limits.extend(file.compiler_limits);
+        all.distributions.extend(file.distributions);
+    }
+    let mut database = Database {
+        version: all.version.unwrap_or_default(),
+        sha256: sha256(summed),
+        sources: all.sources,
+        architectures: all.architectures,
+        gpus: all.gpus,
+        nvswitches: all.nvswitches,
+        driver_branches: all.driver_branches,
+        drivers: all.drivers,
+        cuda: all.cuda,
+        cuda_artifacts: all.cuda_artifacts,
+        cudnn: all.cudnn,
+        cudnn_artifacts: all.cudnn_artifacts,
+        compiler_limits: all.compiler_limits,
+        distributions: all.distributions,
+    };
+    // Whatever file a fact stands in: queries rely on this order.
+    database.architectures.sort_by_key(|a| a.compute_capability);
+    database.gpus.sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
+    database.driver_branches.sort_by_key(|b| Reverse(b.branch));
+    database.drivers.sort_by_key(|d| Reverse(d.version));
+    database.cuda.sort_by_key(|c| Reverse(c.version));
+    database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
+    database.cudnn.sort_by_key(|c| Reverse(c.from));
+    database.cudnn_artifacts.sort_by_key(|a| Reverse(a.version));
+    let problems = check::check(&database);
+    if problems.is_empty() { Ok(database) } else { Err(LoadError::Wrong(problems)) }
+}

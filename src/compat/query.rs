@@ -1,52 +1,224 @@
-//! Placeholder of the queries.
-use super::{Database, Gpu, NvSwitch, PciDevice};
-use serde::{Deserialize, Serialize};
+//! Looking things up.
 
-/// A name that is not one GPU's.
+use super::{
+    Architecture, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, Gpu, ModuleFlavour, NvSwitch,
+    PciDevice,
+};
+use crate::version::{ComputeCapability, CudaVersion, CudnnVersion};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+
+/// A name that fits no GPU, or several that differ in what they need.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the name of one GPU; candidates: {}", self.candidates.join(", "))]
-pub struct Ambiguous {
-    /// What was given.
-    pub text: String,
-    /// What it may mean.
-    pub candidates: Vec<String>,
+pub enum Ambiguous {
+    /// No GPU has all these words in its name.
+    #[error("no GPU of the database is called `{name}`{}", near(.nearest))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Names that share a word with it.
+        nearest: Vec<String>,
+    },
+    /// Several do, and they differ.
+    #[error("`{name}` could be any of {}: {}", .candidates.len(), .candidates.join(", "))]
+    Several {
+        /// What was asked for.
+        name: String,
+        /// Name and PCI id of each.
+        candidates: Vec<String>,
+    },
+}
+
+fn near(nearest: &[String]) -> String {
+    if nearest.is_empty() { String::new() } else { format!("; near are {}", nearest.join(", ")) }
 }
 
 impl Database {
-    /// The GPU with this id.
+    /// The GPU of a device and board: the entry for that very board, else the one for every other board of the device.
     pub fn gpu(&self, device: PciDevice, subsystem: Option<&str>) -> Option<&Gpu> {
-        let of_device = || self.gpus.iter().filter(|g| g.device == device);
+        let start = self.gpus.partition_point(|g| g.device < device);
+        let of_device = || self.gpus[start..].iter().take_while(|g| g.device == device);
         of_device()
             .find(|g| g.subsystem.is_some() && g.subsystem.as_deref() == subsystem)
             .or_else(|| of_device().find(|g| g.subsystem.is_none()))
     }
 
-    /// The GPU of this name.
-    pub fn gpu_named(&self, text: &str) -> Result<&Gpu, Ambiguous> {
-        let wanted = text.to_lowercase();
-        let mut fits = self.gpus.iter().filter(|g| g.name.to_lowercase().contains(&wanted));
-        match (fits.next(), fits.next()) {
-            (Some(gpu), None) => Ok(gpu),
-            _ => {
-                let fits = self.gpus.iter().filter(|g| g.name.to_lowercase().contains(&wanted));
-                Err(Ambiguous { text: text.to_owned(), candidates: fits.map(|g| g.name.clone()).collect() })
+    /// The GPU of a marketing name: the words asked for, in their order, are words of its name. Several that need the
+    /// same are one answer.
+    pub fn gpu_named(&self, name: &str) -> Result<&Gpu, Ambiguous> {
+        let asked = words(name);
+        // A name of two boards stands with a slash between them.
+        let names = |g: &Gpu| g.name.split(" / ").map(words).collect::<Vec<_>>();
+        let surplus = |g: &Gpu| {
+            names(g)
+                .into_iter()
+                .filter(|w| holds(w, &asked))
+                .map(|w| w.len() - asked.len())
+                .min()
+                .filter(|_| !asked.is_empty())
+        };
+        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| Some((surplus(g)?, g))).collect();
+        if found.iter().any(|(surplus, _)| *surplus == 0) {
+            found.retain(|(surplus, _)| *surplus == 0);
+        }
+        // Sorting is stable: of those with the fewest other words the one with the lowest id, and no special board.
+        found.sort_by_key(|(surplus, g)| (*surplus, g.subsystem.is_some()));
+        let needs = |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone());
+        match found.first() {
+            None => Err(Ambiguous::Unknown { name: name.to_owned(), nearest: self.near(&asked) }),
+            Some((_, first)) if found.iter().all(|(_, g)| needs(g) == needs(first)) => Ok(first),
+            Some(_) => {
+                let mut candidates: Vec<_> =
+                    found.iter().map(|(_, g)| format!("{} (10de:{})", g.name, g.device)).collect();
+                candidates.dedup();
+                Err(Ambiguous::Several { name: name.to_owned(), candidates })
             }
         }
     }
 
-    /// The bridge with this id.
+    fn near(&self, asked: &[String]) -> Vec<String> {
+        let numbers: Vec<_> = asked.iter().filter(|w| w.bytes().any(|b| b.is_ascii_digit())).collect();
+        let mut near: Vec<_> = self
+            .gpus
+            .iter()
+            .filter(|g| {
+                words(&g.name).iter().any(|w| {
+                    numbers.iter().any(|n| w.starts_with(n.as_str()) || n.starts_with(w.as_str()) && w.len() > 2)
+                })
+            })
+            .map(|g| g.name.clone())
+            .collect();
+        near.sort();
+        near.dedup();
+        near.truncate(5);
+        near
+    }
+
+    /// The compute capability's record.
+    pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
+        self.architectures.iter().find(|a| a.compute_capability == capability)
+    }
+
+    /// The NVSwitch of a device id.
     pub fn nvswitch(&self, device: PciDevice) -> Option<&NvSwitch> {
         self.nvswitches.iter().find(|s| s.device == device)
+    }
+
+    /// The driver branch of a number.
+    pub fn branch(&self, branch: u16) -> Option<&DriverBranch> {
+        self.driver_branches.iter().find(|b| b.branch == branch)
+    }
+
+    /// The CUDA release.
+    pub fn cuda(&self, version: CudaVersion) -> Option<&CudaRelease> {
+        self.cuda.iter().find(|c| c.version == version)
+    }
+
+    /// What a cuDNN release of a line needs.
+    pub fn cudnn_range(&self, version: CudnnVersion, line: &str) -> Option<&CudnnRange> {
+        self.cudnn.iter().find(|r| r.cuda_line == line && r.from <= version && r.to.is_none_or(|to| version <= to))
+    }
+
+    /// The distribution of an os-release: by its own id, else by the nearest relative's.
+    pub fn distribution(&self, id: &str, version: &str, like: &[String]) -> Option<&Distribution> {
+        let major = version.split('.').next().unwrap_or(version);
+        let of = |id: &str| {
+            let release = |d: &&Distribution| d.version == version || d.version == major || d.version == "*";
+            self.distributions.iter().filter(|d| d.id == id).find(release)
+        };
+        of(id).or_else(|| like.iter().find_map(|l| of(l)))
+    }
+}
+
+/// The words of a name, small, without those that every name may have.
+fn words(name: &str) -> Vec<String> {
+    let small = name.to_lowercase();
+    small
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|w| !w.is_empty() && !["nvidia", "geforce", "tesla", "quadro"].contains(w))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether the words asked for stand in the name in their order.
+fn holds(name: &[String], asked: &[String]) -> bool {
+    let mut rest = name.iter();
+    asked.iter().all(|a| rest.any(|w| w == a))
+}
+
+impl fmt::Display for PciDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04x}", self.0)
+    }
+}
+
+impl fmt::Display for ModuleFlavour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Proprietary => "proprietary",
+        })
     }
 }
 
 impl Serialize for PciDevice {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(s)
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if s.is_human_readable() { s.collect_str(self) } else { self.0.serialize(s) }
     }
 }
+
 impl<'de> Deserialize<'de> for PciDevice {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        u16::deserialize(d).map(PciDevice)
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        if !d.is_human_readable() {
+            return u16::deserialize(d).map(Self);
+        }
+        let text = String::deserialize(d)?;
+        match u16::from_str_radix(&text, 16) {
+            Ok(id) if text.len() == 4 => Ok(Self(id)),
+            _ => Err(de::Error::custom(format!("`{text}` is not four hexadecimal digits"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::database as embedded;
+
+    fn named(name: &str) -> Result<String, Ambiguous> {
+        embedded().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))
+    }
+
+    #[test]
+    fn a_name_is_found_by_its_words() {
+        for (name, capability) in [
+            ("h100", "9.0"),
+            ("H200", "9.0"),
+            ("rtx 3090 ti", "8.6"),
+            ("GTX 1060", "6.1"),
+            ("t4", "7.5"),
+            ("V100", "7.0"),
+            ("b200", "10.0"),
+            ("rtx 5090", "12.0"),
+            ("A100", "8.0"),
+            ("rtx 2080 ti", "7.5"),
+            ("p100", "6.0"),
+        ] {
+            assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
+        }
+        assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
+        assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
+        assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
+        assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
+    }
+
+    #[test]
+    fn a_board_comes_before_its_device() {
+        let database = embedded();
+        let name = |subsystem| database.gpu(PciDevice(0x20b2), subsystem).map(|g| g.name.as_str());
+        assert_eq!(name(Some("10de:1463")), Some("NVIDIA A100-SXM4-80GB"));
+        assert_eq!(name(Some("10de:1625")), Some("NVIDIA PG509-210"));
+        assert_eq!(name(Some("1028:ffff")), name(None));
+        assert_eq!(database.gpu(PciDevice(0xffff), None), None);
     }
 }

@@ -6,7 +6,7 @@ mod check;
 mod load;
 mod query;
 
-pub use check::Problem;
+pub use check::{Problem, check};
 pub use load::{LoadError, load, parse};
 pub use query::Ambiguous;
 
@@ -510,8 +510,9 @@ pub struct HeaderMeta {
 pub struct DriverOffer {
     /// The branch.
     pub branch: u16,
-    /// The version last seen there.
-    pub version: DriverVersion,
+    /// The version last seen there; none where no source says it.
+    #[serde(default)]
+    pub version: Option<DriverVersion>,
     /// The flavour.
     pub modules: ModuleFlavour,
     /// The machine architectures.

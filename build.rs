@@ -1,0 +1,32 @@
+//! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
+//! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
+
+#[path = "src/compat/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod compat;
+#[path = "src/sum.rs"]
+#[allow(dead_code)]
+mod sum;
+#[path = "src/version/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod version;
+
+use std::path::Path;
+use std::process::exit;
+
+fn main() {
+    for folder in ["compat", "manifests", "src/compat", "src/version", "src/sum.rs"] {
+        println!("cargo::rerun-if-changed={folder}");
+    }
+    let made = compat::load(Path::new(".")).map_err(|e| e.to_string()).and_then(|database| {
+        let bytes = postcard::to_stdvec(&database).map_err(|e| e.to_string())?;
+        let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
+        std::fs::write(Path::new(&out).join("database.bin"), bytes).map_err(|e| e.to_string())
+    });
+    if let Err(problem) = made {
+        for line in problem.lines() {
+            println!("cargo::error={line}");
+        }
+        exit(1);
+    }
+}

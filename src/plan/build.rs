@@ -1,0 +1,217 @@
+//! A request and facts made into a plan: the choice, the steps in their order, the sums over them, the fingerprint.
+
+use super::job::{Job, step};
+use super::{
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
+    toolkit, verify,
+};
+use crate::compat::Database;
+use crate::host::{Facts, MachineKind, Origin, SecureBoot};
+use crate::operation::Operation;
+use crate::resolve::{Install, Method, Misfit, Request, Resolution, distribution, is_over, resolve};
+use crate::sum::sha256;
+use serde::Serialize;
+
+/// The plan for a host, or why there is none.
+pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Misfit> {
+    not_our_driver(&facts, &request)?;
+    let chosen = resolve(database, &facts, &request)?;
+    not_mixed(&facts, &chosen)?;
+    let job = Job {
+        database,
+        facts: &facts,
+        request: &request,
+        chosen: &chosen,
+        distribution: distribution(database, &facts),
+    };
+    let (first, mut warnings) = prerequisites::prerequisites(&job);
+    warnings.extend(warn(&job));
+    let steps = in_order(&job, first);
+    let totals = totals(&steps);
+    let mut plan = Plan {
+        schema: SCHEMA.to_owned(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
+        fingerprint: String::new(),
+        selection: chosen.selection(),
+        reasons: chosen.reasons.clone(),
+        rejected: chosen.rejected.clone(),
+        host: facts.clone(),
+        request: request.clone(),
+        steps,
+        totals,
+        warnings,
+    };
+    plan.fingerprint = plan.expected_fingerprint();
+    Ok(plan)
+}
+
+fn in_order(job: &Job, first: Step) -> Vec<Step> {
+    let mut steps = vec![first, nouveau::blacklist_nouveau(job)];
+    let driver = job.chosen.driver.as_ref().filter(|d| !matches!(d.install, Install::Kept(_)));
+    let rival = !job.facts.machine.is_tree && nouveau::rival_is_loaded(job);
+    // The runfile stops at a GPU that is taken; packages do not care, their modules load at the next boot.
+    let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
+    let late = driver.is_some() && rival && !early;
+    if early {
+        steps.push(reboot("the runfile stops while another driver holds the GPU"));
+    }
+    steps.push(driver::install_driver(job));
+    steps.push(toolkit::install_cuda(job));
+    steps.push(toolkit::install_cudnn(job));
+    steps.push(toolkit::fix_symlinks(job));
+    steps.push(environment::ldconfig(job));
+    steps.push(environment::environment(job));
+    if late {
+        steps.push(reboot("another driver holds the GPU until then"));
+    }
+    let converged = steps.iter().all(|s| s.state != State::Needed);
+    steps.push(verify::verify(job, converged));
+    steps
+}
+
+fn reboot(why: &str) -> Step {
+    step(StepId::Reboot, "Boot the host again", why, vec![Act::needed(Operation::Reboot {})])
+}
+
+/// Hosts whose driver is not ours to install.
+fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Misfit> {
+    if !request.driver.is_wanted() {
+        return Ok(());
+    }
+    let (check, sentence) = match facts.machine.kind {
+        MachineKind::Wsl2 => ("GS906", "under WSL2 the driver is the one of Windows, and none may be installed inside"),
+        MachineKind::Jetson => ("GS907", "on a Jetson the driver comes with its board support package"),
+        _ if facts.os.immutable => ("GS908", "this system's /usr is an image that packages and runfiles cannot change"),
+        MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
+    };
+    Err(Misfit::blocked(check, sentence).hint("leave the driver out: gpusetup plan --profile toolkit".to_owned()))
+}
+
+/// A runfile over packages, or packages over a runfile, is how hosts are broken.
+fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
+    let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
+    let (by, remedy) = match (installed.origin, driver.install) {
+        (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_)) => {
+            ("packages", "ask for packages (--method packages), or remove the driver's packages first")
+        }
+        (Origin::Runfile, Install::Packages(_)) => {
+            ("NVIDIA's runfile", "remove it first: sudo nvidia-uninstall, or ask for the runfile (--method runfile)")
+        }
+        _ => return Ok(()),
+    };
+    let sentence = format!(
+        "driver {} was installed by {by}, and {} would come another way: two installs on one host break each other",
+        installed.version, driver.version
+    );
+    Err(Misfit::blocked("GS401", sentence).hint(remedy.to_owned()))
+}
+
+fn warn(job: &Job) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut say = |check: &str, text: String| warnings.push(Warning { check: check.to_owned(), text });
+    if let Some(driver) = &job.chosen.driver {
+        if is_over(driver, &job.request.today) {
+            let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
+            say(
+                "GS503",
+                format!("driver branch {} reached its end of life ({life}): no more fixes", driver.branch.branch),
+            );
+        }
+        if job.facts.secure_boot == SecureBoot::Enabled && driver.install.method() == Method::Runfile {
+            say(
+                "GS301",
+                "Secure Boot is on: modules that DKMS builds load only when its key is enrolled (mokutil)".to_owned(),
+            );
+        }
+        if driver.install.method() == Method::Packages
+            && !matches!(driver.install, Install::Kept(_))
+            && job.distribution.is_none()
+        {
+            say("GS402", format!("the packages of {} are not known", job.facts.os.name));
+        }
+        if job.facts.machine.kind == MachineKind::Container {
+            say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
+        }
+        let kernel = job.facts.kernels.running.as_deref();
+        if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref()) {
+            if running != next {
+                say("GS104", format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"));
+            }
+        }
+        if !job.facts.nvswitches.is_empty() {
+            let count = job.facts.nvswitches.len();
+            say(
+                "GS801",
+                format!(
+                    "this host has {count} NVSwitches: CUDA needs Fabric Manager of exactly driver {}",
+                    driver.version
+                ),
+            );
+        }
+    }
+    for gpu in job.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
+        say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
+    }
+    warnings
+}
+
+fn totals(steps: &[Step]) -> Totals {
+    let mut totals = Totals::default();
+    for step in steps {
+        totals.download_bytes += step.download_bytes;
+        totals.disk_bytes += step.disk_bytes;
+        for act in step.operations.iter().filter(|a| !a.satisfied) {
+            match &act.operation {
+                Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Unpack { .. } => totals.add += 1,
+                Operation::Remove { .. } => totals.remove += 1,
+                Operation::Packages { install, remove, .. } => {
+                    totals.add += install.len() as u32;
+                    totals.remove += remove.len() as u32;
+                }
+                Operation::Run { asks: true, .. } | Operation::Download { .. } => {}
+                Operation::Run { creates, .. } if !creates.is_empty() => totals.add += 1,
+                Operation::Run { .. } | Operation::Service { .. } => totals.change += 1,
+                Operation::Reboot {} => totals.reboots += 1,
+            }
+        }
+    }
+    totals
+}
+
+/// What of the facts makes a host this host: a plan made for another is refused.
+#[derive(Serialize)]
+struct Identity<'a> {
+    arch: &'a str,
+    os: (&'a str, &'a str),
+    gpus: Vec<(&'a str, &'a str)>,
+}
+
+fn identity(facts: &Facts) -> Identity<'_> {
+    Identity {
+        arch: &facts.machine.arch,
+        os: (&facts.os.id, &facts.os.version),
+        gpus: facts.gpus.iter().map(|g| (g.address.as_str(), g.pci_id.as_str())).collect(),
+    }
+}
+
+impl Plan {
+    /// The fingerprint that a plan with this content has.
+    pub fn expected_fingerprint(&self) -> String {
+        let content = (&self.database, identity(&self.host), &self.request, &self.selection, &self.steps);
+        // Maps in it are sorted, and text and numbers always serialise.
+        sha256(serde_json::to_vec(&content).unwrap_or_default())
+    }
+
+    /// Whether `facts` are of the host that the plan was made for: its machine, system and GPUs.
+    pub fn is_for(&self, facts: &Facts) -> bool {
+        let same =
+            |a: &Facts, b: &Facts| serde_json::to_value(identity(a)).ok() == serde_json::to_value(identity(b)).ok();
+        same(&self.host, facts)
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_converged(&self) -> bool {
+        self.steps.iter().all(|s| s.state != State::Needed)
+    }
+}

@@ -1,0 +1,89 @@
+//! The driver: by packages, or by NVIDIA's runfile.
+
+use super::job::{Job, skipped, step};
+use super::{Act, Step, StepId};
+use crate::compat::{Artifact, ModuleFlavour};
+use crate::operation::{Operation, Verified};
+use crate::resolve::{ChosenDriver, Install};
+use crate::version::DriverVersion;
+use std::collections::BTreeMap;
+
+const TITLE: &str = "Install the NVIDIA driver";
+
+/// The step.
+pub fn install_driver(job: &Job) -> Step {
+    let Some(driver) = &job.chosen.driver else {
+        return skipped(StepId::InstallDriver, TITLE, "no driver was asked for");
+    };
+    let (version, modules) = (driver.version, driver.modules);
+    let title = format!("Install the NVIDIA driver {version} with the {modules} kernel modules");
+    match driver.install {
+        Install::Kept(_) => {
+            let why = format!("driver {version} is installed and fits");
+            step(StepId::InstallDriver, title, why, Vec::new())
+        }
+        Install::Packages(offer) => {
+            let manager = job.distribution.map_or(crate::compat::PackageManager::Apt, |d| d.package_manager);
+            let install = offer.packages.clone();
+            let operation =
+                Operation::Packages { manager, install, remove: Vec::new(), stream: offer.module_stream.clone() };
+            let why = format!("{}, whose updates then come with the system's", offer.repository.name);
+            step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])
+        }
+        Install::Runfile(a) => {
+            let why = "NVIDIA's runfile, with DKMS so that the modules are rebuilt for every new kernel";
+            runfile(job, title, why, &a.artifact, &options(job, driver))
+        }
+        Install::CudaRunfile(a) => {
+            let why = format!("the driver part of the CUDA {} runfile, which alone carries it", a.version);
+            runfile(job, title, &why, &a.artifact, &["--silent".to_owned(), "--driver".to_owned(), temporary(job)])
+        }
+    }
+}
+
+fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[String]) -> Step {
+    let Some(download) = job.download(artifact) else {
+        return skipped(StepId::InstallDriver, title, "its runfile cannot be verified");
+    };
+    let file = job.cached(artifact);
+    let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned()).collect();
+    let run = Operation::Run {
+        argv,
+        environment: BTreeMap::new(),
+        verified: vec![Verified { path: file, sha256: artifact.sha256.clone().unwrap_or_default() }],
+        creates: Vec::new(),
+        changes: Vec::new(),
+        undo: ["/usr/bin/nvidia-uninstall", "--silent"].map(str::to_owned).to_vec(),
+        asks: false,
+        expects: None,
+        // DKMS builds the modules once a kernel: two to four minutes each on two cores.
+        limit: 3600,
+    };
+    let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
+    // Unpacked in the temporary directory and then installed; the compressed file is not much smaller than either.
+    out.disk_bytes = artifact.size.unwrap_or(0) * 4;
+    out
+}
+
+fn temporary(job: &Job) -> String {
+    format!("--tmpdir={}", job.request.cache.display())
+}
+
+/// The flags of nvidia-installer, each only from the version on that knows it.
+fn options(job: &Job, driver: &ChosenDriver) -> Vec<String> {
+    let version = driver.version;
+    let since = |branch, minor, patch| version >= DriverVersion { branch, minor, patch: Some(patch) };
+    let mut options = vec!["--silent".to_owned(), "--dkms".to_owned(), temporary(job)];
+    if since(555, 42, 2) {
+        options.push(format!("--kernel-module-type={}", driver.modules));
+    } else if driver.modules == ModuleFlavour::Open {
+        options.push("-m=kernel-open".to_owned());
+    }
+    if job.facts.machine.is_tree {
+        // The kernel that runs is the builder's: build for the tree's, and look at nothing that runs.
+        options.extend(job.facts.kernel().map(|k| format!("--kernel-name={k}")));
+        options.extend(["--no-nouveau-check".to_owned(), "--no-x-check".to_owned()]);
+        options.extend(since(550, 40, 7).then(|| "--skip-module-load".to_owned()));
+    }
+    options
+}

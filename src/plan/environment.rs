@@ -1,0 +1,65 @@
+//! How programs find the toolkit: the loader's path and cache, and PATH for shells.
+
+use super::job::{Job, LOADER_PATH, PROFILE, skipped, step};
+use super::{Act, Step, StepId};
+use crate::operation::Operation;
+use std::collections::BTreeMap;
+
+/// The loader's path and cache.
+pub fn ldconfig(job: &Job) -> Step {
+    const TITLE: &str = "Tell the loader where the libraries are";
+    let Some(toolkit) = job.toolkit() else {
+        return skipped(StepId::Ldconfig, TITLE, "no toolkit was asked for");
+    };
+    let libraries = job.default_toolkit().join("lib64");
+    let file = job.file(LOADER_PATH, format!("# Written by gpusetup.\n{}\n", libraries.display()));
+    let cached = job.facts.loader_cache.as_ref().is_some_and(|cache| {
+        let knows = |soname: &str| {
+            cache.entries.iter().any(|(name, path)| {
+                name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(&toolkit))
+            })
+        };
+        let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{}", n.artifact.version.major));
+        let newer = job.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
+        newer && knows("libcudart.so") && cudnn.is_none_or(|soname| knows(&soname))
+    });
+    let run = Operation::Run {
+        argv: vec!["ldconfig".to_owned()],
+        environment: BTreeMap::new(),
+        verified: Vec::new(),
+        creates: Vec::new(),
+        changes: vec!["/etc/ld.so.cache".into(), "/var/cache/ldconfig/aux-cache".into()],
+        undo: Vec::new(),
+        asks: false,
+        expects: None,
+        limit: 300,
+    };
+    let satisfied = file.satisfied && cached;
+    let why =
+        "the cache serves every program; LD_LIBRARY_PATH would also reach programs that bring their own libraries";
+    step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: run, satisfied }])
+}
+
+/// PATH for shells.
+pub fn environment(job: &Job) -> Step {
+    const TITLE: &str = "Put the toolkit on PATH";
+    let Some(cuda) = &job.chosen.cuda else {
+        return skipped(StepId::Environment, TITLE, "no toolkit was asked for");
+    };
+    let home = job.default_toolkit().display().to_string();
+    let mut content = format!(
+        "# Written by gpusetup: the default CUDA toolkit.\n\
+         case \":$PATH:\" in\n    *\":{home}/bin:\"*) ;;\n    *) PATH=\"{home}/bin:$PATH\" ;;\nesac\n\
+         CUDA_HOME=\"{home}\"\nCUDADIR=\"{home}\"\nexport PATH CUDA_HOME CUDADIR\n"
+    );
+    if job.request.library_path {
+        content += &format!(
+            "LD_LIBRARY_PATH=\"{home}/lib64${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"\nexport LD_LIBRARY_PATH\n"
+        );
+    }
+    if let Some(gcc) = cuda.side_gcc {
+        content += &format!("NVCC_CCBIN=/usr/bin/gcc-{gcc}\nexport NVCC_CCBIN\n");
+    }
+    let why = "login shells find nvcc by it; LD_LIBRARY_PATH is left alone, since it breaks other software";
+    step(StepId::Environment, TITLE, why, vec![job.file(PROFILE, content)])
+}

@@ -1,0 +1,95 @@
+//! What every step is made from, and the little that several steps ask of it.
+
+use super::{Act, State, Step, StepId};
+use crate::compat::{Artifact, Distribution};
+use crate::host::{Facts, PathState};
+use crate::operation::Operation;
+use crate::resolve::{Request, Resolution};
+use crate::sum::sha256;
+use crate::system::Node;
+use std::path::{Path, PathBuf};
+
+/// The one file that keeps other drivers off the GPUs.
+pub const BLACKLIST: &str = "/etc/modprobe.d/gpusetup-nouveau.conf";
+/// The one file that tells the loader where the toolkit's libraries are.
+pub const LOADER_PATH: &str = "/etc/ld.so.conf.d/gpusetup-cuda.conf";
+/// The one file that tells login shells where the toolkit's programs are.
+pub const PROFILE: &str = "/etc/profile.d/gpusetup-cuda.sh";
+
+/// Everything a step may look at.
+pub struct Job<'a> {
+    /// The host.
+    pub facts: &'a Facts,
+    /// What was asked for.
+    pub request: &'a Request,
+    /// What was chosen.
+    pub chosen: &'a Resolution<'a>,
+    /// The host's distribution, where the database knows it.
+    pub distribution: Option<&'a Distribution>,
+}
+
+impl Job<'_> {
+    /// `/usr/local/cuda-12.8`, when a toolkit was chosen.
+    pub fn toolkit(&self) -> Option<PathBuf> {
+        let version = self.chosen.cuda.as_ref()?.release.version.series();
+        Some(self.request.prefix.join(format!("cuda-{version}")))
+    }
+
+    /// `/usr/local/cuda`, the default toolkit's link.
+    pub fn default_toolkit(&self) -> PathBuf {
+        self.request.prefix.join("cuda")
+    }
+
+    /// Where an artifact is kept: by its content, so that two mirrors' files of one name do not meet.
+    pub fn cached(&self, artifact: &Artifact) -> PathBuf {
+        let sum = artifact.sha256.as_deref().unwrap_or_default();
+        self.request.cache.join(sum.get(..16).unwrap_or(sum)).join(&artifact.file)
+    }
+
+    /// The operation that fetches an artifact; none for one that could not be verified.
+    pub fn download(&self, artifact: &Artifact) -> Option<Operation> {
+        Some(Operation::Download {
+            url: artifact.url.clone()?,
+            sha256: artifact.sha256.clone()?,
+            size: artifact.size,
+            to: self.cached(artifact),
+        })
+    }
+
+    /// A file, and whether it stands so already.
+    pub fn file(&self, path: &str, content: String) -> Act {
+        let sum = sha256(&content);
+        let stands =
+            |state: &PathState| matches!(&state.node, Node::File { sha256, mode: 0o644, .. } if *sha256 == sum);
+        let satisfied = self.facts.paths.get(Path::new(path)).is_some_and(stands);
+        Act { operation: Operation::WriteFile { path: path.into(), content, mode: 0o644 }, satisfied }
+    }
+
+    /// When the file at `path` was last written, where that is known.
+    pub fn written(&self, path: &str) -> Option<i64> {
+        self.facts.paths.get(Path::new(path))?.modified
+    }
+}
+
+impl Act {
+    /// An operation that is still to do.
+    pub fn needed(operation: Operation) -> Self {
+        Self { operation, satisfied: false }
+    }
+}
+
+/// A step with something in it: needed unless all of it stands.
+pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operations: Vec<Act>) -> Step {
+    let state = if operations.iter().all(|a| a.satisfied) { State::Satisfied } else { State::Needed };
+    let download_bytes = operations
+        .iter()
+        .filter(|a| !a.satisfied)
+        .filter_map(|a| if let Operation::Download { size, .. } = &a.operation { *size } else { None })
+        .sum();
+    Step { id, title: title.into(), why: why.into(), state, operations, download_bytes, disk_bytes: 0 }
+}
+
+/// A step that has nothing to do here.
+pub fn skipped(id: StepId, title: impl Into<String>, why: impl Into<String>) -> Step {
+    Step { state: State::Skipped, ..step(id, title, why, Vec::new()) }
+}

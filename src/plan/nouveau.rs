@@ -1,0 +1,81 @@
+//! Keeps nouveau and nova off the GPUs: in the running system by modprobe's configuration, and in the next boot by the
+//! initramfs of every installed kernel, which carries a copy of it.
+
+use super::job::{BLACKLIST, Job, skipped, step};
+use super::{Act, Step, StepId};
+use crate::compat::InitramfsTool;
+use crate::operation::Operation;
+use std::collections::BTreeMap;
+
+const TITLE: &str = "Keep nouveau and nova off the GPUs";
+
+/// Drivers of the kernel that would take an NVIDIA GPU before NVIDIA's own.
+pub const RIVALS: [&str; 3] = ["nouveau", "nova_core", "nova_drm"];
+
+/// The step.
+pub fn blacklist_nouveau(job: &Job) -> Step {
+    if job.chosen.driver.is_none() {
+        return skipped(StepId::BlacklistNouveau, TITLE, "no driver is installed by this plan");
+    }
+    let lines = RIVALS.map(|rival| format!("blacklist {rival}\n")).concat();
+    let content = format!(
+        "# Written by gpusetup: these would take the GPU before NVIDIA's driver.\n{lines}options nouveau modeset=0\n"
+    );
+    let file = job.file(BLACKLIST, content);
+    let mut acts = vec![file];
+    let kernels = &job.facts.kernels.installed;
+    let images: Vec<_> = kernels.iter().filter_map(|k| k.initramfs.as_ref()).collect();
+    // The images of a host whose kernels come from outside (a container, some clouds) are not there to be rebuilt.
+    if let Some(tool) = job.facts.os.initramfs.filter(|_| !kernels.is_empty()) {
+        let since = job.written(BLACKLIST);
+        let fresh = acts[0].satisfied && images.iter().all(|i| since.is_some_and(|written| i.modified >= written));
+        let operation = Operation::Run {
+            argv: rebuild_all(tool),
+            environment: BTreeMap::new(),
+            verified: Vec::new(),
+            creates: Vec::new(),
+            changes: images.iter().map(|i| i.path.clone()).collect(),
+            undo: Vec::new(),
+            asks: false,
+            expects: None,
+            // A rebuild takes some ten seconds a kernel, and minutes on emulated or old machines.
+            limit: 300 * kernels.len().max(1) as u64,
+        };
+        acts.push(Act { operation, satisfied: fresh });
+    }
+    let why = match holders(job) {
+        holders if holders.is_empty() => "they would take the GPU at the next boot, from the initramfs".to_owned(),
+        holders => format!("{} now, and would again at the next boot, from the initramfs", holders.join(", ")),
+    };
+    let mut out = step(StepId::BlacklistNouveau, TITLE, why, acts);
+    // While they are rebuilt, the old images are kept for undo beside the new ones.
+    out.disk_bytes =
+        if out.operations.iter().all(|a| a.satisfied) { 0 } else { images.iter().map(|i| 2 * i.size).sum() };
+    out
+}
+
+fn rebuild_all(tool: InitramfsTool) -> Vec<String> {
+    let argv: &[&str] = match tool {
+        InitramfsTool::UpdateInitramfs => &["update-initramfs", "-u", "-k", "all"],
+        InitramfsTool::Dracut => &["dracut", "--force", "--regenerate-all"],
+        InitramfsTool::Mkinitcpio => &["mkinitcpio", "-P"],
+    };
+    argv.iter().map(|a| (*a).to_owned()).collect()
+}
+
+/// "nouveau holds 0000:17:00.0", for each GPU that another driver of the kernel holds.
+fn holders(job: &Job) -> Vec<String> {
+    let held = |g: &crate::host::Gpu| Some((g.bound_to.clone().filter(|d| is_rival(d))?, g.address.clone()));
+    job.facts.gpus.iter().filter_map(held).map(|(driver, address)| format!("{driver} holds {address}")).collect()
+}
+
+/// Whether a rival is in the kernel now, so that only a reboot gets it off the GPU.
+pub fn rival_is_loaded(job: &Job) -> bool {
+    let loaded = job.facts.loaded_modules.as_deref().unwrap_or_default();
+    !holders(job).is_empty() || loaded.iter().any(|m| is_rival(&m.name))
+}
+
+fn is_rival(driver: &str) -> bool {
+    // sysfs says nova-core or nova_core.
+    RIVALS.contains(&driver.replace('-', "_").as_str())
+}

@@ -1,0 +1,125 @@
+//! The CUDA toolkit by its runfile, and cuDNN from its archive into the toolkit.
+
+use super::job::{Job, skipped, step};
+use super::{Act, Step, StepId};
+use crate::operation::{Operation, Placement, Verified};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const CUDA: &str = "Install the CUDA toolkit";
+const CUDNN: &str = "Install cuDNN into the toolkit";
+
+/// The toolkit's step.
+pub fn install_cuda(job: &Job) -> Step {
+    let (Some(cuda), Some(toolkit)) = (&job.chosen.cuda, job.toolkit()) else {
+        return skipped(StepId::InstallCuda, CUDA, "no toolkit was asked for");
+    };
+    let title = format!("Install the CUDA toolkit {}", cuda.release.version);
+    if cuda.kept {
+        let why = format!("it is installed in {}", toolkit.display());
+        return step(StepId::InstallCuda, title, why, Vec::new());
+    }
+    let Some((artifact, download)) = cuda.artifact.and_then(|a| Some((&a.artifact, job.download(&a.artifact)?))) else {
+        return skipped(StepId::InstallCuda, title, "its runfile cannot be verified");
+    };
+    let file = job.cached(artifact);
+    let argv = [
+        "sh".to_owned(),
+        file.display().to_string(),
+        "--silent".to_owned(),
+        "--toolkit".to_owned(),
+        format!("--toolkitpath={}", toolkit.display()),
+        // The compiler was checked by the plan; the installer's own check knows only the default gcc.
+        "--override".to_owned(),
+        format!("--tmpdir={}", job.request.cache.display()),
+    ];
+    let run = Operation::Run {
+        argv: argv.to_vec(),
+        environment: BTreeMap::new(),
+        verified: vec![Verified { path: file, sha256: artifact.sha256.clone().unwrap_or_default() }],
+        creates: vec![toolkit.clone()],
+        changes: vec![job.default_toolkit(), "/var/log/cuda-installer.log".into()],
+        undo: Vec::new(),
+        asks: false,
+        expects: None,
+        limit: 3600,
+    };
+    let why = match cuda.artifact.and_then(|a| a.bundled_driver) {
+        Some(bundled) => format!("the runfile without its own driver {bundled}: the driver is a step of its own"),
+        None => "the runfile, which carries no driver".to_owned(),
+    };
+    let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(download), Act::needed(run)]);
+    // CUDA 13.3.1's 4.3 GB unpack to 7.9 GB, in the temporary directory and again in place.
+    out.disk_bytes = artifact.size.unwrap_or(0) * 4;
+    out
+}
+
+/// cuDNN's step.
+pub fn install_cudnn(job: &Job) -> Step {
+    let (Some(cudnn), Some(toolkit)) = (&job.chosen.cudnn, job.toolkit()) else {
+        return skipped(StepId::InstallCudnn, CUDNN, "no cuDNN was chosen");
+    };
+    let version = cudnn.artifact.version;
+    let title = format!("Install cuDNN {version} into {}", toolkit.display());
+    let here =
+        |c: &crate::host::Cudnn| c.version.is_some_and(|v| same_files(v, version)) && c.directory.starts_with(&toolkit);
+    let satisfied = job.facts.cudnn.iter().any(here);
+    let artifact = &cudnn.artifact.artifact;
+    let Some(download) = job.download(artifact) else {
+        return skipped(StepId::InstallCudnn, title, "its archive cannot be verified");
+    };
+    // Up to 8.3 the archives were .tgz with a folder `cuda/lib64`.
+    let libraries = if artifact.file.ends_with(".tgz") { "lib64" } else { "lib" };
+    let place = |from: &str, to: &str| Placement { from: from.into(), to: toolkit.join(to) };
+    let unpack = Operation::Unpack {
+        archive: job.cached(artifact),
+        sha256: artifact.sha256.clone().unwrap_or_default(),
+        into: vec![place("include", "include"), place(libraries, "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")],
+    };
+    let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
+    let why = "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it";
+    let mut out = step(StepId::InstallCudnn, title, why, acts);
+    out.disk_bytes = if satisfied { 0 } else { artifact.size.unwrap_or(0) * 2 };
+    out
+}
+
+/// File names carry three numbers of the four.
+fn same_files(a: crate::version::CudnnVersion, b: crate::version::CudnnVersion) -> bool {
+    (a.major, a.minor, a.patch) == (b.major, b.minor, b.patch)
+}
+
+/// The links of cuDNN's libraries and of the default toolkit.
+pub fn fix_symlinks(job: &Job) -> Step {
+    const TITLE: &str = "Put the library links right";
+    let Some(toolkit) = job.toolkit() else {
+        return skipped(StepId::FixSymlinks, TITLE, "no toolkit was asked for");
+    };
+    let mut acts = Vec::new();
+    let default = job.default_toolkit();
+    let target = toolkit.file_name().map(Path::new).unwrap_or(&toolkit).to_owned();
+    let stands = matches!(job.facts.node(&default), Some(crate::system::Node::Link { target: t })
+        if *t == target || *t == toolkit);
+    acts.push(Act { operation: Operation::Link { path: default, target, soname: None }, satisfied: stands });
+    if let Some(cudnn) = &job.chosen.cudnn {
+        let version = cudnn.artifact.version;
+        for library in &cudnn.range.libraries {
+            let soname = format!("{library}.so.{}", version.major);
+            let file = format!("{library}.so.{}", version.library_suffix());
+            acts.push(link(job, &toolkit, &soname, &file, Some(&soname)));
+            acts.push(link(job, &toolkit, &format!("{library}.so"), &soname, None));
+        }
+    }
+    let why =
+        "programs ask for libX.so.N and compilers for libX.so: links, never copies, so that one update changes all";
+    step(StepId::FixSymlinks, TITLE, why, acts)
+}
+
+fn link(job: &Job, toolkit: &Path, name: &str, target: &str, soname: Option<&str>) -> Act {
+    let is_so = |c: &crate::host::Cudnn| {
+        c.directory.starts_with(toolkit)
+            && c.files.iter().any(|f| f.name == name && f.link.as_deref() == Some(Path::new(target)))
+    };
+    let path = toolkit.join("lib64").join(name);
+    let operation = Operation::Link { path, target: target.into(), soname: soname.map(str::to_owned) };
+    Act { operation, satisfied: job.facts.cudnn.iter().any(is_so) }
+}

@@ -1,0 +1,40 @@
+//! Asks the host itself whether what was installed works. Nothing counts as done by an exit status alone.
+
+use super::job::{Job, step};
+use super::{Act, Step, StepId};
+use crate::operation::Operation;
+use crate::resolve::Install;
+
+/// The step. It is asked anew at every apply, but it changes nothing.
+pub fn verify(job: &Job, converged: bool) -> Step {
+    let mut asks = Vec::new();
+    if let Some(driver) = &job.chosen.driver {
+        // With packages the patch level is the repository's; the branch is what was chosen.
+        let expects = match driver.install {
+            Install::Packages(_) => format!("{}.", driver.version.branch),
+            Install::Kept(_) | Install::Runfile(_) | Install::CudaRunfile(_) => driver.version.to_string(),
+        };
+        if let Some(kernel) =
+            job.facts.kernel().filter(|k| job.facts.kernels.installed.iter().any(|i| i.release == **k))
+        {
+            asks.push(Operation::ask(["modinfo", "-k", kernel, "-F", "version", "nvidia"], Some(expects.clone())));
+        }
+        if !job.facts.machine.is_tree {
+            asks.push(Operation::ask(
+                ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                Some(expects),
+            ));
+        }
+    }
+    if let Some(toolkit) = job.toolkit() {
+        let nvcc = toolkit.join("bin/nvcc").display().to_string();
+        let series = job.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));
+        asks.push(Operation::ask([nvcc, "--version".to_owned()], series));
+        let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{} ", n.artifact.version.major));
+        if let Some(soname) = cudnn {
+            asks.push(Operation::ask(["ldconfig", "-p"], Some(soname)));
+        }
+    }
+    let acts = asks.into_iter().map(|operation| Act { operation, satisfied: converged }).collect();
+    step(StepId::Verify, "Ask the host whether it works", "an installer's exit status is no proof", acts)
+}

@@ -1,0 +1,94 @@
+//! The GPUs of a host as the rules see them: what each can run, and which drivers know it.
+
+use super::{Misfit, Request};
+use crate::compat::{Database, ModuleFlavour};
+use crate::host::{Facts, Gpu};
+use crate::version::{ComputeCapability, Want};
+
+/// A GPU to be served.
+#[derive(Debug, Clone)]
+pub struct Card {
+    /// Its name, for sentences: `Tesla V100-SXM2-16GB`.
+    pub name: String,
+    /// None where no source gives it: then no toolkit can be chosen for it.
+    pub capability: Option<ComputeCapability>,
+    /// The flavours that run it.
+    pub modules: Vec<ModuleFlavour>,
+    /// The oldest driver branch that knows it, where one is known.
+    pub first_branch: Option<u16>,
+    /// The last driver branch that knows it; none is the newest.
+    pub last_branch: Option<u16>,
+    /// Where this is published.
+    pub source: String,
+}
+
+/// The GPUs that the plan is for, those left out not among them.
+pub fn cards(database: &Database, facts: &Facts, request: &Request) -> Result<Vec<Card>, Misfit> {
+    for address in &request.leave_out {
+        if !facts.gpus.iter().any(|g| g.address == *address) {
+            let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
+            return Err(Misfit::request(format!("no GPU has the bus address {address} (--leave-out)"))
+                .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
+        }
+    }
+    facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address)).map(|g| card(database, g, request)).collect()
+}
+
+fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfit> {
+    let known = gpu.device().and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
+    if let Some(known) = known {
+        let architecture = known.compute_capability.and_then(|c| database.architecture(c));
+        let last_branch = match known.last_driver_branch.as_deref() {
+            None => None,
+            Some(text) => match text.parse() {
+                Ok(branch) => Some(branch),
+                Err(_) => return Err(too_old(&known.name, text)),
+            },
+        };
+        return Ok(Card {
+            name: known.name.clone(),
+            capability: known.compute_capability,
+            modules: known.modules.clone(),
+            first_branch: architecture.and_then(|a| a.first_driver_branch).max(known.first_driver_branch),
+            last_branch,
+            source: known.sources.join(", "),
+        });
+    }
+    // A capability without a card (`--gpu sm_80`), or a card newer than the database.
+    if let Some(architecture) = gpu.compute_capability.and_then(|c| database.architecture(c)) {
+        return Ok(Card {
+            name: gpu.name.clone().unwrap_or_else(|| format!("a GPU of {}", architecture.name)),
+            capability: gpu.compute_capability,
+            modules: architecture.modules.clone(),
+            first_branch: architecture.first_driver_branch,
+            last_branch: architecture.last_driver_branch,
+            source: architecture.sources.join(", "),
+        });
+    }
+    if let (Some(modules), Want::Meeting(_)) = (request.modules, &request.driver) {
+        return Ok(Card {
+            name: format!("the unknown GPU {}", gpu.pci_id),
+            capability: None,
+            modules: vec![modules],
+            first_branch: None,
+            last_branch: None,
+            source: "the request (--modules and --driver)".to_owned(),
+        });
+    }
+    Err(Misfit::new(
+        "gpu-known",
+        format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
+    )
+    .check("GS503")
+    .hint(
+        "name a driver and a flavour yourself to plan for it (--driver 595 --modules open), and report the line that \
+         `lspci -nn` prints for it, so that it gets known"
+            .to_owned(),
+    ))
+}
+
+fn too_old(name: &str, branch: &str) -> Misfit {
+    Misfit::new("driver-knows-gpu", format!("{name} needs a driver of branch {branch}, which no kernel of today runs"))
+        .check("GS503")
+        .hint("leave the card out with --leave-out BUS_ID, or keep it on nouveau".to_owned())
+}

@@ -1,0 +1,295 @@
+//! The driver: every candidate that the database and the host's repositories know, each either fit for the GPUs or
+//! refused by a rule, the fit ones in the order of preference.
+
+use super::{Card, Method, Misfit, Prefer, Rejection, Request};
+use crate::compat::{
+    BranchKind, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer, DriverVariant,
+    Maturity, ModuleFlavour,
+};
+use crate::host::Facts;
+use crate::version::{DriverVersion, Want};
+use std::cmp::Reverse;
+
+/// A driver that might be chosen, and how it would get onto the host.
+#[derive(Debug, Clone)]
+pub struct Candidate<'a> {
+    /// Its version.
+    pub version: DriverVersion,
+    /// Its branch.
+    pub branch: &'a DriverBranch,
+    /// The flavour that it would be installed with.
+    pub modules: ModuleFlavour,
+    /// How it would be installed.
+    pub install: Install<'a>,
+}
+
+/// How a driver gets onto a host.
+#[derive(Debug, Clone, Copy)]
+pub enum Install<'a> {
+    /// It is there.
+    Kept(Method),
+    /// By these packages.
+    Packages(&'a DriverOffer),
+    /// By NVIDIA's runfile.
+    Runfile(&'a DriverArtifact),
+    /// By the CUDA runfile that carries it (ppc64le has no other).
+    CudaRunfile(&'a CudaArtifact),
+}
+
+impl Install<'_> {
+    /// `packages` or `runfile`.
+    pub fn method(&self) -> Method {
+        match self {
+            Self::Kept(method) => *method,
+            Self::Packages(_) => Method::Packages,
+            Self::Runfile(_) | Self::CudaRunfile(_) => Method::Runfile,
+        }
+    }
+}
+
+/// Every candidate that fits, preferred first, and those that do not with the rule that refused them.
+pub fn candidates<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    request: &Request,
+    cards: &[Card],
+) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Rejection)>) {
+    let (mut fit, mut refused) = (Vec::new(), Vec::new());
+    for (version, maturity, install) in known(database, facts) {
+        let Some(branch) = database.branch(version.branch) else { continue };
+        let verdict = examine(version, branch, &install, request, cards)
+            .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
+        match verdict {
+            Ok(modules) => fit.push(Candidate { version, branch, modules, install }),
+            Err(Refusal { rule, because }) => refused
+                .push((version, Rejection { candidate: format!("driver {version}"), because, rule: rule.to_owned() })),
+        }
+    }
+    // A branch whose life is over is nobody's choice while another would do; asked for by name it is.
+    let asked = matches!(request.driver, Want::Meeting(_));
+    let alive = fit.iter().any(|c| !is_over(c, &request.today));
+    if alive && !asked {
+        fit.retain(|c| {
+            let over = is_over(c, &request.today);
+            if over && !matches!(c.install, Install::Kept(_)) {
+                let because = format!("branch {} reached its end of life in {}", c.branch.branch, end(c.branch));
+                let candidate = format!("driver {}", c.version);
+                refused.push((c.version, Rejection { candidate, because, rule: "driver-branch-life".to_owned() }));
+            }
+            !over || matches!(c.install, Install::Kept(_))
+        });
+    }
+    fit.sort_by_key(|c| rank(c, request));
+    (fit, refused)
+}
+
+/// Everything that could be installed here, in no particular order.
+fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<(DriverVersion, Maturity, Install<'a>)> {
+    let arch = facts.machine.arch.as_str();
+    let mut all = Vec::new();
+    if let Some(driver) = &facts.driver {
+        let method = if driver.origin == crate::host::Origin::Runfile { Method::Runfile } else { Method::Packages };
+        all.push((driver.version, Maturity::Production, Install::Kept(method)));
+    }
+    for offer in distribution(database, facts).map(|d| d.drivers.as_slice()).unwrap_or_default() {
+        let version = offer.version.or_else(|| newest_of(database, offer.branch, arch));
+        let here = offer.archs.iter().any(|a| a == arch) && enabled(offer, facts);
+        if let (true, Some(version)) = (here, version) {
+            all.push((version, Maturity::Production, Install::Packages(offer)));
+        }
+    }
+    for release in &database.drivers {
+        let runfile = |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == arch;
+        if let Some(artifact) = release.artifacts.iter().find(runfile) {
+            all.push((release.version, release.maturity, Install::Runfile(artifact)));
+        }
+    }
+    // A driver that is published only inside a CUDA runfile.
+    for artifact in database.cuda_artifacts.iter().filter(|a| a.artifact.arch == super::cuda_arch(arch)) {
+        if let Some(version) = artifact.bundled_driver.filter(|v| !all.iter().any(|(known, _, _)| known == v)) {
+            all.push((version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact)));
+        }
+    }
+    all
+}
+
+/// The host's distribution in the database.
+pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Distribution> {
+    database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)
+}
+
+/// Whether the host has the repository that the offer is in.
+fn enabled(offer: &DriverOffer, facts: &Facts) -> bool {
+    let seen = &offer.repository.seen_as;
+    seen.is_empty() || facts.repositories.iter().any(|line| seen.iter().any(|text| line.contains(text.as_str())))
+}
+
+/// What a repository that follows a branch is expected to have, where no source says it exactly.
+fn newest_of(database: &Database, branch: u16, arch: &str) -> Option<DriverVersion> {
+    let of_branch = database.drivers.iter().filter(|r| r.version.branch == branch && is_for_everybody(r.maturity));
+    of_branch.filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch)).map(|r| r.version).max()
+}
+
+fn is_for_everybody(maturity: Maturity) -> bool {
+    matches!(maturity, Maturity::Production | Maturity::Legacy | Maturity::Datacenter | Maturity::NewFeature)
+}
+
+struct Refusal {
+    rule: &'static str,
+    because: String,
+}
+
+fn refusal<T>(rule: &'static str, because: String) -> Result<T, Refusal> {
+    Err(Refusal { rule, because })
+}
+
+/// The flavour to install it with, or the rule that refuses it.
+fn examine(
+    version: DriverVersion,
+    branch: &DriverBranch,
+    install: &Install,
+    request: &Request,
+    cards: &[Card],
+) -> Result<ModuleFlavour, Refusal> {
+    let number = branch.branch;
+    for card in cards {
+        let name = &card.name;
+        match (card.first_branch, card.last_branch) {
+            (_, Some(last)) if number > last => {
+                return refusal("driver-knows-gpu", format!("branch {last} is the last that knows {name}"));
+            }
+            (Some(first), _) if number < first => {
+                return refusal("driver-knows-gpu", format!("{name} needs branch {first} or newer"));
+            }
+            _ => {}
+        }
+    }
+    let modules = flavour(branch, install, request, cards)?;
+    if !request.driver.accepts(version) {
+        return refusal("driver-wanted", format!("{} was asked for", request.driver));
+    }
+    match (request.method, install.method()) {
+        (Method::Packages, Method::Runfile) => {
+            return refusal("driver-method", "packages were asked for, and no enabled repository has it".to_owned());
+        }
+        (Method::Runfile, Method::Packages) => {
+            return refusal("driver-method", "the runfile was asked for".to_owned());
+        }
+        _ => {}
+    }
+    match install {
+        Install::Runfile(artifact) if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() => {
+            refusal("driver-published", "no checksum of its runfile is known, so it could not be verified".to_owned())
+        }
+        Install::CudaRunfile(artifact) if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() => {
+            refusal("driver-published", "no checksum of the CUDA runfile around it is known".to_owned())
+        }
+        _ => Ok(modules),
+    }
+}
+
+/// Releases for trying out are nobody's choice unless asked for by their whole number, or by `--prefer latest`.
+fn is_ripe(version: DriverVersion, maturity: Maturity, request: &Request) -> Result<(), Refusal> {
+    let exactly = matches!(&request.driver, Want::Meeting(r) if r.to_string() == version.to_string());
+    let because = match maturity {
+        _ if exactly || request.prefer == Prefer::Latest => return Ok(()),
+        Maturity::Beta => "it is a beta release",
+        Maturity::VulkanBeta => "it is a release for Vulkan developers",
+        Maturity::Unknown => "no source says what kind of release it is",
+        Maturity::Production
+        | Maturity::Legacy
+        | Maturity::Datacenter
+        | Maturity::NewFeature
+        | Maturity::CudaRunfileOnly => return Ok(()),
+    };
+    refusal("driver-release-kind", because.to_owned())
+}
+
+/// The flavour that all GPUs share, the branch has, and the request allows.
+fn flavour(
+    branch: &DriverBranch,
+    install: &Install,
+    request: &Request,
+    cards: &[Card],
+) -> Result<ModuleFlavour, Refusal> {
+    let offered = match install {
+        Install::Packages(offer) => vec![offer.modules],
+        _ => branch.modules.clone(),
+    };
+    let fits = |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
+    let (open, proprietary) = (ModuleFlavour::Open, ModuleFlavour::Proprietary);
+    // The open modules are what NVIDIA develops on: from 560 on they are the default wherever they run.
+    let order = match branch.default_modules {
+        ModuleFlavour::Open => [open, proprietary],
+        ModuleFlavour::Proprietary => [proprietary, open],
+    };
+    if let Some(chosen) = order.into_iter().find(|f| fits(*f) && cards.iter().all(|c| c.modules.contains(f))) {
+        return Ok(chosen);
+    }
+    let number = branch.branch;
+    if let (Some(open_only), Some(old)) =
+        (cards.iter().find(|c| !c.modules.contains(&proprietary)), cards.iter().find(|c| !c.modules.contains(&open)))
+    {
+        let because = format!("{} needs the open kernel modules, {} the proprietary ones", open_only.name, old.name);
+        return refusal("driver-has-modules", because);
+    }
+    let card = cards.iter().find(|c| !offered.iter().any(|f| fits(*f) && c.modules.contains(f)));
+    match (request.modules, card) {
+        (Some(asked), Some(card)) => {
+            refusal("driver-has-modules", format!("{} does not run with the {} modules asked for", card.name, asked))
+        }
+        (None, Some(card)) => {
+            refusal("driver-has-modules", format!("branch {number} has no kernel modules here that run {}", card.name))
+        }
+        (_, None) => refusal("driver-has-modules", format!("branch {number} has no such kernel modules here")),
+    }
+}
+
+/// Whether NVIDIA no longer cares for its branch.
+pub fn is_over(candidate: &Candidate, today: &str) -> bool {
+    let branch = candidate.branch;
+    match (&branch.end_of_life, branch.kind) {
+        // `2026-06` compares with `2026-11-20` as text: the month named has begun.
+        (Some(end), _) => end.as_str() < &today[..end.len().min(today.len())],
+        (None, BranchKind::Legacy) => true,
+        (None, _) => false,
+    }
+}
+
+fn end(branch: &DriverBranch) -> &str {
+    branch.end_of_life.as_deref().unwrap_or("the past")
+}
+
+/// Smaller is preferred.
+fn rank(c: &Candidate, request: &Request) -> impl Ord + use<> {
+    let upgrade = request.upgrade;
+    let kept = matches!(c.install, Install::Kept(_)) && !upgrade;
+    let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
+    let tier = match request.prefer {
+        Prefer::Latest => 0,
+        Prefer::Stable | Prefer::LongestSupport => steady,
+    };
+    let life = match request.prefer {
+        Prefer::LongestSupport => Reverse(c.branch.end_of_life.clone()),
+        Prefer::Stable | Prefer::Latest => Reverse(None),
+    };
+    // Of one branch, packages come before the runfile: they follow kernel updates by themselves.
+    (!kept, tier, life, Reverse(c.version.branch), u8::from(c.install.method() != Method::Packages), Reverse(c.version))
+}
+
+/// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.
+pub fn none_fits(refused: &[(DriverVersion, Rejection)], request: &Request, cards: &[Card]) -> Misfit {
+    const TELLING: [&str; 5] =
+        ["driver-knows-gpu", "driver-has-modules", "driver-method", "driver-published", "driver-release-kind"];
+    let wanted = |v: &DriverVersion| request.driver.accepts(*v);
+    let of_wanted: Vec<_> = refused.iter().filter(|(v, _)| wanted(v)).collect();
+    let who = cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");
+    for rule in TELLING.iter().rev().filter(|_| !of_wanted.is_empty()) {
+        let hit = of_wanted.iter().filter(|(_, r)| r.rule == *rule).max_by_key(|(v, _)| *v);
+        // A rule counts when it alone stands between the request and a driver: the last one examined.
+        if let Some((version, rejection)) = hit {
+            return Misfit::new(rule, format!("driver {version} does not fit: {}", rejection.because)).check("GS503");
+        }
+    }
+    Misfit::new("driver-wanted", format!("no driver {} for {who} is known", request.driver)).check("GS503")
+}

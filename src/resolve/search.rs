@@ -1,0 +1,301 @@
+//! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, the newest cuDNN that fits
+//! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
+
+use super::card::cards;
+use super::cuda::{Cudnn, Toolkit, cudnn, toolkit};
+use super::driver::{Candidate, Install, candidates, is_over, none_fits};
+use super::{Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver, Selection};
+use crate::compat::{Database, ModuleFlavour};
+use crate::host::Facts;
+use crate::version::Want;
+
+/// The answer, with what the planner needs to act on it.
+#[derive(Debug, Clone)]
+pub struct Resolution<'a> {
+    /// The GPUs it is for.
+    pub cards: Vec<Card>,
+    /// The driver.
+    pub driver: Option<Candidate<'a>>,
+    /// The toolkit.
+    pub cuda: Option<Toolkit<'a>>,
+    /// cuDNN.
+    pub cudnn: Option<Cudnn<'a>>,
+    /// Why these.
+    pub reasons: Vec<Reason>,
+    /// Why not newer ones.
+    pub rejected: Vec<Rejection>,
+}
+
+impl Resolution<'_> {
+    /// The answer as it is printed.
+    pub fn selection(&self) -> Selection {
+        Selection {
+            driver: self.driver.as_ref().map(|d| SelectedDriver {
+                version: d.version,
+                branch: d.branch.branch.to_string(),
+                modules: d.modules,
+                method: d.install.method(),
+            }),
+            cuda: self.cuda.as_ref().map(|c| SelectedCuda { version: c.release.version }),
+            cudnn: self
+                .cudnn
+                .as_ref()
+                .zip(self.cuda.as_ref())
+                .map(|(n, c)| SelectedCudnn { version: n.artifact.version, cuda_major: c.release.version.major }),
+        }
+    }
+}
+
+/// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
+pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Misfit> {
+    const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
+    if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
+        let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
+        return Err(Misfit::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
+    }
+    if !request.cuda.is_wanted() && matches!(request.cudnn, Want::Meeting(_)) {
+        return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
+    }
+    let cards = cards(database, facts, request)?;
+    if cards.is_empty() && request.driver.is_wanted() {
+        return Err(Misfit::no_gpu());
+    }
+    search(database, facts, request, &cards)
+        .map_err(|misfit| with_alternative(database, facts, request, &cards, misfit))
+}
+
+fn search<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    request: &Request,
+    cards: &[Card],
+) -> Result<Resolution<'a>, Misfit> {
+    let mut rejected = Vec::new();
+    let (mut drivers, mut refused_drivers) = (vec![None], Vec::new());
+    if request.driver.is_wanted() {
+        let (fit, refused) = candidates(database, facts, request, cards);
+        if fit.is_empty() {
+            return Err(none_fits(&refused, request, cards));
+        }
+        drivers = fit.into_iter().map(Some).collect();
+        refused_drivers = refused;
+    }
+    let mut first_misfit = None;
+    for driver in drivers {
+        match layers(database, facts, request, cards, driver.as_ref()) {
+            Err(misfit) => {
+                if let Some(driver) = &driver {
+                    let candidate = format!("driver {}", driver.version);
+                    let because = misfit.sentence.clone();
+                    refused_drivers.push((driver.version, Rejection { candidate, because, rule: misfit.rule.clone() }));
+                }
+                first_misfit.get_or_insert(misfit);
+            }
+            Ok((cuda, cudnn, refused_layers)) => {
+                if let Some(driver) = &driver {
+                    refused_drivers.retain(|(v, _)| *v > driver.version);
+                    refused_drivers.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
+                    refused_drivers.dedup_by_key(|(v, _)| *v);
+                    rejected.extend(refused_drivers.into_iter().map(|(_, r)| r));
+                }
+                rejected.extend(refused_layers);
+                let reasons = reasons(cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
+                return Ok(Resolution { cards: cards.to_vec(), driver, cuda, cudnn, reasons, rejected });
+            }
+        }
+    }
+    Err(first_misfit.unwrap_or_else(|| Misfit::new("driver-wanted", "no driver fits")))
+}
+
+type Layers<'a> = (Option<Toolkit<'a>>, Option<Cudnn<'a>>, Vec<Rejection>);
+
+/// Toolkit and cuDNN for one driver.
+fn layers<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    request: &Request,
+    cards: &[Card],
+    driver: Option<&Candidate>,
+) -> Result<Layers<'a>, Misfit> {
+    if !request.cuda.is_wanted() {
+        return Ok((None, None, Vec::new()));
+    }
+    let (cuda, refused) = toolkit(database, facts, request, cards, driver);
+    let Some(cuda) = cuda else {
+        let wanted =
+            refused.iter().filter(|(v, _)| request.cuda.accepts(*v)).max_by_key(|(v, r)| (r.rule != "cuda-wanted", *v));
+        return Err(match wanted {
+            Some((version, r)) => Misfit::new(&r.rule, format!("CUDA {version} does not fit: {}", r.because)),
+            None => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", request.cuda)),
+        });
+    };
+    let mut rejected: Vec<_> = refused.into_iter().map(|(_, r)| r).collect();
+    if !request.cudnn.is_wanted() {
+        return Ok((Some(cuda), None, rejected));
+    }
+    let (cudnn, refused) = cudnn(database, facts, request, cards, driver, &cuda);
+    if cudnn.is_none() {
+        let wanted = refused.iter().filter(|(v, _)| request.cudnn.accepts(*v)).max_by_key(|(v, _)| *v);
+        return Err(match wanted {
+            Some((version, r)) => Misfit::new(&r.rule, format!("cuDNN {version} does not fit: {}", r.because)),
+            None => Misfit::new("cudnn-wanted", format!("no cuDNN release {} is known", request.cudnn)),
+        });
+    }
+    rejected.extend(refused.into_iter().map(|(_, r)| r));
+    Ok((Some(cuda), cudnn, rejected))
+}
+
+/// Says what would fit, by asking again with fewer wishes.
+fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards: &[Card], misfit: Misfit) -> Misfit {
+    let eased = [
+        Request { cudnn: eased(&request.cudnn), ..request.clone() },
+        Request { cuda: eased(&request.cuda), cudnn: eased(&request.cudnn), ..request.clone() },
+        Request { driver: eased(&request.driver), ..request.clone() },
+        Request {
+            driver: eased(&request.driver),
+            cuda: eased(&request.cuda),
+            cudnn: eased(&request.cudnn),
+            modules: None,
+            method: Method::Auto,
+            ..request.clone()
+        },
+    ];
+    let found = eased.iter().filter(|r| *r != request).find_map(|r| search(database, facts, r, cards).ok());
+    match found {
+        Some(answer) => {
+            let hint = format!("what fits: {}", summary(&answer.selection()));
+            misfit.hint(hint)
+        }
+        None if cards.len() > 1 => {
+            let alone: Vec<_> = cards
+                .iter()
+                .filter_map(|c| {
+                    let one = std::slice::from_ref(c);
+                    let answer = search(database, facts, request, one).ok()?;
+                    Some(format!("{} alone: {}", c.name, summary(&answer.selection())))
+                })
+                .collect();
+            alone.into_iter().fold(misfit, Misfit::hint).hint("leave a card out with --leave-out BUS_ID".to_owned())
+        }
+        None => misfit,
+    }
+}
+
+fn eased<V>(want: &Want<V>) -> Want<V> {
+    if want.is_wanted() { Want::Best } else { Want::Nothing }
+}
+
+/// A selection in a line.
+pub fn summary(selection: &Selection) -> String {
+    let driver = selection.driver.as_ref().map(|d| format!("driver {} ({} modules)", d.version, d.modules));
+    let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}", c.version));
+    let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
+    [driver, cuda, cudnn].into_iter().flatten().collect::<Vec<_>>().join(" + ")
+}
+
+fn reasons(
+    cards: &[Card],
+    request: &Request,
+    driver: Option<&Candidate>,
+    cuda: Option<&Toolkit>,
+    cudnn: Option<&Cudnn>,
+) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let mut say = |subject: &str, rule: &str, text: String, source: String| {
+        reasons.push(Reason { subject: subject.to_owned(), text, rule: rule.to_owned(), source });
+    };
+    if let Some(d) = driver {
+        let (rule, text) = driver_reason(cards, request, d);
+        say("driver", rule, text, d.branch.sources.join(", "));
+        let (rule, text) = modules_reason(cards, request, d);
+        let source = cards.first().map(|c| c.source.clone()).unwrap_or_default();
+        say("modules", rule, text, source);
+        let (rule, text, source) = method_reason(request, d);
+        say("method", rule, text, source);
+    }
+    if let Some(c) = cuda {
+        let release = c.release;
+        let text = match driver {
+            _ if c.kept => format!("CUDA {} is installed and fits", release.version),
+            Some(d) => format!(
+                "the newest that targets the GPU and that driver branch {} runs ({} or newer is needed)",
+                d.branch.branch, release.minimum_driver
+            ),
+            None => format!("the newest that targets the GPU; it needs driver {} or newer", release.minimum_driver),
+        };
+        say("cuda", "cuda-targets-gpu", text, release.sources.join(", "));
+    }
+    if let (Some(n), Some(c)) = (cudnn, cuda) {
+        let text = format!(
+            "the newest for CUDA {} that runs on compute capability {} and up",
+            c.release.version.series(),
+            n.range.lowest_capability
+        );
+        say("cudnn", "cudnn-for-cuda", text, n.range.sources.join(", "));
+    }
+    reasons
+}
+
+fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {
+    let branch = d.branch.branch;
+    if matches!(d.install, Install::Kept(_)) {
+        return ("driver-kept", format!("driver {} is installed and fits", d.version));
+    }
+    if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
+        return ("driver-knows-gpu", format!("branch {branch} is the last that knows {}", card.name));
+    }
+    if matches!(request.driver, Want::Meeting(_)) {
+        return ("driver-wanted", format!("{} was asked for", request.driver));
+    }
+    if is_over(d, &request.today) {
+        return ("driver-branch-life", format!("branch {branch} is past its end of life, but no newer one fits"));
+    }
+    let kind = match d.branch.kind {
+        crate::compat::BranchKind::LongTerm => "long-term",
+        crate::compat::BranchKind::Production => "production",
+        crate::compat::BranchKind::NewFeature => "new-feature",
+        crate::compat::BranchKind::Legacy => "legacy",
+        crate::compat::BranchKind::Unknown => "driver",
+    };
+    let life = d.branch.end_of_life.as_ref().map(|e| format!(", cared for until {e}")).unwrap_or_default();
+    ("driver-branch-life", format!("{branch} is the newest {kind} branch that fits{life}"))
+}
+
+fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {
+    let only = cards.iter().find(|c| c.modules.len() == 1);
+    match (request.modules, only, d.modules) {
+        (Some(asked), _, _) => ("modules-wanted", format!("{asked} modules were asked for")),
+        (None, Some(card), ModuleFlavour::Open) => {
+            ("modules-fit-gpu", format!("{} runs with the open kernel modules only", card.name))
+        }
+        (None, Some(card), ModuleFlavour::Proprietary) => {
+            ("modules-fit-gpu", format!("{} has no GSP, so only the proprietary kernel modules run it", card.name))
+        }
+        (None, None, flavour) => {
+            ("modules-default", format!("{flavour} is the default of branch {} for these GPUs", d.branch.branch))
+        }
+    }
+}
+
+fn method_reason(request: &Request, d: &Candidate) -> (&'static str, String, String) {
+    let source = d.branch.sources.join(", ");
+    match d.install {
+        Install::Kept(_) => ("method-kept", "it is there".to_owned(), source),
+        Install::Packages(offer) => {
+            let text = format!("{} offers branch {}", offer.repository.name, d.branch.branch);
+            ("method-packages", text, offer.sources.join(", "))
+        }
+        Install::Runfile(a) if request.method == Method::Runfile => {
+            ("method-wanted", "the runfile was asked for".to_owned(), a.artifact.sources.join(", "))
+        }
+        Install::Runfile(a) => {
+            let text =
+                format!("no enabled repository of this host offers a branch that fits as well as {}", d.branch.branch);
+            ("method-runfile", text, a.artifact.sources.join(", "))
+        }
+        Install::CudaRunfile(a) => {
+            let text = format!("for this architecture it is published inside the CUDA {} runfile only", a.version);
+            ("method-runfile", text, a.artifact.sources.join(", "))
+        }
+    }
+}
