@@ -8,8 +8,6 @@ mod cudnn;
 mod dpkg;
 mod driver;
 mod elf;
-#[cfg(test)]
-mod fixture;
 mod gpu;
 mod kernel;
 mod kernel_module;
@@ -144,7 +142,7 @@ pub struct Os {
 pub struct Gpu {
     /// Bus address, `0000:17:00.0`; an assumed GPU has `assumed:0`.
     pub address: String,
-    /// `10de:20b2`.
+    /// `10de:20b2`; empty for an assumed GPU that was given by its compute capability.
     pub pci_id: String,
     /// `10de:1463`, where it could be read.
     pub subsystem: Option<String>,

@@ -25,9 +25,9 @@ pub enum SpecError {
     /// A name that fits several GPUs, or none.
     #[error(transparent)]
     Name(#[from] Ambiguous),
-    /// No GPU of this compute capability is known.
-    #[error("no GPU of compute capability {0} is known; `gpusetup db list gpus` shows those that are")]
-    NoSuchCapability(ComputeCapability),
+    /// There is no such compute capability.
+    #[error("no GPU has the compute capability {0}; known are {known}", known = .1.join(", "))]
+    NoSuchCapability(ComputeCapability, Vec<String>),
 }
 
 /// The GPUs of all specifications, in their order.
@@ -84,24 +84,13 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
     }
 }
 
-/// Some GPU of the capability that is like the others of its kind, so that the plan is the one that most of them get.
+/// A GPU of which nothing but the capability is known, not even an id: the architecture decides what it needs.
 fn by_capability(database: &Database, capability: ComputeCapability) -> Result<Gpu, SpecError> {
-    let usual = database.architectures.iter().find(|a| a.compute_capability == capability);
-    let like_most = |g: &&compat::Gpu| {
-        let modules = usual.is_none_or(|a| a.modules == g.modules);
-        let line = g.line.as_deref().is_some_and(|l| l.contains("Tesla") || l.contains("Data Center"));
-        (modules, g.subsystem.is_none(), !g.mobile, line)
-    };
-    let mut best: Option<&compat::Gpu> = None;
-    for gpu in database.gpus.iter().filter(|g| g.compute_capability == Some(capability)) {
-        // The first of equals, so that the answer stays when the database grows at its end.
-        if best.is_none_or(|b| like_most(&gpu) > like_most(&b)) {
-            best = Some(gpu);
-        }
-    }
-    let known = best.ok_or(SpecError::NoSuchCapability(capability))?;
-    let name = format!("any GPU of {capability}, such as {}", known.name);
-    Ok(Gpu { name: Some(name), ..assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known)) })
+    let all = || database.architectures.iter().map(|a| a.compute_capability.to_string()).collect();
+    let known =
+        database.architecture(capability).ok_or_else(|| SpecError::NoSuchCapability(capability, all()))?;
+    let name = format!("any GPU of compute capability {capability} ({})", known.name);
+    Ok(Gpu { name: Some(name), compute_capability: Some(capability), ..assumed(String::new(), None, None) })
 }
 
 fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu>) -> Gpu {
@@ -114,5 +103,69 @@ fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu
         name: known.map(|g| g.name.clone()),
         compute_capability: known.and_then(|g| g.compute_capability),
         assumed: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded;
+
+    fn assume(spec: &str) -> Result<Vec<Gpu>, SpecError> {
+        assumed_gpu(&embedded::database(), spec)
+    }
+
+    #[test]
+    fn a_gpu_may_be_given_in_four_ways() {
+        let capability = |spec: &str| {
+            let gpus = assume(spec).expect("known");
+            (gpus.len(), gpus[0].pci_id.clone(), gpus[0].compute_capability.map(|c| c.to_string()))
+        };
+        assert_eq!(capability("10de:20b2"), (1, "10de:20b2".into(), Some("8.0".into())));
+        assert_eq!(capability("10DE:2330x8"), (8, "10de:2330".into(), Some("9.0".into())));
+        assert_eq!(capability("sm_80"), (1, String::new(), Some("8.0".into())));
+        assert_eq!(capability("12.0 x2"), (2, String::new(), Some("12.0".into())));
+        assert_eq!(capability("h100").2, Some("9.0".into()));
+        assert_eq!(capability("RTX 3090").2, Some("8.6".into()));
+    }
+
+    #[test]
+    fn an_unknown_id_is_kept_and_not_guessed_at() {
+        let gpus = assume("10de:ffff").expect("well formed");
+        assert_eq!((gpus[0].name.as_deref(), gpus[0].compute_capability), (None, None));
+    }
+
+    #[test]
+    fn every_gpu_has_an_address_of_its_own() {
+        let gpus = assumed_gpus(&embedded::database(), &["10de:2330x2", "8.0"]).expect("known");
+        let addresses: Vec<_> = gpus.iter().map(|g| g.address.as_str()).collect();
+        assert_eq!(addresses, ["assumed:0", "assumed:1", "assumed:2"]);
+    }
+
+    #[test]
+    fn an_x_counts_only_where_it_can() {
+        assert_eq!(counted("10de:2330x8"), Ok(("10de:2330", 8)));
+        assert_eq!(counted("H100 X4"), Ok(("H100", 4)));
+        assert_eq!(counted("rtx3090"), Ok(("rtx3090", 1)));
+        assert_eq!(counted("titan x"), Ok(("titan x", 1)));
+        assert!(counted("h100x0").is_err());
+        assert!(counted("10de:2330x9999999999999999999999").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (spec, part) in [
+            ("10de:20b", "four hexadecimal digits"),
+            ("8086:20b2", "is not NVIDIA"),
+            ("", "it is empty"),
+            ("sm_1", "two or three digits"),
+            ("9.9", "known are"),
+            ("8..0", "at character 3"),
+            ("titan", "could be any of"),
+            ("voodoo 2", "no GPU of the database"),
+        ] {
+            let error = assume(spec).expect_err(spec).to_string();
+            assert!(error.contains(part), "{spec}: {error}");
+        }
     }
 }

@@ -110,10 +110,10 @@ pub fn nvcc(reader: &Reader) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::fixture;
+    use crate::embedded;
 
     fn components(json: &str) -> Option<CudaVersion> {
-        from_components(&serde_json::from_str(json).expect("valid"), &fixture::database())
+        from_components(&serde_json::from_str(json).expect("valid"), &embedded::database())
     }
 
     #[test]
