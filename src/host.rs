@@ -26,7 +26,8 @@ mod secure_boot;
 mod tests;
 mod toolkit;
 
-pub use assumed::{SpecError, assumed_gpu, assumed_gpus};
+pub use assumed::{SpecError, assumed_gpus};
+pub use cudnn::soname;
 pub use probe::{GpuSource, Look, NotAHost, probe};
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};

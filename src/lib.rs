@@ -1,9 +1,22 @@
-//! gpusetup puts a working NVIDIA stack on a Linux host.
+//! gpusetup puts a working NVIDIA stack on a Linux host: it sees what the host is, chooses a driver, a CUDA toolkit and a
+//! cuDNN that fit the GPUs and each other, plans every step, carries the plan out and asks the host whether it works.
+//!
+//! # The rooms, in the order in which a GPU walks through them
+//!
+//! `host` probes a [`system`] into [`host::Facts`] → [`resolve`] holds these, with a request, against the database in
+//! [`compat`] and comes to a selection with its reasons → [`plan`] makes that into steps of the nine operations of
+//! [`operation`] → [`render`] prints them. [`cli`] calls one after the other and decides nothing.
+//!
+//! `version`, `sum`, `compat`, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
+//! [`compat::load`], which reads a folder). Only [`system`] touches the host.
+
+pub mod cli;
 pub mod compat;
 pub mod embedded;
 pub mod host;
 pub mod operation;
 pub mod plan;
+pub mod render;
 pub mod resolve;
 pub mod sum;
 pub mod system;

@@ -10,8 +10,8 @@ mod search;
 pub use card::Card;
 pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
-pub use misfit::Misfit;
-pub use search::{Resolution, resolve};
+pub use misfit::{Misfit, MisfitKind};
+pub use search::{Resolution, resolve, summary};
 
 use crate::compat::ModuleFlavour;
 use crate::version::{CudaVersion, CudnnVersion, DriverVersion, Want};

@@ -521,6 +521,9 @@ pub struct DriverOffer {
     pub repository: Repository,
     /// The packages: kernel modules, libcuda, nvidia-smi; what a compute host needs and no desktop.
     pub packages: Vec<String>,
+    /// What its kernel module is called, where that is not `nvidia`: Debian's is `nvidia-current`.
+    #[serde(default)]
+    pub kernel_module: Option<String>,
     /// Module streams to enable first (dnf), `nvidia-driver:580-dkms`.
     #[serde(default)]
     pub module_stream: Option<String>,

@@ -8,53 +8,45 @@ use crate::version::{ComputeCapability, VersionError};
 /// As many as one specification may ask for; the largest hosts have sixteen.
 const MOST: usize = 64;
 
-/// Why a specification names no GPU.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+/// Why a specification means no GPU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It reads like a PCI id, or counts, and is not right.
-    #[error("`{spec}` is no GPU: {problem}")]
+    /// It is none of the forms.
+    #[error("{problem}")]
     Malformed {
-        /// What was given.
-        spec: String,
-        /// What is wrong with it.
+        /// What is wrong.
         problem: String,
     },
-    /// It reads like a compute capability and is none.
-    #[error(transparent)]
-    Version(#[from] VersionError),
-    /// A name that fits several GPUs, or none.
-    #[error(transparent)]
-    Name(#[from] Ambiguous),
-    /// There is no such compute capability.
-    #[error("no GPU has the compute capability {0}; known are {known}", known = .1.join(", "))]
-    NoSuchCapability(ComputeCapability, Vec<String>),
-}
-
-/// The GPUs of all specifications, in their order.
-pub fn assumed_gpus<S: AsRef<str>>(database: &Database, specs: &[S]) -> Result<Vec<Gpu>, SpecError> {
-    let mut all = Vec::new();
-    for spec in specs {
-        all.extend(assumed_gpu(database, spec.as_ref())?);
-    }
-    for (i, gpu) in all.iter_mut().enumerate() {
-        gpu.address = format!("assumed:{i}");
-    }
-    Ok(all)
+    /// The database does not know it.
+    #[error("{problem}")]
+    Unknown {
+        /// What is not known, and what is near.
+        problem: String,
+    },
+    /// It could be several that differ.
+    #[error("{problem}")]
+    Ambiguous {
+        /// The candidates.
+        problem: String,
+    },
 }
 
 /// The GPUs that one specification asks for: a PCI id (`10de:20b2`; it need not be known), a marketing name, `sm_80` or
 /// `8.0`, each with `xN` behind it for N of them.
-pub fn assumed_gpu(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
-    let malformed = |problem: String| SpecError::Malformed { spec: spec.to_owned(), problem };
+pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
+    let malformed = |problem: String| SpecError::Malformed { problem };
     let (what, count) = counted(spec.trim()).map_err(malformed)?;
     let gpu = if what.is_empty() {
-        return Err(malformed("it is empty; give a PCI id, a name or a compute capability".to_owned()));
+        return Err(malformed("no GPU is named; give a PCI id, a name or a compute capability".to_owned()));
     } else if what.contains(':') {
         by_id(database, what).map_err(malformed)?
     } else if what.starts_with("sm_") || what.bytes().all(|b| b.is_ascii_digit() || b == b'.') && what.contains('.') {
-        by_capability(database, what.parse()?)?
+        by_capability(database, what.parse().map_err(|e: VersionError| malformed(e.to_string()))?)?
     } else {
-        let known = database.gpu_named(what)?;
+        let known = database.gpu_named(what).map_err(|e| match e {
+            Ambiguous::Unknown { .. } => SpecError::Unknown { problem: e.to_string() },
+            Ambiguous::Several { .. } => SpecError::Ambiguous { problem: e.to_string() },
+        })?;
         assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
     };
     Ok((0..count).map(|i| Gpu { address: format!("assumed:{i}"), ..gpu.clone() }).collect())
@@ -68,7 +60,7 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     match end.parse::<usize>() {
         Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
         _ if what.ends_with(|c: char| c.is_ascii_digit() || c == ' ') => {
-            Err(format!("behind the x a number from 1 to {MOST} is expected"))
+            Err(format!("`{spec}`: a host has 1 to {MOST} GPUs"))
         }
         _ => Ok((spec, 1)),
     }
@@ -79,16 +71,20 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
     let (vendor, device) = text.split_once(':').unwrap_or((text, ""));
     match (number(vendor), number(device)) {
         (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),
-        (Some(vendor), Some(_)) => Err(format!("the vendor {vendor:04x} is not NVIDIA, which is {NVIDIA:04x}")),
-        _ => Err("a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2".to_owned()),
+        (Some(vendor), Some(_)) => {
+            Err(format!("`{text}`: the vendor {vendor:04x} is not NVIDIA, which is {NVIDIA:04x}"))
+        }
+        _ => Err(format!("`{text}`: a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2")),
     }
 }
 
 /// A GPU of which nothing but the capability is known, not even an id: the architecture decides what it needs.
 fn by_capability(database: &Database, capability: ComputeCapability) -> Result<Gpu, SpecError> {
-    let all = || database.architectures.iter().map(|a| a.compute_capability.to_string()).collect();
-    let known =
-        database.architecture(capability).ok_or_else(|| SpecError::NoSuchCapability(capability, all()))?;
+    let known = database.architecture(capability).ok_or_else(|| {
+        let all: Vec<_> = database.architectures.iter().map(|a| a.compute_capability.to_string()).collect();
+        let problem = format!("no GPU has the compute capability {capability}; known are {}", all.join(", "));
+        SpecError::Unknown { problem }
+    })?;
     let name = format!("any GPU of compute capability {capability} ({})", known.name);
     Ok(Gpu { name: Some(name), compute_capability: Some(capability), ..assumed(String::new(), None, None) })
 }
@@ -112,7 +108,7 @@ mod tests {
     use crate::embedded;
 
     fn assume(spec: &str) -> Result<Vec<Gpu>, SpecError> {
-        assumed_gpu(&embedded::database(), spec)
+        assumed_gpus(&embedded::database(), spec)
     }
 
     #[test]
@@ -136,13 +132,6 @@ mod tests {
     }
 
     #[test]
-    fn every_gpu_has_an_address_of_its_own() {
-        let gpus = assumed_gpus(&embedded::database(), &["10de:2330x2", "8.0"]).expect("known");
-        let addresses: Vec<_> = gpus.iter().map(|g| g.address.as_str()).collect();
-        assert_eq!(addresses, ["assumed:0", "assumed:1", "assumed:2"]);
-    }
-
-    #[test]
     fn an_x_counts_only_where_it_can() {
         assert_eq!(counted("10de:2330x8"), Ok(("10de:2330", 8)));
         assert_eq!(counted("H100 X4"), Ok(("H100", 4)));
@@ -157,7 +146,7 @@ mod tests {
         for (spec, part) in [
             ("10de:20b", "four hexadecimal digits"),
             ("8086:20b2", "is not NVIDIA"),
-            ("", "it is empty"),
+            ("", "no GPU is named"),
             ("sm_1", "two or three digits"),
             ("9.9", "known are"),
             ("8..0", "at character 3"),

@@ -4,7 +4,7 @@ use super::dpkg::{Packages, upstream};
 use super::libraries::Listing;
 use super::reader::Reader;
 use super::{Cudnn, LibraryFile, Origin, Toolkit, elf};
-use crate::system::digest;
+use crate::system::{System, digest};
 use crate::version::CudnnVersion;
 use object::ReadCache;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,12 +115,13 @@ fn defines(text: &str) -> Option<CudnnVersion> {
 
 fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<LibraryFile> {
     let mut files: Vec<LibraryFile> = names.into_iter().map(|name| file(reader, directory, name)).collect();
-    let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut alike: BTreeMap<(Option<String>, u64), usize> = BTreeMap::new();
     for file in files.iter().filter(|f| f.link.is_none()) {
-        *sizes.entry(file.size).or_default() += 1;
+        *alike.entry((file.soname.clone(), file.size)).or_default() += 1;
     }
+    let alike = |f: &LibraryFile| alike.get(&(f.soname.clone(), f.size)).is_some_and(|n| *n > 1);
     // Reading whole libraries takes seconds, so it is done only where a link may have become a copy.
-    for file in files.iter_mut().filter(|f| f.link.is_none() && sizes.get(&f.size).is_some_and(|n| *n > 1)) {
+    for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
         let path = directory.join(&file.name);
         let what = format!("the bytes of {}", path.display());
         file.sha256 = reader.open(&what, &path).and_then(|f| match digest(f) {
@@ -141,6 +142,11 @@ fn file(reader: &mut Reader, directory: &Path, name: String) -> LibraryFile {
     let opened =
         reader.is_file(&path).then(|| reader.open(&format!("the SONAME of {}", path.display()), &path)).flatten();
     LibraryFile { soname: opened.and_then(|f| elf::soname(&ReadCache::new(f))), link, size, sha256: None, name }
+}
+
+/// The SONAME of the library that `path` is or leads to; none for anything else.
+pub fn soname(system: &System, path: &Path) -> Option<String> {
+    elf::soname(&ReadCache::new(system.open(path).ok()?))
 }
 
 #[cfg(test)]

@@ -53,8 +53,9 @@ pub fn drivers(
     let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
     all.append(&mut drivers);
     let on_disk: Vec<_> = library_versions(libraries).into_iter().map(|(v, _)| v).collect();
+    let loaded = libraries.iter().find_map(|l| loaded_version(reader, l));
     // What has no library is a leftover (a log, half of the packages): it comes behind what has.
-    all.sort_by_key(|d| !on_disk.contains(&d.version));
+    all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.contains(&d.version)));
     all
 }
 
@@ -127,6 +128,13 @@ fn library_versions(libraries: &[Listing]) -> Vec<(DriverVersion, String)> {
         }
     }
     versions
+}
+
+/// The version that a directory's `libcuda.so.1` leads to: what programs get.
+fn loaded_version(reader: &Reader, listing: &Listing) -> Option<DriverVersion> {
+    let link = listing.names.iter().find(|n| *n == "libcuda.so.1")?;
+    let file = reader.resolved(listing.directory.join(link));
+    file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
 
 fn banner(rodata: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b" release version ";
-    let at = rodata.windows(BEFORE.len()).position(|w| w == BEFORE)?;
+    let at = memchr::memmem::find(rodata, BEFORE)?;
     let rest = &rodata[at + BEFORE.len()..];
     let end = rest.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(rest.len());
     let text = str::from_utf8(&rest[..end]).ok()?.trim_end_matches('.');

@@ -33,7 +33,7 @@ pub fn cache(reader: &mut Reader) -> Option<LoaderCache> {
 }
 
 fn matters(soname: &[u8]) -> bool {
-    let starts: [&[u8]; 4] = [b"libcuda.so", b"libnvidia-ml.so", b"libcudart.so", b"libcudnn"];
+    let starts: [&[u8]; 5] = [b"libcuda.so", b"libnvidia-ml.so", b"libcudart.so", b"libcublas.so", b"libcudnn"];
     starts.iter().any(|s| soname.starts_with(s))
 }
 

@@ -45,7 +45,7 @@ fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
     }
     let release = reader.word("the kernel's release", "/proc/sys/kernel/osrelease").unwrap_or_default();
     if is_wsl(&release) {
-        return (MachineKind::Wsl2, Some("wsl2".to_owned()));
+        return (MachineKind::Wsl2, Some("wsl".to_owned()));
     }
     if is_jetson(reader) {
         return (MachineKind::Jetson, None);

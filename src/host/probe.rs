@@ -6,6 +6,7 @@ use super::{
     kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::Database;
+use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE};
 use crate::system::{Space, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,8 +29,6 @@ pub enum GpuSource {
     Bus,
     /// The text of `lspci -nn`.
     Lspci(String),
-    /// GPUs that are given, in place of those on the bus; see [`super::assumed_gpus`].
-    Given(Vec<Gpu>),
 }
 
 /// A directory that is no host.
@@ -92,7 +91,6 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
 
 fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: MachineKind) -> (Vec<Gpu>, Vec<NvSwitch>) {
     match source {
-        GpuSource::Given(gpus) => (gpus.clone(), Vec::new()),
         GpuSource::Lspci(text) => {
             let listing = lspci::parse(text);
             for line in &listing.without_numbers {
@@ -138,13 +136,8 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
 
 /// What stands where a plan may write.
 fn paths(reader: &mut Reader, prefix: &Path) -> BTreeMap<PathBuf, PathState> {
-    let files = [
-        "/etc/modprobe.d/gpusetup-nouveau.conf",
-        "/etc/ld.so.conf.d/gpusetup-cuda.conf",
-        "/etc/profile.d/gpusetup-cuda.sh",
-    ];
     let mut states = BTreeMap::new();
-    for path in files.map(PathBuf::from).into_iter().chain([prefix.join("cuda")]) {
+    for path in [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]) {
         match reader.system.node(&path) {
             Ok(node) => {
                 states.insert(path.clone(), PathState { node, modified: reader.system.modified(&path) });

@@ -1,5 +1,5 @@
 //! Package repositories that a host has enabled, by its configuration files. For apt one line a component,
-//! `deb URI SUITE COMPONENT`; for dnf and zypper `ID ADDRESS`, with the variables in the address left as they are.
+//! `ADDRESS SUITE COMPONENT`; for dnf and zypper `ADDRESS ID`, with the variables in the address left as they are.
 
 use super::reader::Reader;
 use crate::compat::PackageManager;
@@ -82,9 +82,9 @@ fn deb822(text: &str) -> Vec<String> {
 fn one_each(uri: &str, suite: &str, components: &[&str]) -> Vec<String> {
     if components.is_empty() {
         // A flat repository, as NVIDIA's is.
-        return vec![format!("deb {uri} {suite}")];
+        return vec![format!("{uri} {suite}")];
     }
-    components.iter().map(|component| format!("deb {uri} {suite} {component}")).collect()
+    components.iter().map(|component| format!("{uri} {suite} {component}")).collect()
 }
 
 /// dnf's and zypper's files; a repository is enabled unless it says otherwise.
@@ -93,7 +93,7 @@ fn ini(text: &str) -> Vec<String> {
     for line in text.lines().map(str::trim).chain(["[]"]) {
         if let Some(next) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             if let (Some(id), true) = (id.filter(|id| *id != "main"), enabled) {
-                lines.push(format!("{id} {}", address.unwrap_or_default()).trim_end().to_owned());
+                lines.push(format!("{} {id}", address.unwrap_or_default()).trim_start().to_owned());
             }
             (id, address, enabled) = (Some(next), None, true);
         } else if let Some((key, value)) = line.split_once('=') {
@@ -117,17 +117,15 @@ mod tests {
         let list = "# deb http://off.example/ x main\ndeb [arch=amd64 signed-by=/k] https://archive.example/debian bookworm main non-free # no\n\
                     deb-src https://archive.example/debian bookworm main\ndeb https://cuda.example/repos/debian12/x86_64/ /\n";
         let want = [
-            "deb https://archive.example/debian bookworm main",
-            "deb https://archive.example/debian bookworm non-free",
-            "deb https://cuda.example/repos/debian12/x86_64/ /",
+            "https://archive.example/debian bookworm main",
+            "https://archive.example/debian bookworm non-free",
+            "https://cuda.example/repos/debian12/x86_64/ /",
         ];
         assert_eq!(one_line_style(list), want);
         let sources = "# comment\nTypes: deb deb-src\nURIs: https://archive.example/debian\nSuites: bookworm\n bookworm-updates\n\
                        Components: main\n\nTypes: deb\nURIs: https://off.example\nSuites: x\nComponents: y\nEnabled: no\n";
-        let want = [
-            "deb https://archive.example/debian bookworm main",
-            "deb https://archive.example/debian bookworm-updates main",
-        ];
+        let want =
+            ["https://archive.example/debian bookworm main", "https://archive.example/debian bookworm-updates main"];
         assert_eq!(deb822(sources), want);
     }
 
@@ -135,6 +133,6 @@ mod tests {
     fn rpm_repositories_are_enabled_unless_they_say_no() {
         let text = "[main]\nkeepcache=1\n[baseos]\nname=x\nmirrorlist=https://m.example/?arch=$basearch\ngpgcheck=1\n\
                     [crb]\nbaseurl=https://b.example\nenabled=0\n[cuda]\nenabled = 1\nbaseurl=https://c.example/rhel9\n";
-        assert_eq!(ini(text), ["baseos https://m.example/?arch=$basearch", "cuda https://c.example/rhel9"]);
+        assert_eq!(ini(text), ["https://m.example/?arch=$basearch baseos", "https://c.example/rhel9 cuda"]);
     }
 }

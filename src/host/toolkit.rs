@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// Where Debian's and Ubuntu's package `nvidia-cuda-toolkit` puts its own.
 const DISTRIBUTION: &str = "/usr/lib/nvidia-cuda-toolkit";
 
-/// A release number above any update's; in some releases version.json has the day of the build there (11.2.20210728).
-const LAST_UPDATE: u16 = 999;
+/// No release has had as many updates; some have the day of the build in their place (11.2.20210728).
+const LAST_UPDATE: u16 = 9;
 
 /// The toolkits, oldest first.
 pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Database, prefix: &Path) -> Vec<Toolkit> {
@@ -63,7 +63,9 @@ struct Component {
 fn from_components(components: &BTreeMap<String, Component>, database: &Database) -> Option<CudaVersion> {
     let version = |name: &str| components.get(name).map(|c| c.version.as_str());
     let nvcc = version("cuda_nvcc");
-    if let Some(release) = database.cuda.iter().find(|r| nvcc.is_some() && r.nvcc.as_deref() == nvcc) {
+    let mut same = database.cuda.iter().filter(|r| nvcc.is_some() && r.nvcc.as_deref() == nvcc);
+    // Updates may share an nvcc: then only the toolkit's own number tells.
+    if let (Some(release), None) = (same.next(), same.next()) {
         return Some(release.version);
     }
     let text = version("cuda").or(nvcc)?;

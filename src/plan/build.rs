@@ -17,13 +17,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     not_our_driver(&facts, &request)?;
     let chosen = resolve(database, &facts, &request)?;
     not_mixed(&facts, &chosen)?;
-    let job = Job {
-        database,
-        facts: &facts,
-        request: &request,
-        chosen: &chosen,
-        distribution: distribution(database, &facts),
-    };
+    let job = Job { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
     let (first, mut warnings) = prerequisites::prerequisites(&job);
     warnings.extend(warn(&job));
     let steps = in_order(&job, first);

@@ -2,6 +2,7 @@
 
 use super::job::{Job, step};
 use super::{Act, Step, StepId};
+use crate::host::Origin;
 use crate::operation::Operation;
 use crate::resolve::Install;
 
@@ -17,7 +18,12 @@ pub fn verify(job: &Job, converged: bool) -> Step {
         if let Some(kernel) =
             job.facts.kernel().filter(|k| job.facts.kernels.installed.iter().any(|i| i.release == **k))
         {
-            asks.push(Operation::ask(["modinfo", "-k", kernel, "-F", "version", "nvidia"], Some(expects.clone())));
+            let module = match driver.install {
+                Install::Packages(offer) => offer.kernel_module.as_deref().unwrap_or("nvidia"),
+                Install::Kept(_) => kept_module(job),
+                Install::Runfile(_) | Install::CudaRunfile(_) => "nvidia",
+            };
+            asks.push(Operation::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));
         }
         if !job.facts.machine.is_tree {
             asks.push(Operation::ask(
@@ -37,4 +43,15 @@ pub fn verify(job: &Job, converged: bool) -> Step {
     }
     let acts = asks.into_iter().map(|operation| Act { operation, satisfied: converged }).collect();
     step(StepId::Verify, "Ask the host whether it works", "an installer's exit status is no proof", acts)
+}
+
+/// What the distribution calls the module of a driver that its packages brought.
+fn kept_module<'a>(job: &'a Job) -> &'a str {
+    let installed = job.facts.driver.as_ref();
+    let offers = job.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
+    let same = offers.iter().find(|o| {
+        installed
+            .is_some_and(|d| d.origin == Origin::Dpkg && d.version.branch == o.branch && d.modules == Some(o.modules))
+    });
+    same.and_then(|o| o.kernel_module.as_deref()).unwrap_or("nvidia")
 }

@@ -118,10 +118,14 @@ pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Dis
     database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)
 }
 
-/// Whether the host has the repository that the offer is in.
+/// Whether the host has the repository that the offer is in: by part of its address, or by a component's whole name
+/// (non-free is not non-free-firmware).
 fn enabled(offer: &DriverOffer, facts: &Facts) -> bool {
+    let shows = |line: &String, text: &String| {
+        if text.contains('/') { line.contains(text.as_str()) } else { line.split_whitespace().any(|word| word == text) }
+    };
     let seen = &offer.repository.seen_as;
-    seen.is_empty() || facts.repositories.iter().any(|line| seen.iter().any(|text| line.contains(text.as_str())))
+    seen.is_empty() || facts.repositories.iter().any(|line| seen.iter().any(|text| shows(line, text)))
 }
 
 /// What a repository that follows a branch is expected to have, where no source says it exactly.

@@ -134,6 +134,11 @@ fn layers<'a>(
         return Ok((Some(cuda), None, rejected));
     }
     let (cudnn, refused) = cudnn(database, facts, request, cards, driver, &cuda);
+    if cudnn.is_none() && request.cudnn == Want::Best {
+        // Not asked for by name: a stack without it is better than none.
+        rejected.extend(refused.into_iter().map(|(_, r)| r));
+        return Ok((Some(cuda), None, rejected));
+    }
     if cudnn.is_none() {
         let wanted = refused.iter().filter(|(v, _)| request.cudnn.accepts(*v)).max_by_key(|(v, _)| *v);
         return Err(match wanted {

@@ -1,0 +1,117 @@
+//! The config file: the same keys as the long options, each a default. Unknown keys are errors.
+
+use super::{Problem, option_names};
+use clap::Command;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const DEFAULT: &str = "/etc/gpusetup/config.yaml";
+
+/// Options and the values that the file gives them.
+pub type Defaults = BTreeMap<String, Vec<String>>;
+
+/// One text or several. Read by hand: an untagged enum would make `12.10` the number 12.1.
+#[derive(Debug)]
+struct Texts(Vec<String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Texts;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a quoted text, true, false, or a list of quoted texts")
+            }
+            fn visit_bool<E>(self, v: bool) -> Result<Texts, E> {
+                Ok(Texts(if v { vec!["true".to_owned()] } else { Vec::new() }))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Texts, E> {
+                Ok(Texts(vec![v.to_owned()]))
+            }
+            fn visit_u64<E>(self, v: u64) -> Result<Texts, E> {
+                Ok(Texts(vec![v.to_string()]))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Texts, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = seq.next_element::<String>()? {
+                    all.push(one);
+                }
+                Ok(Texts(all))
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+/// What the config file says; nothing where there is none.
+pub fn defaults(arguments: &[OsString]) -> Result<Defaults, Problem> {
+    let asked = asked(arguments).or_else(|| std::env::var_os("GPUSETUP_CONFIG").map(PathBuf::from));
+    let path = asked.clone().unwrap_or_else(|| DEFAULT.into());
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && asked.is_none() => return Ok(Defaults::new()),
+        Err(e) => return Err(Problem::usage(format!("cannot read the config file {}: {e}", path.display()))),
+    };
+    read(&path, &text)
+}
+
+fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
+    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
+    let map: BTreeMap<String, Texts> = serde_yaml::from_str_with_options(text, options)
+        .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
+    let known = option_names();
+    for key in map.keys().filter(|k| !known.contains(k)) {
+        let line = text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
+        let sentence = format!("the config file {}: line {line}: there is no option `{key}`", path.display());
+        return Err(Problem::usage(sentence).hint(format!("options are: {}", known.join(", "))));
+    }
+    Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(_, v)| !v.is_empty()).collect())
+}
+
+/// `--config FILE`, found before clap reads the rest.
+fn asked(arguments: &[OsString]) -> Option<PathBuf> {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == "--config" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(path) = word.to_str().and_then(|w| w.strip_prefix("--config=")) {
+            return Some(path.into());
+        }
+    }
+    None
+}
+
+/// The command line with these defaults.
+pub fn with_defaults(command: Command, defaults: &Defaults) -> Command {
+    let subcommands: Vec<_> = command.get_subcommands().map(|s| s.get_name().to_owned()).collect();
+    subcommands.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |sub| {
+            let ids: Vec<_> = sub
+                .get_arguments()
+                .filter_map(|a| Some((a.get_id().clone(), defaults.get(a.get_long()?)?.clone())))
+                .collect();
+            ids.into_iter().fold(sub, |sub, (id, values)| sub.mut_arg(id, |arg| arg.default_values(values)))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_options_names() {
+        let read = |text| read(Path::new("c.yaml"), text);
+        let defaults = read("cuda: \"12.10\"\nupgrade: true\ngpu: [\"h100\", \"t4\"]\n").expect("valid");
+        assert_eq!(defaults["cuda"], ["12.10"]);
+        assert_eq!(defaults["upgrade"], ["true"]);
+        assert_eq!(defaults["gpu"], ["h100", "t4"]);
+        let unknown = read("cuda: \"12.8\"\ncudda: \"12.8\"\n").expect_err("an unknown key");
+        assert!(unknown.message.contains("line 2") && unknown.message.contains("cudda"), "{}", unknown.message);
+        assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");
+        assert!(read("cuda: \"1\"\ncuda: \"2\"\n").is_err(), "a key twice");
+    }
+}

@@ -1,0 +1,69 @@
+//! `gpusetup facts`: what this host is.
+
+use super::Problem;
+use super::options::{HostOptions, LookOptions};
+use crate::compat::Database;
+use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, probe};
+use crate::render;
+use crate::system::System;
+use std::io::Read;
+use std::path::Path;
+
+/// Flags of `facts`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    host: HostOptions,
+    #[command(flatten)]
+    look: LookOptions,
+}
+
+/// Prints the facts.
+pub fn run(options: &Options) -> Result<u8, Problem> {
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, &database)?;
+    if options.look.json {
+        super::print_json(&facts)?;
+    } else {
+        super::print(&render::facts::text(&facts))?;
+    }
+    Ok(0)
+}
+
+/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
+pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
+    let system = options.root.as_ref().map_or_else(System::live, System::at);
+    let gpus = match &options.lspci {
+        Some(path) => GpuSource::Lspci(read_text(path)?),
+        None => GpuSource::Bus,
+    };
+    let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
+    let mut facts = probe(&system, database, &look).map_err(|e| Problem::usage(e.to_string()))?;
+    for spec in &options.gpu {
+        let more = assumed_gpus(database, spec).map_err(|e| {
+            let problem = Problem::usage(format!("--gpu {spec}: {e}"));
+            match e {
+                SpecError::Unknown { .. } => Problem { code: 4, ..problem },
+                SpecError::Malformed { .. } | SpecError::Ambiguous { .. } => problem,
+            }
+        })?;
+        for mut gpu in more {
+            let count = facts.gpus.iter().filter(|g| g.assumed).count();
+            gpu.address = format!("assumed:{count}");
+            facts.gpus.push(gpu);
+        }
+    }
+    Ok((facts, options.gpu.clone()))
+}
+
+/// A file's text, or that of standard input for `-`.
+pub fn read_text(path: &Path) -> Result<String, Problem> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(path).map(|t| text = t)
+    };
+    read.map_err(|e| Problem::usage(format!("cannot read {}: {e}", path.display())))?;
+    Ok(text)
+}

@@ -1,0 +1,158 @@
+//! The command line: a file per subcommand, from arguments to calls to what is printed. Flags have twins in the
+//! environment (`GPUSETUP_*`) and in the config file; a flag comes before the environment, that before the file.
+
+mod config;
+mod facts;
+mod options;
+mod plan;
+mod problem;
+
+pub use problem::Problem;
+
+use crate::render::Paint;
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
+use options::{ColorOption, HostOptions, LookOptions, RequestOptions};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Puts a working NVIDIA driver, CUDA toolkit and cuDNN on a Linux host, and says why.
+#[derive(Debug, Parser)]
+#[command(name = "gpusetup", version, max_term_width = 100, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Read defaults from this file (default: /etc/gpusetup/config.yaml where it exists)
+    #[arg(long, global = true, value_name = "FILE", env = "GPUSETUP_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print what this host is: GPUs, system, kernels, what is installed and by whom
+    Facts(facts::Options),
+    /// Print what would be done and why; change nothing
+    Plan(plan::Options),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write all of them into a folder
+    Man {
+        /// Write gpusetup.1 and one page a subcommand there
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Runs what `arguments` ask for; the number is the exit code of the contract.
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    let cli = match parse(&arguments) {
+        Ok(cli) => cli,
+        Err(Refused::Clap(e)) => {
+            // Help and version are answers; anything else is exit 2, which is clap's own code too.
+            let _ = e.print();
+            return u8::try_from(e.exit_code()).unwrap_or(2);
+        }
+        Err(Refused::Config(problem)) => return problem.report(),
+    };
+    let done = match cli.command {
+        Command::Facts(options) => facts::run(&options),
+        Command::Plan(options) => plan::run(&options),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
+            Ok(0)
+        }
+        Command::Man { directory } => manual(directory),
+    };
+    done.unwrap_or_else(|problem| problem.report())
+}
+
+enum Refused {
+    Clap(clap::Error),
+    Config(Problem),
+}
+
+fn parse(arguments: &[OsString]) -> Result<Cli, Refused> {
+    let defaults = config::defaults(arguments).map_err(Refused::Config)?;
+    let command = config::with_defaults(Cli::command(), &defaults);
+    let matches = command.try_get_matches_from(arguments).map_err(Refused::Clap)?;
+    Cli::from_arg_matches(&matches).map_err(Refused::Clap)
+}
+
+fn manual(directory: Option<PathBuf>) -> Result<u8, Problem> {
+    let io = |e: std::io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));
+    match directory {
+        Some(directory) => clap_mangen::generate_to(Cli::command(), directory).map_err(io)?,
+        None => clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout()).map_err(io)?,
+    }
+    Ok(0)
+}
+
+/// The names of all long options that a config file may set.
+fn option_names() -> Vec<String> {
+    let groups = [HostOptions::augment_args, RequestOptions::augment_args, LookOptions::augment_args];
+    let command = groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command));
+    command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
+}
+
+/// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Problem> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Problem::unexpected(format!("cannot write to standard output: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one JSON object to standard output.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Problem::unexpected(e.to_string()))?;
+    print(&(text + "\n"))
+}
+
+/// Says something beside the result, on standard error.
+#[allow(clippy::print_stderr)]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Colours for standard output, by what was asked and by what it is.
+fn paint(color: ColorOption) -> Paint {
+    let wanted = match color {
+        ColorOption::Always => true,
+        ColorOption::Never => false,
+        ColorOption::Auto => {
+            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        }
+    };
+    Paint::new(wanted)
+}
+
+/// Columns of the terminal; 80 without one.
+fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+    if columns == 0 { 80 } else { usize::from(columns).clamp(60, 120) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_fits_a_narrow_terminal() {
+        let mut command = Cli::command().term_width(80);
+        command.build();
+        for sub in command.get_subcommands_mut() {
+            let help = sub.render_long_help().to_string();
+            assert!(help.lines().all(|l| l.chars().count() <= 80), "{}:\n{help}", sub.get_name());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The flags that several subcommands share, as the user gave them, and what they come to.
+
+use super::Problem;
+use crate::compat::{Database, ModuleFlavour, load};
+use crate::resolve::{Method, Prefer, Request};
+use crate::version::Want;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Which host, and which database.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Host")]
+pub struct HostOptions {
+    /// The host is the tree at DIR: an image, a chroot, a mounted disk
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
+    pub root: Option<PathBuf>,
+    /// Plan as if this GPU were there: 10de:20b2, "rtx 3090", sm_80; xN behind it repeats it
+    #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
+    pub gpu: Vec<String>,
+    /// Read the GPUs from the output of `lspci -nn` (- is standard input)
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_LSPCI")]
+    pub lspci: Option<PathBuf>,
+    /// Use this database (a folder with compat/ and manifests/) instead of the built-in one
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_DATABASE")]
+    pub database: Option<PathBuf>,
+    /// Where toolkits go
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local")]
+    pub prefix: PathBuf,
+    /// Where downloads are kept
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
+    pub cache: PathBuf,
+}
+
+/// What is asked for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub struct RequestOptions {
+    /// The driver: a version (580.159.04), a branch (580), a range, or none
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
+    pub driver: Option<String>,
+    /// The toolkit: 12.8, 12.8.1, ">=12.4, <13", latest, or none
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
+    pub cuda: Option<String>,
+    /// cuDNN: 9, 9.10.2.21, latest, or none
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
+    pub cudnn: Option<String>,
+    /// Which layers: all three, the driver only, or toolkit and cuDNN only
+    #[arg(long, value_enum, env = "GPUSETUP_PROFILE", default_value = "compute")]
+    pub profile: Profile,
+    /// How the driver is installed
+    #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
+    pub method: MethodOption,
+    /// The kernel module flavour
+    #[arg(long, value_enum, env = "GPUSETUP_MODULES", default_value = "auto")]
+    pub modules: ModulesOption,
+    /// The policy among what fits
+    #[arg(long, value_enum, env = "GPUSETUP_PREFER", default_value = "stable")]
+    pub prefer: PreferOption,
+    /// Choose the newest instead of the smallest change
+    #[arg(long, env = "GPUSETUP_UPGRADE")]
+    pub upgrade: bool,
+    /// Plan as if the card at this bus address were not there
+    #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
+    pub leave_out: Vec<String>,
+    /// Set LD_LIBRARY_PATH too, though it reaches programs that bring their own libraries
+    #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
+    pub library_path: bool,
+    /// What a host with no NVIDIA GPU means
+    #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
+    pub if_no_gpu: IfNoGpu,
+}
+
+/// How it looks.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct LookOptions {
+    /// Print one JSON object and nothing else on standard output
+    #[arg(long, env = "GPUSETUP_JSON")]
+    pub json: bool,
+    /// Use colours
+    #[arg(long, value_enum, env = "GPUSETUP_COLOR", default_value = "auto")]
+    pub color: ColorOption,
+    /// Say more
+    #[arg(short, long, env = "GPUSETUP_VERBOSE")]
+    pub verbose: bool,
+}
+
+/// Layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Driver, toolkit and cuDNN
+    Compute,
+    /// The driver only
+    Driver,
+    /// Toolkit and cuDNN only: containers, WSL2, image builds
+    Toolkit,
+}
+
+/// How the driver is installed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum MethodOption {
+    /// Packages where an enabled repository offers a branch that fits, else the runfile
+    Auto,
+    /// The package manager
+    Packages,
+    /// NVIDIA's runfile
+    Runfile,
+}
+
+/// The flavour of kernel modules.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ModulesOption {
+    /// As the GPUs need it
+    Auto,
+    /// Dual MIT/GPL
+    Open,
+    /// NVIDIA's own
+    Proprietary,
+}
+
+/// The policy.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PreferOption {
+    /// Production and long-term branches first
+    Stable,
+    /// The newest of all
+    Latest,
+    /// The branch whose life ends last
+    LongestSupport,
+}
+
+/// A host without a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IfNoGpu {
+    /// Exit 9
+    Fail,
+    /// Exit 0, nothing to do
+    Skip,
+}
+
+/// Colours.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ColorOption {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl HostOptions {
+    /// The database asked for.
+    pub fn database(&self) -> Result<Database, Problem> {
+        match &self.database {
+            None => Ok(crate::embedded::database()),
+            Some(folder) => load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}"))),
+        }
+    }
+}
+
+impl RequestOptions {
+    /// What was asked for, read once and never guessed at again.
+    pub fn request(&self, host: &HostOptions, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
+        let (with_driver, with_toolkit) = match self.profile {
+            Profile::Compute => (true, true),
+            Profile::Driver => (true, false),
+            Profile::Toolkit => (false, true),
+        };
+        Ok(Request {
+            driver: want("driver", self.driver.as_deref(), with_driver)?,
+            cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
+            cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
+            method: match self.method {
+                MethodOption::Auto => Method::Auto,
+                MethodOption::Packages => Method::Packages,
+                MethodOption::Runfile => Method::Runfile,
+            },
+            modules: match self.modules {
+                ModulesOption::Auto => None,
+                ModulesOption::Open => Some(ModuleFlavour::Open),
+                ModulesOption::Proprietary => Some(ModuleFlavour::Proprietary),
+            },
+            prefer: match self.prefer {
+                PreferOption::Stable => Prefer::Stable,
+                PreferOption::Latest => Prefer::Latest,
+                PreferOption::LongestSupport => Prefer::LongestSupport,
+            },
+            upgrade: self.upgrade,
+            prefix: host.prefix.clone(),
+            cache: host.cache.clone(),
+            assumed_gpus,
+            leave_out: self.leave_out.clone(),
+            library_path: self.library_path,
+            today: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        })
+    }
+}
+
+fn want<V>(flag: &str, text: Option<&str>, layer: bool) -> Result<Want<V>, Problem>
+where
+    Want<V>: std::str::FromStr<Err = crate::version::VersionError>,
+{
+    match text {
+        Some(text) => text.parse().map_err(|e| Problem::usage(format!("--{flag}: {e}"))),
+        None if layer => Ok(Want::Best),
+        None => Ok(Want::Nothing),
+    }
+}

@@ -1,0 +1,105 @@
+//! Facts as text.
+
+use super::{bytes, wrapped};
+use crate::host::{Facts, MachineKind, Origin, SecureBoot};
+
+/// The facts for a person, a line a thing; what is missing is said.
+pub fn text(facts: &Facts) -> String {
+    const WIDTH: usize = 80;
+    let mut out = String::new();
+    let mut line = |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, WIDTH);
+    let machine = &facts.machine;
+    let kind = match machine.kind {
+        MachineKind::Physical => "physical machine",
+        MachineKind::Virtual => "virtual machine",
+        MachineKind::Container => "container",
+        MachineKind::Wsl2 => "WSL2",
+        MachineKind::Jetson => "Jetson",
+    };
+    let inside = machine.inside.as_ref().map(|i| format!(" ({i})")).unwrap_or_default();
+    let tree = if machine.is_tree { ", a tree that is not running" } else { "" };
+    line("System", format!("{}, {}, {kind}{inside}{tree}", facts.os.name, machine.arch));
+    if facts.gpus.is_empty() {
+        line("GPUs", "no NVIDIA GPU".to_owned());
+    }
+    for (n, gpu) in facts.gpus.iter().enumerate() {
+        let name = gpu.name.as_deref().unwrap_or("not in the database");
+        let capability = gpu.compute_capability.map(|c| format!(", compute capability {c}")).unwrap_or_default();
+        let bound = match (&gpu.bound_to, gpu.assumed) {
+            (_, true) => "assumed".to_owned(),
+            (Some(driver), false) => format!("driven by {driver}"),
+            (None, false) => "no driver bound".to_owned(),
+        };
+        line(&format!("GPU {n}"), format!("{} {name} [{}]{capability}, {bound}", gpu.address, gpu.pci_id));
+    }
+    if let Some(first) = facts.nvswitches.first() {
+        let name = first.name.as_deref().unwrap_or("NVSwitch");
+        line("NVSwitches", format!("{} ({name})", facts.nvswitches.len()));
+    }
+    let kernels = &facts.kernels;
+    if let Some(running) = &kernels.running {
+        line("Kernel", format!("{running} runs now"));
+    }
+    if kernels.installed.is_empty() {
+        line("", "no kernel below /lib/modules".to_owned());
+    }
+    for kernel in &kernels.installed {
+        let next = if kernels.next_boot.as_ref() == Some(&kernel.release) { ", boots next" } else { "" };
+        let headers = if kernel.headers { "headers" } else { "no headers" };
+        let compiler = kernel.compiler.as_ref().map(|c| format!(", built with {c}")).unwrap_or_default();
+        let module = kernel.nvidia_module.map_or("no nvidia module".to_owned(), |v| format!("nvidia module {v}"));
+        line("Installed", format!("{}{next}: {headers}, {module}{compiler}", kernel.release));
+    }
+    line("Compiler", facts.gcc.as_ref().map_or("no gcc".to_owned(), |v| format!("gcc {v}")));
+    line("C library", facts.glibc.as_ref().map_or("not seen".to_owned(), |v| format!("glibc {v}")));
+    line(
+        "Secure Boot",
+        match facts.secure_boot {
+            SecureBoot::Enabled => "on: modules must be signed",
+            SecureBoot::Disabled => "off",
+            SecureBoot::Absent => "no UEFI",
+            SecureBoot::Unknown => "could not be read",
+        }
+        .to_owned(),
+    );
+    match &facts.driver {
+        None => line("Driver", "none installed".to_owned()),
+        Some(d) => line("Driver", format!("{}, {} ({})", d.version, by(d.origin), d.evidence)),
+    }
+    for other in &facts.other_drivers {
+        line("", format!("and {}, {} ({})", other.version, by(other.origin), other.evidence));
+    }
+    if facts.toolkits.is_empty() {
+        line("Toolkits", "none installed".to_owned());
+    }
+    for toolkit in &facts.toolkits {
+        line("Toolkit", format!("CUDA {}, {} ({})", toolkit.version, by(toolkit.origin), toolkit.path.display()));
+    }
+    for cudnn in &facts.cudnn {
+        let version = cudnn.version.map_or("of unknown version".to_owned(), |v| v.to_string());
+        line("cuDNN", format!("{version} in {}", cudnn.directory.display()));
+    }
+    let mut seen = Vec::new();
+    for space in &facts.space {
+        // A file system is named once, by the first path that is on it.
+        if !seen.contains(&space.file_system) {
+            seen.push(space.file_system);
+            let manners = [(space.read_only, ", read-only"), (space.no_exec, ", noexec")];
+            let manners: String = manners.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
+            line("Room", format!("{} free at {}{manners}", bytes(space.free_bytes), space.path.display()));
+        }
+    }
+    for u in &facts.unreadable {
+        line("Not read", format!("{}: {}", u.what, u.why));
+    }
+    out
+}
+
+fn by(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Dpkg => "by Debian packages",
+        Origin::Rpm => "by RPM packages",
+        Origin::Runfile => "by NVIDIA's runfile",
+        Origin::Unknown => "by nobody who left a trace",
+    }
+}

@@ -1,0 +1,112 @@
+//! A plan as text.
+
+use super::{Paint, bytes, count, wrapped};
+use crate::operation::Operation;
+use crate::plan::{Act, Plan, State, Step};
+use crate::resolve::summary;
+
+/// The plan for a person: what the host is, what was chosen and why, each step, what it costs. With `verbose` also what
+/// stands already and what was rejected.
+pub fn text(plan: &Plan, paint: Paint, verbose: bool, width: usize) -> String {
+    let mut out = head(plan, paint, width);
+    out += &choice(plan, paint, width);
+    out += &format!("\n{}\n", paint.bold("Steps"));
+    for step in &plan.steps {
+        out += &one(step, paint, verbose, width);
+    }
+    if verbose && !plan.rejected.is_empty() {
+        out += &format!("\n{}\n", paint.bold("Not chosen"));
+        for r in &plan.rejected {
+            out += &wrapped("  ", &format!("{}: {}", r.candidate, r.because), width);
+        }
+    }
+    out += "\n";
+    for warning in &plan.warnings {
+        out += &paint.yellow(wrapped("! ", &format!("{}: {}", warning.check, warning.text), width).trim_end());
+        out += "\n";
+    }
+    out + &sums(plan, width)
+}
+
+fn head(plan: &Plan, paint: Paint, width: usize) -> String {
+    let host = &plan.host;
+    let mut out = paint.bold(&format!("gpusetup plan {} (database {})", plan.tool, plan.database.version)) + "\n\n";
+    let kernel = match host.kernel() {
+        Some(kernel) => format!("kernel {kernel}"),
+        None => "no kernel installed".to_owned(),
+    };
+    out += &wrapped("Host    ", &format!("{}, {kernel}, {}", host.os.name, host.machine.arch), width);
+    for (n, gpu) in host.gpus.iter().enumerate() {
+        let name = gpu.name.as_deref().unwrap_or("unknown");
+        let capability = gpu.compute_capability.map(|c| format!(", compute capability {c}")).unwrap_or_default();
+        let state = match (&gpu.bound_to, gpu.assumed) {
+            (_, true) => ", assumed (--gpu)".to_owned(),
+            (Some(driver), false) => format!(", driven by {driver} now"),
+            (None, false) => String::new(),
+        };
+        let id = if gpu.pci_id.is_empty() { String::new() } else { format!(" [{}]", gpu.pci_id) };
+        out += &wrapped(&format!("GPU {n:<3} "), &format!("{name}{id}{capability}{state}"), width);
+    }
+    out
+}
+
+fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
+    let chosen = summary(&plan.selection);
+    let chosen = if chosen.is_empty() { "nothing".to_owned() } else { chosen };
+    let mut out = wrapped("Choice  ", &chosen, width).replacen(&chosen, &paint.bold(&chosen), 1);
+    for reason in &plan.reasons {
+        out += &paint.dim(wrapped(&format!("  {:<8}  ", reason.subject), &reason.text, width).trim_end());
+        out += "\n";
+    }
+    out
+}
+
+fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
+    let (mark, note) = match step.state {
+        State::Needed => (paint.bold("+"), String::new()),
+        State::Satisfied => (paint.green("="), " (is so already)".to_owned()),
+        State::Skipped => (paint.dim("-"), " (left out)".to_owned()),
+    };
+    let size = if step.download_bytes > 0 { format!(" [{}]", bytes(step.download_bytes)) } else { String::new() };
+    let head = format!("{}: {}{size}{note}", step.id.as_str(), step.title);
+    let mut out = wrapped("  ", &head, width).replacen("  ", &format!("{mark} "), 1);
+    if step.state == State::Needed || verbose {
+        out += &paint.dim(wrapped("    ", &step.why, width).trim_end());
+        out += "\n";
+    }
+    if step.state == State::Needed || verbose {
+        for act in step.operations.iter().filter(|a| verbose || !a.satisfied) {
+            out += &operation(act, width);
+        }
+    }
+    out
+}
+
+fn operation(act: &Act, width: usize) -> String {
+    let mark = match (&act.operation, act.satisfied) {
+        (_, true) => "=",
+        (Operation::Remove { .. }, false) => "-",
+        (Operation::Run { asks: true, .. }, false) => "?",
+        (Operation::Run { .. } | Operation::Service { .. }, false) => "~",
+        (Operation::Reboot {}, false) => "!",
+        (_, false) => "+",
+    };
+    wrapped(&format!("    {mark} "), &act.operation.describe(), width)
+}
+
+fn sums(plan: &Plan, width: usize) -> String {
+    let t = &plan.totals;
+    if plan.is_converged() {
+        return "Nothing to do: the host is as the plan wants it.\n".to_owned();
+    }
+    let reboots = if t.reboots == 0 { "no reboot".to_owned() } else { count(t.reboots.into(), "reboot") };
+    let text = format!(
+        "{} to add, {} to change, {} to remove, {reboots}. Download {}, disk about {}.",
+        t.add,
+        t.change,
+        t.remove,
+        bytes(t.download_bytes),
+        bytes(t.disk_bytes)
+    );
+    wrapped("Plan: ", &text, width)
+}

@@ -1,0 +1,135 @@
+//! A plan as a POSIX shell script that does the same when run by hand. Written for reading first: one step after the
+//! other, each with its reason, stopping at the first failure.
+
+use crate::compat::PackageManager;
+use crate::operation::{Operation, Placement};
+use crate::plan::{Plan, State};
+use crate::resolve::summary;
+use std::path::Path;
+
+/// The script.
+pub fn sh(plan: &Plan) -> String {
+    let mut out = format!(
+        "#!/bin/sh\n# {}\n# Made by gpusetup {} with database {} for {}.\n# Run as root. It stops at the first failure and can be run again.\nset -eu\nexport DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l LC_ALL=C.UTF-8\n",
+        summary(&plan.selection),
+        plan.tool,
+        plan.database.version,
+        plan.host.os.name
+    );
+    for step in &plan.steps {
+        out += &format!("\n# {}: {}\n# {}\n", step.id.as_str(), step.title, step.why);
+        match step.state {
+            State::Satisfied => out += "# (is so already)\n",
+            State::Skipped => out += "# (left out)\n",
+            State::Needed => {
+                for act in step.operations.iter().filter(|a| !a.satisfied) {
+                    out += &commands(&act.operation);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn commands(operation: &Operation) -> String {
+    match operation {
+        Operation::WriteFile { path, content, mode } => {
+            let path_ = quoted_path(path);
+            format!(
+                "mkdir -p {}\ncat >{path_} <<'GPUSETUP'\n{content}GPUSETUP\nchmod {mode:04o} {path_}\n",
+                quoted_path(path.parent().unwrap_or(Path::new("/")))
+            )
+        }
+        Operation::Link { path, target, .. } => format!("ln -sfn {} {}\n", quoted_path(target), quoted_path(path)),
+        Operation::Remove { path } => format!("rm -rf {}\n", quoted_path(path)),
+        Operation::Download { url, sha256, to, .. } => {
+            let folder = quoted_path(to.parent().unwrap_or(Path::new("/")));
+            let to = quoted_path(to);
+            format!(
+                "mkdir -p -m 0700 {folder}\n\
+                 echo \"{sha256}  \"{to} | sha256sum -c --status 2>/dev/null || curl -fL --retry 3 -o {to} {}\n\
+                 echo \"{sha256}  \"{to} | sha256sum -c\n",
+                quoted(url)
+            )
+        }
+        Operation::Unpack { archive, sha256, into } => {
+            let archive = quoted_path(archive);
+            let check = format!("echo \"{sha256}  \"{archive} | sha256sum -c\n");
+            check + "staging=$(mktemp -d -p /var/cache)\n" + &format!("tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner\nchmod -R u=rwX,go=rX \"$staging\"\n")
+                + &into.iter().map(place).collect::<String>()
+                + "rm -rf \"$staging\"\n"
+        }
+        Operation::Run { argv, environment, expects, .. } => {
+            let variables: String = environment.iter().map(|(k, v)| format!("{k}={} ", quoted(v))).collect();
+            let command = argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ");
+            match expects {
+                Some(text) => format!("{variables}{command} | grep -F -- {} >/dev/null\n", quoted(text)),
+                None => format!("{variables}{command}\n"),
+            }
+        }
+        Operation::Packages { manager, install, remove, stream } => packages(*manager, install, remove, stream.as_deref()),
+        Operation::Service { unit, enabled } => {
+            format!("systemctl {} --now {}\n", if *enabled { "enable" } else { "disable" }, quoted(unit))
+        }
+        Operation::Reboot {} => {
+            "if [ \"${1:-}\" != --rebooted ]; then\n    echo 'Reboot now, then run this script again with --rebooted.'\n    exit 0\nfi\n".to_owned()
+        }
+    }
+}
+
+fn place(p: &Placement) -> String {
+    let from = quoted_path(&p.from);
+    let to = quoted_path(&p.to);
+    let parent = quoted_path(p.to.parent().unwrap_or(Path::new("/")));
+    format!(
+        "if [ -d \"$staging\"/{from} ]; then\n    mkdir -p {to}\n    cp -a \"$staging\"/{from}/. {to}/\nelse\n    mkdir -p {parent}\n    cp -a \"$staging\"/{from} {to}\nfi\n"
+    )
+}
+
+fn packages(manager: PackageManager, install: &[String], remove: &[String], stream: Option<&str>) -> String {
+    let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(" ");
+    let (refresh, add, drop) = match manager {
+        PackageManager::Apt => ("apt-get update\n", "apt-get install -y --no-install-recommends", "apt-get remove -y"),
+        PackageManager::Dnf => ("", "dnf install -y", "dnf remove -y"),
+        PackageManager::Zypper => ("", "zypper --non-interactive install", "zypper --non-interactive remove"),
+    };
+    let mut out = String::new();
+    if let Some(stream) = stream {
+        out += &format!("dnf module enable -y {}\n", quoted(stream));
+    }
+    if !remove.is_empty() {
+        out += &format!("{drop} {}\n", list(remove));
+    }
+    if !install.is_empty() {
+        out += &format!("{refresh}{add} {}\n", list(install));
+    }
+    out
+}
+
+fn quoted_path(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+/// A word as the shell reads it back unchanged.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_unchanged() {
+        for (word, want) in
+            [("a-b.c", "a-b.c"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$(x)", "'$(x)'")]
+        {
+            assert_eq!(quoted(word), want);
+        }
+    }
+}

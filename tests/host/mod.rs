@@ -1,0 +1,236 @@
+//! The real host of the tests: a clone of a Debian root, what it is installed from, and ways to ask it something. It must
+//! not know what gpusetup does, so that what it answers is the host's own word.
+
+pub mod tree;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+/// What all hosts share, made once.
+pub struct Bench {
+    /// The root that hosts are clones of.
+    pub base: PathBuf,
+    /// The downloads.
+    pub artifacts: PathBuf,
+    /// A database that says that they are on our server.
+    pub database: PathBuf,
+    requests: Arc<Mutex<Vec<String>>>,
+    // The server ends with its standard input, so with this process however that ends.
+    _server: (Child, ChildStdin),
+}
+
+/// The bench; the first call may take minutes.
+pub fn bench() -> &'static Bench {
+    static BENCH: OnceLock<Bench> = OnceLock::new();
+    BENCH.get_or_init(|| {
+        let base = timed("base root", || PathBuf::from(script("base", &[])));
+        let artifacts = timed("artifacts", || PathBuf::from(script("artifacts", &[])));
+        let mut server = Command::new(beside("serve"))
+            .arg(&artifacts)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        let url = lines.next().expect("the server says its address");
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
+        std::thread::spawn(move || lines.for_each(|line| log.lock().expect("no panic beside").push(line)));
+        let input = server.stdin.take().expect("piped");
+
+        let database = store().join("database");
+        remove(&database);
+        script("database", &[text(&artifacts), &url, text(&database)]);
+        Bench { base, artifacts, database, requests, _server: (server, input) }
+    })
+}
+
+impl Bench {
+    /// Requests since the last call, `/file 200`.
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().expect("no panic beside"))
+    }
+
+    /// The size of a download in bytes.
+    pub fn size(&self, artifact: &str) -> u64 {
+        self.artifacts.join(artifact).metadata().expect("the artifact is there").len()
+    }
+}
+
+/// A clone of the base root, or of another host. It is taken away in the end, but kept when a test fails.
+pub struct Host {
+    dir: PathBuf,
+}
+
+impl Host {
+    /// A fresh host: an A100 under nouveau, and nothing of NVIDIA's.
+    pub fn new(name: &str) -> Self {
+        Self::of(name, &bench().base)
+    }
+
+    /// Another host in this one's state. This one must not change while the other is there.
+    pub fn clone_as(&self, name: &str) -> Self {
+        Self::of(name, &self.root())
+    }
+
+    fn of(name: &str, root: &Path) -> Self {
+        let dir = store().join("clones").join(name);
+        script("drop", &[text(&dir)]);
+        script("clone", &[text(&dir), text(root)]);
+        Self { dir }
+    }
+
+    /// Its root directory.
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
+    /// A path of its own, as seen from outside.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path.trim_start_matches('/'))
+    }
+
+    /// Runs gpusetup from outside, told of this root and the bench's database.
+    pub fn gpusetup(&self, arguments: &[&str]) -> Said {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        let root = self.root();
+        gpusetup(
+            [*verb, "--root", text(&root), "--database", text(&bench().database)]
+                .into_iter()
+                .chain(rest.iter().copied()),
+        )
+    }
+
+    /// Runs a shell script in it, with nothing in the environment that a fresh login would not have.
+    pub fn sh(&self, script: &str) -> Said {
+        let mut command = Command::new("chroot");
+        command.arg(self.root()).args(["/bin/sh", "-euc", script]);
+        Said::by(&mut command)
+    }
+
+    /// What a script says on standard output. It must succeed.
+    pub fn ask(&self, script: &str) -> String {
+        self.sh(script).succeeds().out.trim().to_owned()
+    }
+
+    /// Its only kernel.
+    pub fn kernel(&self) -> String {
+        self.ask("ls /lib/modules")
+    }
+
+    /// What a reboot would bring about: the driver that is installed now has the GPU.
+    pub fn reboots(&self) {
+        self.ask("cd /sys/bus/pci/devices/*/ && ln -sfn ../../../../bus/pci/drivers/nvidia driver");
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the host is kept: {}", self.dir.display());
+        } else {
+            script("drop", &[text(&self.dir)]);
+        }
+    }
+}
+
+/// What a program said.
+#[derive(Debug)]
+pub struct Said {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Said {
+    /// Runs a command with no input and a clean environment.
+    fn by(command: &mut Command) -> Self {
+        let output = command
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs([("HOME", "/root"), ("LANG", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")])
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program starts");
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Panics, with all that was said, unless the exit code is this one.
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
+        self
+    }
+
+    /// Exit code 0.
+    pub fn succeeds(self) -> Self {
+        self.exits(0)
+    }
+
+    /// Standard output as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
+    }
+}
+
+/// Runs gpusetup as it is, under the umask of a hardened server: what it installs must be readable all the same.
+pub fn gpusetup<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Said {
+    let hardened = ["-c", "umask 077 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_gpusetup")];
+    Said::by(Command::new("sh").args(hardened).args(arguments))
+}
+
+/// Runs a program of this machine.
+pub fn machine(program: &str, arguments: &[&str]) -> Said {
+    Said::by(Command::new(program).args(arguments))
+}
+
+/// Does a part of a test and prints how long it took.
+pub fn timed<T>(part: &str, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    println!("  {part}: {:.1} s", start.elapsed().as_secs_f64());
+    result
+}
+
+/// Where everything of the tests is kept between runs.
+fn store() -> PathBuf {
+    // CARGO_TARGET_TMPDIR is target/tmp.
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory").join("host")
+}
+
+fn beside(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host").join(name)
+}
+
+/// Runs one of the scripts here; its standard error passes through, its last line is the answer.
+fn script(name: &str, arguments: &[&str]) -> String {
+    let target = store();
+    let output = Command::new(beside(name))
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", target.parent().expect("it lies in the target directory"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("the script starts");
+    assert!(output.status.success(), "tests/host/{name} failed");
+    String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+}
+
+fn remove(directory: &Path) {
+    if directory.exists() {
+        std::fs::remove_dir_all(directory).expect("an old directory can be removed");
+    }
+}
+
+/// A path as text: the tests make no other.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("paths of the tests are UTF-8")
+}
