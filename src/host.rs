@@ -22,8 +22,6 @@ mod probe;
 mod reader;
 mod repositories;
 mod secure_boot;
-#[cfg(test)]
-mod tests;
 mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};

@@ -126,8 +126,10 @@ mod tests {
             Some("11.2".into())
         );
         assert_eq!(text(components(r#"{"cuda": {"version": "13.9.1"}}"#)), Some("13.9.1".into()));
-        // 12.8.1's own nvcc, by the database.
-        let json = r#"{"cuda": {"version": "12.8.20250303"}, "cuda_nvcc": {"version": "12.8.93"}}"#;
+        // 13.0.0's own nvcc, by the database; 12.8.1 and 12.8.2 share theirs.
+        let json = r#"{"cuda": {"version": "13.0.20251001"}, "cuda_nvcc": {"version": "13.0.48"}}"#;
+        assert_eq!(text(components(json)), Some("13.0.0".into()));
+        let json = r#"{"cuda": {"version": "12.8.1"}, "cuda_nvcc": {"version": "12.8.93"}}"#;
         assert_eq!(text(components(json)), Some("12.8.1".into()));
         // The build number of an unknown nvcc is no update either.
         assert_eq!(text(components(r#"{"cuda_nvcc": {"version": "99.1.2"}}"#)), Some("99.1".into()));
