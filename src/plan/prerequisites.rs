@@ -4,7 +4,7 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::Distribution;
-use crate::host::{Kernel, MachineKind};
+use crate::host::Kernel;
 use crate::operation::Operation;
 use crate::resolve::Install;
 
@@ -19,7 +19,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
     };
     let (mut packages, mut why, mut missing) = (Vec::new(), Vec::new(), false);
     let builds = job.chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(_)));
-    if builds && job.facts.machine.kind != MachineKind::Container {
+    if builds {
         missing = true;
         packages.extend(distribution.build_tools.iter().cloned());
         why.push("DKMS builds the kernel modules".to_owned());

@@ -75,11 +75,27 @@ fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
         out += "\n";
     }
     if step.state == State::Needed || verbose {
-        for act in step.operations.iter().filter(|a| verbose || !a.satisfied) {
+        let shown: Vec<_> = step.operations.iter().filter(|a| verbose || !a.satisfied).collect();
+        let chains = if verbose { Vec::new() } else { chains(&shown) };
+        for act in shown.iter().filter(|a| !chains.iter().any(|c| std::ptr::eq(*c, **a))) {
             out += &operation(act, width);
+        }
+        if let Some(Operation::Link { path, .. }) = chains.first().map(|a| &a.operation) {
+            let folder = path.parent().unwrap_or(path).display();
+            let text = format!("{} links in {folder}, a chain for each library (-v shows all)", chains.len());
+            out += &wrapped("    + ", &text, width);
         }
     }
     out
+}
+
+/// The links of libraries, where they are too many to be read.
+fn chains<'a>(acts: &[&'a Act]) -> Vec<&'a Act> {
+    const MANY: usize = 4;
+    let in_libraries =
+        |a: &&&Act| matches!(&a.operation, Operation::Link { path, .. } if path.to_string_lossy().contains(".so"));
+    let links: Vec<_> = acts.iter().filter(in_libraries).copied().collect();
+    if links.len() > MANY { links } else { Vec::new() }
 }
 
 fn operation(act: &Act, width: usize) -> String {

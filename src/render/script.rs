@@ -46,7 +46,7 @@ fn commands(operation: &Operation) -> String {
             let folder = quoted_path(to.parent().unwrap_or(Path::new("/")));
             let to = quoted_path(to);
             format!(
-                "mkdir -p -m 0700 {folder}\n\
+                "mkdir -p {folder}\n\
                  echo \"{sha256}  \"{to} | sha256sum -c --status 2>/dev/null || curl -fL --retry 3 -o {to} {}\n\
                  echo \"{sha256}  \"{to} | sha256sum -c\n",
                 quoted(url)

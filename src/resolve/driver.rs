@@ -72,7 +72,7 @@ pub fn candidates<'a>(
         fit.retain(|c| {
             let over = is_over(c, &request.today);
             if over && !matches!(c.install, Install::Kept(_)) {
-                let because = format!("branch {} reached its end of life in {}", c.branch.branch, end(c.branch));
+                let because = format!("branch {} {}", c.branch.branch, end(c.branch));
                 let candidate = format!("driver {}", c.version);
                 refused.push((c.version, Rejection { candidate, because, rule: "driver-branch-life".to_owned() }));
             }
@@ -249,19 +249,29 @@ fn flavour(
     }
 }
 
-/// Whether NVIDIA no longer cares for its branch.
+/// Whether NVIDIA no longer cares for its branch: by its published end, else when a year went by without a release.
 pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     let branch = candidate.branch;
-    match (&branch.end_of_life, branch.kind) {
+    if let Some(end) = &branch.end_of_life {
         // `2026-06` compares with `2026-11-20` as text: the month named has begun.
-        (Some(end), _) => end.as_str() < &today[..end.len().min(today.len())],
-        (None, BranchKind::Legacy) => true,
-        (None, _) => false,
+        return end.as_str() < &today[..end.len().min(today.len())];
+    }
+    let year = |date: &str| date.get(..4).and_then(|y| y.parse::<u16>().ok());
+    match (branch.latest_release.as_deref(), year(today)) {
+        (Some(last), Some(now)) => match year(last) {
+            Some(then) => format!("{}{}", then + 1, &last[4..]).as_str() < today || then + 1 < now,
+            None => true,
+        },
+        _ => true,
     }
 }
 
-fn end(branch: &DriverBranch) -> &str {
-    branch.end_of_life.as_deref().unwrap_or("the past")
+fn end(branch: &DriverBranch) -> String {
+    match (&branch.end_of_life, &branch.latest_release) {
+        (Some(end), _) => format!("reached its end of life in {end}"),
+        (None, Some(last)) => format!("had its last release in {last}"),
+        (None, None) => "has had no release for years".to_owned(),
+    }
 }
 
 /// Smaller is preferred.

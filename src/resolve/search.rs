@@ -123,7 +123,7 @@ fn layers<'a>(
     let (cuda, refused) = toolkit(database, facts, request, cards, driver);
     let Some(cuda) = cuda else {
         let wanted =
-            refused.iter().filter(|(v, _)| request.cuda.accepts(*v)).max_by_key(|(v, r)| (r.rule != "cuda-wanted", *v));
+            refused.iter().filter(|(v, _)| request.cuda.accepts(*v)).max_by_key(|(v, r)| (came_far(&r.rule), *v));
         return Err(match wanted {
             Some((version, r)) => Misfit::new(&r.rule, format!("CUDA {version} does not fit: {}", r.because)),
             None => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", request.cuda)),
@@ -150,6 +150,13 @@ fn layers<'a>(
     Ok((Some(cuda), cudnn, rejected))
 }
 
+/// How near a refused toolkit came to being chosen: the refusal worth telling is that of the nearest.
+fn came_far(rule: &str) -> usize {
+    const ORDER: [&str; 5] =
+        ["cuda-targets-gpu", "cuda-runs-on-driver", "cuda-native-driver", "cuda-c-library", "cuda-host-compiler"];
+    ORDER.iter().position(|r| *r == rule).unwrap_or(0)
+}
+
 /// Says what would fit, by asking again with fewer wishes.
 fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards: &[Card], misfit: Misfit) -> Misfit {
     let eased = [
@@ -164,6 +171,7 @@ fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards
             method: Method::Auto,
             ..request.clone()
         },
+        Request { cuda: Want::Nothing, cudnn: Want::Nothing, ..request.clone() },
     ];
     let found = eased.iter().filter(|r| *r != request).find_map(|r| search(database, facts, r, cards).ok());
     match found {

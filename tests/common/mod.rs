@@ -1,0 +1,150 @@
+//! Hosts as small trees, made by the tests that look at them, and the program run on them as a user runs it.
+#![allow(dead_code)] // each test program uses its part
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A tree with as much of a host as gpusetup reads.
+pub struct Tree(tempfile::TempDir);
+
+impl Tree {
+    /// A host of this os-release, with a kernel, its headers and an initramfs.
+    pub fn new(release: &str, kernel: &str, gcc: u16) -> Self {
+        let tree = Self(tempfile::tempdir().expect("a temporary directory"));
+        tree.write("etc/os-release", release);
+        tree.write(&format!("lib/modules/{kernel}/modules.dep"), "");
+        tree.write(&format!("usr/src/linux-headers-{kernel}/Makefile"), "");
+        tree.write(&format!("usr/src/linux-headers-{kernel}/.config"), "");
+        tree.link(&format!("lib/modules/{kernel}/build"), &format!("/usr/src/linux-headers-{kernel}"));
+        tree.write(&format!("boot/config-{kernel}"), &format!("CONFIG_CC_VERSION_TEXT=\"gcc-{gcc} (X) {gcc}.2.0\"\n"));
+        tree.write(&format!("boot/initrd.img-{kernel}"), "initramfs");
+        tree.write(&format!("usr/bin/gcc-{gcc}"), "");
+        tree.link("usr/bin/gcc", &format!("gcc-{gcc}"));
+        fs::create_dir_all(tree.path().join("usr/local")).expect("made");
+        fs::create_dir_all(tree.path().join("sys/bus/pci/devices")).expect("made");
+        tree.arch(62)
+    }
+
+    pub fn ubuntu_24_04() -> Self {
+        let release = "PRETTY_NAME=\"Ubuntu 24.04.3 LTS\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
+        let tree = Self::new(release, "6.8.0-64-generic", 13);
+        tree.write("usr/bin/apt-get", "");
+        tree.write("usr/sbin/update-initramfs", "");
+        let sources = "Types: deb\nURIs: http://archive/ubuntu/\nSuites: noble\nComponents: main restricted universe\n";
+        tree.write("etc/apt/sources.list.d/ubuntu.sources", sources);
+        tree
+    }
+
+    pub fn debian_12() -> Self {
+        let release = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n";
+        let tree = Self::new(release, "6.1.0-25-amd64", 12);
+        tree.write("usr/bin/apt-get", "");
+        tree.write("usr/sbin/update-initramfs", "");
+        tree.write("etc/apt/sources.list", "deb http://archive/debian bookworm main non-free-firmware\n");
+        tree
+    }
+
+    pub fn rocky_9() -> Self {
+        let release =
+            "PRETTY_NAME=\"Rocky Linux 9.6\"\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n";
+        let tree = Self::new(release, "5.14.0-570.el9.x86_64", 11);
+        tree.write("usr/bin/dnf", "");
+        tree.write("usr/bin/dracut", "");
+        tree
+    }
+
+    /// With programs for another machine: 62 is x86_64, 183 aarch64, 21 ppc64le.
+    pub fn arch(self, machine: u8) -> Self {
+        let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+        header.resize(18, 0);
+        header.extend([machine, 0]);
+        self.write_bytes("bin/sh", &header);
+        self
+    }
+
+    /// With a GPU, by device id.
+    pub fn gpu(self, address: &str, device: &str, driver: Option<&str>) -> Self {
+        let folder = format!("sys/bus/pci/devices/{address}");
+        for (name, value) in [("vendor", "0x10de"), ("device", &format!("0x{device}")), ("class", "0x030200")] {
+            self.write(&format!("{folder}/{name}"), &format!("{value}\n"));
+        }
+        if let Some(driver) = driver {
+            self.link(&format!("{folder}/driver"), &format!("../../../../bus/pci/drivers/{driver}"));
+        }
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        self.write_bytes(path, text.as_bytes());
+    }
+
+    fn write_bytes(&self, path: &str, bytes: &[u8]) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().expect("below the tree")).expect("made");
+        fs::write(path, bytes).expect("written");
+    }
+
+    pub fn link(&self, path: &str, target: &str) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().expect("below the tree")).expect("made");
+        symlink(target, path).expect("linked");
+    }
+
+    /// Runs gpusetup with `--root` of this tree.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        let root = self.path().display().to_string();
+        let all: Vec<&str> = arguments.iter().copied().chain(["--root", &root]).collect();
+        run(&all)
+    }
+}
+
+/// What a run said, and its exit code.
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("gpusetup writes UTF-8");
+        Self { code: output.status.code().expect("no signal"), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The JSON on standard output, of a run that succeeded.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{}", self.err);
+        serde_json::from_str(&self.out).expect("one JSON object and nothing else")
+    }
+}
+
+pub fn program() -> Command {
+    let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_gpusetup")));
+    // What the machine has set must not reach the tests.
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command
+}
+
+pub fn run(arguments: &[&str]) -> Ran {
+    Ran::of(program().args(arguments).output().expect("gpusetup runs"))
+}
+
+pub fn run_with_input(arguments: &[&str], input: &str) -> Ran {
+    use std::io::Write;
+    let mut child = program()
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gpusetup runs");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+    Ran::of(child.wait_with_output().expect("it ends"))
+}

@@ -1,0 +1,178 @@
+//! `gpusetup plan` and `facts`, as a user runs them.
+
+mod common;
+
+use common::{Tree, run, run_with_input};
+use serde_json::Value;
+
+fn text<'a>(json: &'a Value, path: &str) -> &'a str {
+    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
+}
+
+const STEPS: [&str; 9] = [
+    "prerequisites",
+    "blacklist-nouveau",
+    "install-driver",
+    "install-cuda",
+    "install-cudnn",
+    "fix-symlinks",
+    "ldconfig",
+    "environment",
+    "verify",
+];
+
+/// The GPUs that the project grew from: PCI id, driver branch, modules, CUDA series, cuDNN line on a host with gcc 11 to 13.
+const GPUS: [(&str, &str, &str, &str, &str); 11] = [
+    ("10de:1c02", "580", "proprietary", "12.9", "9.10"),
+    ("10de:1db1", "580", "proprietary", "12.9", "9.10"),
+    ("10de:15f9", "580", "proprietary", "12.9", "9.10"),
+    ("10de:1eb8", "595", "open", "13.2", "9.28"),
+    ("10de:1e04", "595", "open", "13.2", "9.28"),
+    ("10de:20b2", "595", "open", "13.2", "9.28"),
+    ("10de:2203", "595", "open", "13.2", "9.28"),
+    ("10de:2330", "595", "open", "13.2", "9.28"),
+    ("10de:2335", "595", "open", "13.2", "9.28"),
+    ("10de:2901", "595", "open", "13.2", "9.28"),
+    ("10de:2b85", "595", "open", "13.2", "9.28"),
+];
+
+#[test]
+fn every_gpu_gets_a_complete_plan_on_every_system() {
+    let hosts = [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "runfile"), (Tree::rocky_9(), "runfile")];
+    for (host, method) in hosts {
+        for (gpu, branch, modules, cuda, cudnn) in GPUS {
+            let plan = host.run(&["plan", "--json", "--gpu", gpu]).json();
+            let (shown, selection) = (format!("{gpu} on {}", text(&plan, "/host/os/name")), &plan["selection"]);
+            assert_eq!(text(selection, "/driver/branch"), branch, "{shown}");
+            assert_eq!(text(selection, "/driver/modules"), modules, "{shown}");
+            assert_eq!(text(selection, "/driver/method"), method, "{shown}");
+            assert!(text(selection, "/cuda/version").starts_with(&format!("{cuda}.")), "{shown}: {selection}");
+            assert!(text(selection, "/cudnn/version").starts_with(&format!("{cudnn}.")), "{shown}: {selection}");
+            let steps: Vec<_> = plan["steps"].as_array().expect("steps").iter().map(|s| text(s, "/id")).collect();
+            assert_eq!(steps, STEPS, "{shown}");
+            for step in plan["steps"].as_array().expect("steps") {
+                assert_eq!(text(step, "/state"), "needed", "{shown}: {step:#}");
+                assert!(!step["operations"].as_array().expect("operations").is_empty(), "{shown}: {step:#}");
+            }
+            assert!(plan["totals"]["download_bytes"].as_u64().expect("bytes") > 3_000_000_000, "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_p100_of_a_power_host_gets_the_last_cuda_for_it() {
+    let host = Tree::rocky_9().arch(21).gpu("0002:01:00.0", "15f9", Some("nouveau"));
+    let plan = host.run(&["plan", "--json"]).json();
+    assert_eq!(text(&plan, "/selection/driver/modules"), "proprietary");
+    assert_eq!(text(&plan, "/selection/cuda/version"), "12.4.1");
+    assert_eq!(text(&plan, "/selection/cudnn/version"), "9.0.0.312");
+    // No driver runfile is published for ppc64le: the one inside the CUDA runfile is.
+    let driver = &plan["steps"][2]["operations"];
+    assert!(text(driver, "/0/url").ends_with("_linux_ppc64le.run"), "{driver:#}");
+    assert!(driver[1]["argv"].as_array().expect("argv").iter().any(|a| a == "--driver"), "{driver:#}");
+}
+
+#[test]
+fn lspci_lines_are_read_from_standard_input() {
+    let line =
+        "0004:04:00.0 3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100 SXM2 16GB] [10de:15f9] (rev a1)\n";
+    let facts = run_with_input(&["facts", "--json", "--lspci", "-"], line).json();
+    assert_eq!(text(&facts, "/schema"), "gpusetup.facts/1");
+    assert_eq!(text(&facts, "/gpus/0/name"), "Tesla P100-SXM2-16GB");
+    assert_eq!(text(&facts, "/gpus/0/compute_capability"), "6.0");
+}
+
+#[test]
+fn a_plan_needs_nothing_but_the_facts() {
+    let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    let facts = host.run(&["facts", "--json"]);
+    assert_eq!(text(&facts.json(), "/gpus/0/bound_to"), "nouveau");
+    let here = host.run(&["plan", "--json"]).json();
+    let elsewhere = run_with_input(&["plan", "--json", "--facts", "-"], &facts.out).json();
+    assert_eq!(here["steps"], elsewhere["steps"]);
+    assert_eq!(here["fingerprint"], elsewhere["fingerprint"]);
+    let other = run_with_input(&["plan", "--facts", "-"], &facts.out.replace("gpusetup.facts/1", "gpusetup.facts/2"));
+    assert_eq!(other.code, 2, "{}", other.err);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_code() {
+    let host = Tree::debian_12();
+    let two = ["plan", "--gpu", "v100", "--gpu", "b200"];
+    for (arguments, code, says) in [
+        (&["plan"][..], 9, "no NVIDIA GPU"),
+        (&["plan", "--if-no-gpu", "skip"], 0, ""),
+        (&["plan", "--gpu", "v100", "--cuda", "13.0"], 4, "what fits: driver 580."),
+        (&["plan", "--gpu", "b200", "--modules", "proprietary"], 4, "open"),
+        (&two, 4, "--leave-out"),
+        (&["plan", "--gpu", "10de:ffff"], 4, "10de:ffff"),
+        (&["plan", "--gpu", "10de:ffff", "--modules", "open", "--driver", "595", "--cuda", "none"], 0, ""),
+        (&["plan", "--gpu", "titan"], 2, "NVIDIA TITAN V (10de:1d81)"),
+        (&["plan", "--gpu", "h100", "--cuda", "12..8"], 2, "at character 4"),
+        (&["plan", "--gpu", "h100", "--driver", "580.x"], 2, "at character 5"),
+        (&["plan", "--gpu", "h100", "--method", "packages"], 4, "packages"),
+        (&["plan", "--gpu", "h100", "--database", "/nonexistent"], 10, "/nonexistent"),
+        (&["plan", "--gpu", "h100", "--leave-out", "0000:01:00.0"], 2, "0000:01:00.0"),
+    ] {
+        let ran = host.run(arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(says), "{arguments:?} should say {says:?}: {}", ran.err);
+    }
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    let ran = run(&["facts", "--root", &empty.path().display().to_string()]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("os-release"), "{}", ran.err);
+}
+
+#[test]
+fn non_free_packages_are_taken_when_asked_for_and_enabled() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    let ask = ["plan", "--json", "--driver", "535", "--method", "packages", "--cuda", "12.4"];
+    // non-free-firmware is another component.
+    assert_eq!(host.run(&ask).code, 4);
+    host.write("etc/apt/sources.list", "deb http://archive/debian bookworm main contrib non-free non-free-firmware\n");
+    let plan = host.run(&ask).json();
+    assert_eq!(text(&plan, "/selection/driver/branch"), "535");
+    assert_eq!(text(&plan, "/selection/cuda/version"), "12.4.1");
+    let install = &plan["steps"][2]["operations"][0]["install"];
+    assert!(
+        install
+            .as_array()
+            .expect("packages")
+            .iter()
+            .any(|p| p == "nvidia-open-kernel-dkms" || p == "nvidia-kernel-dkms")
+    );
+    let warned = plan["warnings"].as_array().expect("warnings").iter().any(|w| w["check"] == "GS503");
+    assert!(warned, "branch 535 is past its end of life: {}", plan["warnings"]);
+}
+
+#[test]
+fn the_script_is_one_that_shellcheck_passes() {
+    let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "2330", Some("nouveau"));
+    let ran = host.run(&["plan", "--format", "sh"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let script = host.path().join("plan.sh");
+    std::fs::write(&script, &ran.out).expect("written");
+    let checked =
+        std::process::Command::new("shellcheck").arg(&script).output().expect("tests/run installs shellcheck");
+    assert!(checked.status.success(), "{}\n{}", String::from_utf8_lossy(&checked.stdout), ran.out);
+}
+
+#[test]
+fn the_exit_code_tells_of_pending_changes_only_when_asked() {
+    let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "2330", None);
+    assert_eq!(host.run(&["plan"]).code, 0);
+    assert_eq!(host.run(&["plan", "--exit-code"]).code, 3);
+}
+
+#[test]
+fn a_plan_as_text_fits_a_narrow_terminal_and_has_no_colours_without_one() {
+    let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "2330", Some("nouveau"));
+    let ran = host.run(&["plan"]);
+    assert!(!ran.out.contains('\x1b'));
+    // Only a word that cannot be broken, an address or a path, may be wider.
+    for line in ran.out.lines().filter(|l| l.chars().count() > 80) {
+        assert_eq!(line.split_whitespace().count(), 1, "{line}");
+    }
+    assert!(host.run(&["plan", "--color", "always"]).out.contains('\x1b'));
+}
