@@ -31,7 +31,12 @@ fn the_famous_quirks_are_in_it() {
         (lowest("13.0.0").as_str(), lowest("12.9.1").as_str(), lowest("11.8.0").as_str()),
         ("7.5", "5.0", "3.5")
     );
-    let last_power = db.cuda_artifacts.iter().filter(|a| a.artifact.arch == "ppc64le" && a.artifact.sha256.is_some()).map(|a| a.version).max();
+    let last_power = db
+        .cuda_artifacts
+        .iter()
+        .filter(|a| a.artifact.arch == "ppc64le" && a.artifact.sha256.is_some())
+        .map(|a| a.version)
+        .max();
     assert_eq!(last_power.map(|v| v.to_string()).as_deref(), Some("12.4.1"));
     assert_eq!(db.branch(620).map(|b| b.modules.clone()), Some(vec![open]));
 }

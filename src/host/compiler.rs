@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` where only that shows.
 pub fn gcc(reader: &mut Reader, packages: Option<&Packages>) -> Option<String> {
-    let program = ["/usr/bin/gcc", "/usr/bin/cc"].into_iter().find(|p| reader.is_program(p))?;
+    let program = ["/usr/bin/gcc", "/usr/bin/cc"].into_iter().find(|p| reader.is_file(p))?;
     let name = reader.resolved(program).file_name()?.to_string_lossy().into_owned();
     // gcc-12, x86_64-linux-gnu-gcc-12
     if let Some((_, major)) = name.rsplit_once("gcc-").filter(|(_, v)| is_version(v)) {

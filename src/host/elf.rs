@@ -18,9 +18,14 @@ pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
     Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned())
 }
 
-/// The machine that a program is for, as `uname -m` says it.
+/// The machine that a program is for, as `uname -m` says it. The head of the file is enough.
 pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
-    match Header::parse(data).ok()?.e_machine(ENDIAN) {
+    let head = data.read_bytes_at(0, 20).ok()?;
+    // Class 2 is 64-bit, data 1 is little-endian.
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    match u16::from_le_bytes([head[18], head[19]]) {
         EM_X86_64 => Some("x86_64"),
         EM_AARCH64 => Some("aarch64"),
         EM_PPC64 => Some("ppc64le"),

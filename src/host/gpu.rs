@@ -2,7 +2,7 @@
 
 use super::pci::{Function, NVIDIA};
 use super::reader::Reader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
@@ -16,7 +16,7 @@ pub fn functions(reader: &mut Reader) -> Option<Vec<Function>> {
 }
 
 fn function(reader: &mut Reader, address: String) -> Option<Function> {
-    let directory = PathBuf::from(reader.resolved(Path::new(DEVICES).join(&address)));
+    let directory = reader.resolved(Path::new(DEVICES).join(&address));
     let what = format!("the PCI device {address}");
     let mut number = |file: &str| {
         let text = reader.word(&what, directory.join(file))?;

@@ -43,8 +43,11 @@ fn kernel(reader: &mut Reader, release: String, running: Option<&str>) -> Kernel
 /// Whether a module can be built against `build`: the makefile and all that it includes, the configuration and the
 /// scripts, each behind links that lead to something.
 fn has_headers(reader: &mut Reader, build: &Path) -> bool {
-    let configured = ["include/config/auto.conf", "include/generated/autoconf.h"];
-    if !configured.iter().any(|f| reader.is_file(build.join(f))) || !reader.system.exists(build.join("scripts")) {
+    let configured = [".config", "include/config/auto.conf", "include/generated/autoconf.h"];
+    // Debian's scripts are a link into a package of their own.
+    let scripts = build.join("scripts");
+    let dangling = reader.system.link_target(&scripts).is_some() && !reader.system.exists(&scripts);
+    if dangling || !configured.iter().any(|f| reader.is_file(build.join(f))) {
         return false;
     }
     // Debian's makefile is one line that includes the one of another package.
