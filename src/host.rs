@@ -26,7 +26,7 @@ mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
-pub use probe::{GpuSource, Look, NotAHost, probe};
+pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};

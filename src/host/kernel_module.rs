@@ -114,10 +114,10 @@ fn dkms_version(reader: &mut Reader, release: &str) -> Option<DriverVersion> {
         // kernel-<release>-<arch> is a link to <version>/<release>/<arch>, of what is installed.
         let start = format!("kernel-{release}-");
         let names = reader.names(what, record.join(&module));
-        let link = names.iter().find(|n| n.starts_with(&start))?;
-        let target = reader.system.link_target(record.join(&module).join(link))?;
-        let version = target.components().next()?.as_os_str().to_string_lossy().into_owned();
-        if let Ok(version) = version.parse() {
+        let link = names.iter().find(|n| n.starts_with(&start));
+        let target = link.and_then(|l| reader.system.link_target(record.join(&module).join(l)));
+        let version = target.as_deref().and_then(|t| t.components().next()).map(|c| c.as_os_str().to_string_lossy());
+        if let Some(version) = version.and_then(|v| v.parse().ok()) {
             return Some(version);
         }
     }

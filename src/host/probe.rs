@@ -11,6 +11,9 @@ use crate::system::{Space, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// What [`super::Unreadable::what`] says where the host's GPUs could not be seen: that is not the same as having none.
+pub const GPUS: &str = "the GPUs";
+
 /// What to look at.
 #[derive(Debug, Clone)]
 pub struct Look {
@@ -101,9 +104,9 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
         GpuSource::Bus => {
             let functions = gpu::functions(reader);
             match (kind, &functions) {
-                (MachineKind::Wsl2, _) => reader.miss("the GPUs", "WSL2 shows them as /dev/dxg only, without an id"),
+                (MachineKind::Wsl2, _) => reader.miss(GPUS, "WSL2 shows them as /dev/dxg only, without an id"),
                 (MachineKind::Jetson, _) | (_, Some(_)) => {}
-                (_, None) => reader.miss("the GPUs", "there is no /sys/bus/pci/devices"),
+                (_, None) => reader.miss(GPUS, "there is no /sys/bus/pci/devices"),
             }
             pci::identify(functions.unwrap_or_default(), database)
         }
