@@ -89,6 +89,14 @@ const BREAKAGES: &[Breakage] = &[
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn the_host_is_seen() {
+    let host = Host::new("seen");
+    timed("facts", || facts(&host));
+    timed("plan", || plan(&host));
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn the_whole_stack() {
     let host = Host::new("stack");
     bench().requests();

@@ -62,7 +62,7 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
     let map: BTreeMap<String, Texts> = serde_yaml::from_str_with_options(text, options)
         .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
     let known = option_names();
-    for key in map.keys().filter(|k| !known.contains(k)) {
+    if let Some(key) = map.keys().find(|k| !known.contains(k)) {
         let line = text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
         let sentence = format!("the config file {}: line {line}: there is no option `{key}`", path.display());
         return Err(Problem::usage(sentence).hint(format!("options are: {}", known.join(", "))));

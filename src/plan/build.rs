@@ -128,10 +128,10 @@ fn warn(job: &Job) -> Vec<Warning> {
             say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
         }
         let kernel = job.facts.kernels.running.as_deref();
-        if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref()) {
-            if running != next {
-                say("GS104", format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"));
-            }
+        if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref())
+            && running != next
+        {
+            say("GS104", format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"));
         }
         if !job.facts.nvswitches.is_empty() {
             let count = job.facts.nvswitches.len();

@@ -239,10 +239,10 @@ fn cudnn_fits<'a>(
             return Err(("cudnn-runs-on-gpu", format!("it knows {highest} at most; {whose}")));
         }
     }
-    if let (Some(driver), Some(min)) = (driver, range.minimum_driver) {
-        if driver.version < min {
-            return Err(("cudnn-runs-on-driver", format!("it needs driver {min} or newer, not {}", driver.version)));
-        }
+    if let (Some(driver), Some(min)) = (driver, range.minimum_driver)
+        && driver.version < min
+    {
+        return Err(("cudnn-runs-on-driver", format!("it needs driver {min} or newer, not {}", driver.version)));
     }
     if !request.cudnn.accepts(artifact.version) {
         return Err(("cudnn-wanted", format!("{} was asked for", request.cudnn)));
