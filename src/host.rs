@@ -2,24 +2,31 @@
 //! this, and a plan can be made from such a file anywhere. The probes beside this file fill it from a [`System`]; they
 //! change nothing, need neither root nor a network, and say what they could not read.
 
+mod assumed;
+mod compiler;
 mod cudnn;
+mod dpkg;
 mod driver;
+mod elf;
 mod gpu;
 mod kernel;
+mod kernel_module;
+mod libraries;
 mod loader;
 mod lspci;
 mod machine;
 mod modules;
 mod os;
-mod paths;
+mod pci;
 mod probe;
+mod reader;
 mod repositories;
 mod secure_boot;
 mod toolkit;
 
+pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
-pub use gpu::{SpecError, assumed_gpus};
-pub use probe::{GpuSource, Look, NotAHost, probe};
+pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};
@@ -134,7 +141,7 @@ pub struct Os {
 pub struct Gpu {
     /// Bus address, `0000:17:00.0`; an assumed GPU has `assumed:0`.
     pub address: String,
-    /// `10de:20b2`.
+    /// `10de:20b2`; empty for an assumed GPU that was given by its compute capability.
     pub pci_id: String,
     /// `10de:1463`, where it could be read.
     pub subsystem: Option<String>,

@@ -1,132 +1,164 @@
-//! The driver installed, and who put it there. More than one is a mixed install.
+//! The NVIDIA driver that is installed, and by whom: packages by dpkg's record, a runfile by its log and uninstaller, and in
+//! any case the versions in the names of its libraries. Several answers are a mixed install, and all are told.
 
-use super::probe::Notes;
-use super::{InstalledDriver, Kernels, Origin};
-use crate::compat::ModuleFlavour;
-use crate::system::System;
+use super::dpkg::{Packages, upstream};
+use super::libraries::Listing;
+use super::reader::Reader;
+use super::{InstalledDriver, Origin};
+use crate::compat::{ModuleFlavour, PackageManager};
 use crate::version::DriverVersion;
-use std::path::Path;
 
-/// Where distributions keep libcuda.
-pub const LIBRARY_FOLDERS: [&str; 8] = [
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib/powerpc64le-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib/x86_64-linux-gnu/nvidia/current",
-    "/usr/lib/aarch64-linux-gnu/nvidia/current",
-    "/usr/lib64/nvidia",
-    "/usr/lib",
+/// Driver packages, the ones whose version is the driver's as such first. Debian's and Ubuntu's names; `*` is a branch.
+const PACKAGES: [&str; 8] = [
+    "libcuda1",
+    "libnvidia-compute-",
+    "libnvidia-ml1",
+    "libnvidia-tesla-",
+    "nvidia-kernel-dkms",
+    "nvidia-kernel-open-dkms",
+    "nvidia-open-kernel-dkms",
+    "nvidia-dkms-",
 ];
 
-/// The driver that programs get, and any other beside it.
-pub fn probe(system: &System, kernels: &Kernels, notes: &mut Notes) -> (Option<InstalledDriver>, Vec<InstalledDriver>) {
-    let mut found: Vec<InstalledDriver> = Vec::new();
-    let packages = packages(system, notes);
-    let runfile = runfile(system);
-    for folder in LIBRARY_FOLDERS {
-        for name in system.list(folder).unwrap_or_default() {
-            let Some(version) = name.strip_prefix("libcuda.so.").and_then(|v| v.parse::<DriverVersion>().ok()) else {
-                continue;
-            };
-            let path = Path::new(folder).join(&name);
-            // /usr/lib64 may be /usr/lib; a library is counted once.
-            if found.iter().any(|d| d.version == version) || system.link_target(&path).is_some() {
-                continue;
-            }
-            let origin = match (packages.iter().find(|(_, v)| *v == version), runfile) {
-                (Some((origin, _)), _) => *origin,
-                (None, Some(by_runfile)) if by_runfile == version => Origin::Runfile,
-                _ => rpm_origin(system),
-            };
-            found.push(InstalledDriver { version, origin, modules: None, evidence: path.display().to_string() });
+/// What NVIDIA's installer leaves behind.
+const UNINSTALLERS: [&str; 2] = ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"];
+const LOGS: [&str; 2] = ["/var/lib/nvidia/log", "/var/log/nvidia-installer.log"];
+
+/// All drivers found; the first is the one that the loader finds first, as far as can be told.
+pub fn drivers(
+    reader: &mut Reader,
+    packages: Option<&Packages>,
+    manager: Option<PackageManager>,
+    libraries: &[Listing],
+) -> Vec<InstalledDriver> {
+    let mut drivers: Vec<InstalledDriver> = Vec::new();
+    let packaged = packages.and_then(package);
+    let runfile = runfile(reader);
+    for (version, evidence) in library_versions(libraries) {
+        let of = |d: &Option<InstalledDriver>| d.as_ref().is_some_and(|d| d.version == version);
+        if of(&packaged) || of(&runfile) || drivers.iter().any(|d| d.version == version) {
+            continue;
         }
+        // With rpm its database would tell, which takes rpm to read; its licence files are a trace.
+        let rpm = matches!(manager, Some(PackageManager::Dnf | PackageManager::Zypper)) && rpm_trace(reader);
+        let unversioned = runfile.is_none() && has_uninstaller(reader);
+        let origin = match (unversioned, rpm) {
+            (true, _) => Origin::Runfile,
+            (false, true) => Origin::Rpm,
+            (false, false) => Origin::Unknown,
+        };
+        drivers.push(InstalledDriver { version, origin, modules: None, evidence });
     }
-    for (origin, version) in packages.into_iter().chain(runfile.map(|v| (Origin::Runfile, v))) {
-        if !found.iter().any(|d| d.version == version) {
-            let evidence = match origin {
-                Origin::Runfile => "/var/log/nvidia-installer.log".to_owned(),
-                Origin::Dpkg | Origin::Rpm | Origin::Unknown => "/var/lib/dpkg/status".to_owned(),
-            };
-            found.push(InstalledDriver { version, origin, modules: None, evidence });
-        }
-    }
-    let flavour = flavour(system, kernels);
-    for driver in &mut found {
-        driver.modules = flavour;
-    }
-    // The version whose modules the next kernel has is the driver; what else is there is beside it.
-    let loads = kernels.installed.last().and_then(|k| k.nvidia_module);
-    found.sort_by_key(|d| (Some(d.version) != loads, std::cmp::Reverse(d.version)));
-    let mut found = found.into_iter();
-    (found.next(), found.collect())
+    // A runfile put over packages replaces their files, so it is what runs.
+    let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
+    all.append(&mut drivers);
+    let on_disk: Vec<_> = library_versions(libraries).into_iter().map(|(v, _)| v).collect();
+    let loaded = libraries.iter().find_map(|l| loaded_version(reader, l));
+    // What has no library is a leftover (a log, half of the packages): it comes behind what has.
+    all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.contains(&d.version)));
+    all
 }
 
-/// Versions of installed driver packages, by dpkg's status.
-fn packages(system: &System, notes: &mut Notes) -> Vec<(Origin, DriverVersion)> {
-    // One package of the user space each: libcuda's, by Debian's, Ubuntu's and NVIDIA's names.
-    const NAMES: [&[u8]; 3] = [b"\nPackage: libcuda1\n", b"\nPackage: libnvidia-compute", b"\nPackage: libcuda1-"];
-    let path = "/var/lib/dpkg/status";
-    let status = match system.read(path) {
-        Ok(status) => status,
-        Err(e) if crate::system::is_absent(&e) => return Vec::new(),
-        Err(e) => {
-            notes.note(path, &e.to_string());
-            return Vec::new();
-        }
+fn package(packages: &Packages) -> Option<InstalledDriver> {
+    let mut candidates = PACKAGES.iter().flat_map(|start| packages.beginning(start));
+    let found = candidates.find_map(|(name, version)| {
+        let driver: DriverVersion = upstream(version).parse().ok()?;
+        Some((driver, format!("package {name} {version}")))
+    });
+    let (version, evidence) = found?;
+    Some(InstalledDriver { version, origin: Origin::Dpkg, modules: package_flavour(packages), evidence })
+}
+
+fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
+    let has = |starts: &[&str], open: bool| {
+        let mut names = starts.iter().flat_map(|s| packages.beginning(s)).map(|(name, _)| name);
+        names.any(|n| n.contains("-open") == open)
     };
-    let mut out = Vec::new();
-    for name in NAMES {
-        for at in memchr::memmem::find_iter(&status, name) {
-            let stanza = &status[at + 1..];
-            let end = memchr::memmem::find(stanza, b"\n\n").unwrap_or(stanza.len());
-            let stanza = String::from_utf8_lossy(&stanza[..end]);
-            let field = |key: &str| stanza.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(": "));
-            let installed = field("Status").is_some_and(|s| s.ends_with(" installed"));
-            // `535.261.03-1~deb12u1`, `580.95.05-0ubuntu0.24.04.1`
-            let version = field("Version").and_then(|v| v.split(['-', '+', '~']).next()?.parse::<DriverVersion>().ok());
-            if let (true, Some(version)) = (installed, version) {
-                out.push((Origin::Dpkg, version));
-            }
-        }
+    let modules = ["nvidia-kernel-dkms", "nvidia-kernel-open-dkms", "nvidia-open-kernel-dkms", "nvidia-dkms-"];
+    match (has(&modules, true), has(&modules, false)) {
+        (true, false) => Some(ModuleFlavour::Open),
+        (false, true) => Some(ModuleFlavour::Proprietary),
+        _ => None,
     }
-    out.sort_by_key(|(_, v)| *v);
-    out.dedup();
-    out
 }
 
-/// The version that NVIDIA's installer says it installed, while its uninstaller is there.
-fn runfile(system: &System) -> Option<DriverVersion> {
-    if !system.exists("/usr/bin/nvidia-uninstall") {
+fn has_uninstaller(reader: &Reader) -> bool {
+    UNINSTALLERS.iter().any(|p| reader.is_file(p))
+}
+
+fn runfile(reader: &mut Reader) -> Option<InstalledDriver> {
+    if !has_uninstaller(reader) {
         return None;
     }
-    // The first line of its record, else the log: `Driver version: 580.95.05`, `NVIDIA-Linux-x86_64-580.95.05`.
-    let text = ["/var/lib/nvidia/log", "/var/log/nvidia-installer.log"]
-        .iter()
-        .find_map(|p| system.read_text(p).ok().flatten())?;
-    text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .find_map(|word| word.parse::<DriverVersion>().ok().filter(|v| v.branch >= 300 && v.branch < 2000))
+    for log in LOGS {
+        let text = reader.head("the NVIDIA installer's log", log, 1 << 14).unwrap_or_default();
+        if let Some(version) = logged_version(&text) {
+            let evidence = format!("{log} and {}", UNINSTALLERS[0]);
+            return Some(InstalledDriver { version, origin: Origin::Runfile, modules: None, evidence });
+        }
+    }
+    None
 }
 
-/// An RPM host's libraries are packages unless the runfile left its traces.
-fn rpm_origin(system: &System) -> Origin {
-    let rpm = ["/var/lib/rpm", "/usr/lib/sysimage/rpm"].iter().any(|p| system.is_directory(p));
-    let licensed = system.list("/usr/share/licenses").unwrap_or_default().iter().any(|n| n.contains("nvidia"));
-    if rpm && licensed { Origin::Rpm } else { Origin::Unknown }
+/// The version in an installer's log: a line of its own in the index of backups, or `-> … : 580.95.05` in the log.
+fn logged_version(text: &str) -> Option<DriverVersion> {
+    let named = text.lines().filter(|l| l.contains("NVIDIA") || !l.contains(' '));
+    // Two numbers alone may be anything; three, or two with a branch's size, are a driver.
+    let mut words = named.flat_map(|l| l.split(|c: char| c.is_whitespace() || "()-_,:;'\"".contains(c)));
+    words.find_map(|w| w.trim_end_matches('.').parse::<DriverVersion>().ok().filter(|v| v.branch >= 300))
 }
 
-/// By the licence that the newest kernel's module names.
-fn flavour(system: &System, kernels: &Kernels) -> Option<ModuleFlavour> {
-    let release = &kernels.installed.last()?.release;
-    let names = ["nvidia.ko", "nvidia-current.ko"];
-    let path = names.iter().map(|n| format!("/lib/modules/{release}/updates/dkms/{n}")).find(|p| system.exists(p))?;
-    let module = system.read(path).ok()?;
-    let info = |text: &[u8]| memchr::memmem::find(&module, text).is_some();
-    if info(b"\0license=Dual MIT/GPL\0") {
-        Some(ModuleFlavour::Open)
-    } else if info(b"license=NVIDIA\0") {
-        Some(ModuleFlavour::Proprietary)
-    } else {
-        None
+fn rpm_trace(reader: &mut Reader) -> bool {
+    ["/usr/share/licenses", "/usr/share/doc"].iter().any(|directory| {
+        let names = reader.names("licences of packages", directory);
+        names.iter().any(|n| n.starts_with("nvidia-driver") || n.starts_with("xorg-x11-drv-nvidia"))
+    })
+}
+
+/// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`, with the file that shows each.
+fn library_versions(libraries: &[Listing]) -> Vec<(DriverVersion, String)> {
+    let mut versions: Vec<(DriverVersion, String)> = Vec::new();
+    for listing in libraries {
+        for name in &listing.names {
+            let suffix = name.strip_prefix("libcuda.so.").or_else(|| name.strip_prefix("libnvidia-ml.so."));
+            let Some(version) = suffix.and_then(|s| s.parse::<DriverVersion>().ok()) else { continue };
+            if !versions.iter().any(|(v, _)| *v == version) {
+                versions.push((version, listing.directory.join(name).display().to_string()));
+            }
+        }
+    }
+    versions
+}
+
+/// The version that a directory's `libcuda.so.1` leads to: what programs get.
+fn loaded_version(reader: &Reader, listing: &Listing) -> Option<DriverVersion> {
+    let link = listing.names.iter().find(|n| *n == "libcuda.so.1")?;
+    let file = reader.resolved(listing.directory.join(link));
+    file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> DriverVersion {
+        text.parse().expect("a version")
+    }
+
+    #[test]
+    fn library_names_carry_the_version() {
+        let names = ["libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05", "libnvidia-ml.so.580.95.05"];
+        let listing = Listing { directory: "/usr/lib64".into(), names: names.map(str::to_owned).to_vec() };
+        let found = library_versions(&[listing]);
+        assert_eq!(found, [(version("580.95.05"), "/usr/lib64/libcuda.so.580.95.05".to_owned())]);
+    }
+
+    #[test]
+    fn an_installers_log_names_its_version() {
+        let log = "nvidia-installer log file '/var/log/nvidia-installer.log'\ncreation time: Fri Nov 20 10:00:00 2026\n\
+                   installer version: 580.95.05\n\n-> NVIDIA driver 580.95.05\n";
+        assert_eq!(logged_version(log), Some(version("580.95.05")));
+        assert_eq!(logged_version("1\n535.104.05\nNVIDIA UNIX driver"), Some(version("535.104.05")));
+        assert_eq!(logged_version("creation time: 10.20\n"), None);
     }
 }

@@ -1,221 +1,89 @@
-//! GPUs and NVSwitches on the PCI bus, by sysfs; and GPUs that are only assumed.
+//! The PCI bus as sysfs shows it. This is the source to trust: `lspci` reads the same files.
 
-use super::probe::Notes;
-use super::{Gpu, NvSwitch};
-use crate::compat::{Ambiguous, Database, PciDevice};
-use crate::system::System;
-use crate::version::ComputeCapability;
-use std::path::{Path, PathBuf};
+use super::pci::{Function, NVIDIA};
+use super::reader::Reader;
+use std::path::Path;
 
-const BUS: &str = "/sys/bus/pci/devices";
-/// NVIDIA's PCI vendor id.
-const VENDOR: u16 = 0x10de;
+const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// A PCI function, as its files say.
-pub struct Function {
-    /// Bus address.
-    pub address: String,
-    /// Vendor id.
-    pub vendor: u16,
-    /// Device id.
-    pub device: PciDevice,
-    /// `10de:1463`.
-    pub subsystem: Option<String>,
-    /// Base class and subclass, 0x0302.
-    pub class: u16,
-    /// The kernel driver bound to it.
-    pub bound_to: Option<String>,
-}
-
-/// What is on the bus.
-pub fn probe(system: &System, database: &Database, notes: &mut Notes) -> (Vec<Gpu>, Vec<NvSwitch>) {
-    let Some(addresses) = notes.take(BUS, system.list(BUS)) else { return (Vec::new(), Vec::new()) };
-    let (mut gpus, mut switches) = (Vec::new(), Vec::new());
-    for address in addresses {
-        let folder = Path::new(BUS).join(&address);
-        // A virtual function belongs to the card whose physical function is there too.
-        if system.link_target(folder.join("physfn")).is_some() {
-            continue;
-        }
-        if let Some(function) = function(system, &folder, address) {
-            sort_in(function, database, &mut gpus, &mut switches);
-        }
+/// NVIDIA's functions on the bus. None where no bus is to be seen.
+pub fn functions(reader: &mut Reader) -> Option<Vec<Function>> {
+    if !reader.system.is_directory(DEVICES) {
+        return None;
     }
-    (gpus, switches)
+    let addresses = reader.names("the PCI bus", DEVICES);
+    Some(addresses.into_iter().filter_map(|address| function(reader, address)).collect())
 }
 
-fn function(system: &System, folder: &Path, address: String) -> Option<Function> {
-    let hex = |name: &str| {
-        let text = system.read_text(folder.join(name)).ok()??;
-        u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
-    };
-    let half = |name: &str| hex(name).and_then(|n| u16::try_from(n).ok());
-    let vendor = half("vendor").filter(|v| *v == VENDOR)?;
-    let subsystem = half("subsystem_vendor").zip(half("subsystem_device")).map(|(v, d)| format!("{v:04x}:{d:04x}"));
-    let driver = system.link_target(folder.join("driver")).as_deref().and_then(Path::file_name).map(PathBuf::from);
-    Some(Function {
-        address,
-        vendor,
-        device: PciDevice(half("device")?),
-        subsystem,
-        class: u16::try_from(hex("class")? >> 8).ok()?,
-        bound_to: driver.map(|d| d.display().to_string()),
-    })
-}
-
-/// Puts an NVIDIA function where it belongs; sound and USB controllers of graphics cards belong nowhere.
-pub fn sort_in(f: Function, database: &Database, gpus: &mut Vec<Gpu>, switches: &mut Vec<NvSwitch>) {
-    const DISPLAY: u16 = 0x03;
-    const BRIDGE_OTHER: u16 = 0x0680;
-    let pci_id = format!("{:04x}:{}", f.vendor, f.device);
-    if f.vendor != VENDOR {
-        return;
-    }
-    if f.class >> 8 == DISPLAY {
-        let known = database.gpu(f.device, f.subsystem.as_deref());
-        gpus.push(Gpu {
-            address: f.address,
-            pci_id,
-            name: known.map(|g| g.name.clone()),
-            compute_capability: known.and_then(|g| g.compute_capability),
-            subsystem: f.subsystem,
-            class: format!("{:04x}", f.class),
-            bound_to: f.bound_to,
-            assumed: false,
-        });
-    } else if f.class == BRIDGE_OTHER
-        && let Some(known) = database.nvswitch(f.device)
-    {
-        switches.push(NvSwitch { address: f.address, pci_id, name: Some(known.name.clone()) });
-    }
-}
-
-/// Why a `--gpu SPEC` means no GPU.
-#[derive(Debug, thiserror::Error)]
-pub enum SpecError {
-    /// It is none of the forms.
-    #[error("{problem}")]
-    Malformed {
-        /// What is wrong.
-        problem: String,
-    },
-    /// The database does not know it.
-    #[error("{problem}")]
-    Unknown {
-        /// What is not known, and what is near.
-        problem: String,
-    },
-    /// It could be several that differ.
-    #[error("{problem}")]
-    Ambiguous {
-        /// The candidates.
-        problem: String,
-    },
-}
-
-/// The GPUs that a `--gpu SPEC` means: `10de:20b2`, a marketing name, `sm_80` or `8.0`, each with `xN` behind it.
-pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
-    let (what, count) = repeated(spec)?;
-    let (pci_id, name, compute_capability) = if let Some(id) = pci_id(what) {
-        match id {
-            Some(device) if database.gpu(device, None).is_some() => {
-                let known = database.gpu(device, None);
-                (format!("10de:{device}"), known.map(|g| g.name.clone()), known.and_then(|g| g.compute_capability))
-            }
-            // An unknown card can still be planned for when driver and flavour are named: the resolver says so.
-            Some(device) => (format!("10de:{device}"), None, None),
-            None => {
-                return Err(SpecError::Malformed { problem: format!("`{what}` is no PCI id of NVIDIA's (10de:20b2)") });
-            }
+fn function(reader: &mut Reader, address: String) -> Option<Function> {
+    let directory = reader.resolved(Path::new(DEVICES).join(&address));
+    let what = format!("the PCI device {address}");
+    let mut number = |file: &str| {
+        let text = reader.word(&what, directory.join(file))?;
+        let number = hexadecimal(&text);
+        if number.is_none() {
+            reader.miss(&what, format_args!("{file} is {text:?}, no hexadecimal number"));
         }
-    } else if let Some(capability) = capability(what) {
-        let capability = capability.map_err(|problem| SpecError::Malformed { problem })?;
-        let Some(known) = database.architecture(capability) else {
-            return Err(SpecError::Unknown { problem: format!("no GPU has compute capability {capability}") });
-        };
-        (String::new(), Some(format!("any {} GPU", known.name)), Some(capability))
-    } else {
-        let found = database.gpu_named(what).map_err(|e| match e {
-            Ambiguous::Unknown { .. } => SpecError::Unknown { problem: e.to_string() },
-            Ambiguous::Several { .. } => SpecError::Ambiguous { problem: e.to_string() },
-        })?;
-        (format!("10de:{}", found.device), Some(found.name.clone()), found.compute_capability)
+        number
     };
-    let gpu = |n: usize| Gpu {
-        address: format!("assumed:{n}"),
-        pci_id: pci_id.clone(),
-        subsystem: None,
-        class: "0300".to_owned(),
-        bound_to: None,
-        name: name.clone(),
-        compute_capability,
-        assumed: true,
-    };
-    Ok((0..count).map(gpu).collect())
-}
-
-/// `h100x8` and `h100 x8` are eight; `rtx 3090` is one.
-fn repeated(spec: &str) -> Result<(&str, usize), SpecError> {
-    const MOST: usize = 64;
-    let spec = spec.trim();
-    let (what, digits) = match spec.rsplit_once('x') {
-        Some((what, digits))
-            if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && !what.trim().is_empty() =>
-        {
-            (what.trim_end(), digits)
-        }
-        _ => return Ok((spec, 1)),
-    };
-    match digits.parse() {
-        Ok(count @ 1..=MOST) => Ok((what, count)),
-        _ => Err(SpecError::Malformed { problem: format!("x{digits}: a host has 1 to {MOST} GPUs") }),
+    // Most devices are nobody's business here: the vendor is asked first.
+    if number("vendor")? != u32::from(NVIDIA) {
+        return None;
     }
+    let (device, class) = (u16::try_from(number("device")?).ok()?, u16::try_from(number("class")? >> 8).ok()?);
+    let subsystem = match (number("subsystem_vendor"), number("subsystem_device")) {
+        (Some(0), Some(0)) => None,
+        (Some(vendor), Some(device)) => Some(format!("{vendor:04x}:{device:04x}")),
+        _ => None,
+    };
+    // A virtual function belongs to a GPU that is on the list itself; a guest that was given one sees no such link.
+    if reader.system.link_target(directory.join("physfn")).is_some() {
+        return None;
+    }
+    let driver = reader.system.link_target(directory.join("driver"));
+    let driver = driver.and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
+    Some(Function { address, vendor: NVIDIA, device, class, subsystem, driver })
 }
 
-/// The device of `10de:20b2`; the inner none is for something else with a colon in it.
-fn pci_id(text: &str) -> Option<Option<PciDevice>> {
-    let (vendor, device) = text.split_once(':')?;
-    let device =
-        u16::from_str_radix(device, 16).ok().filter(|_| device.len() == 4 && vendor.eq_ignore_ascii_case("10de"));
-    Some(device.map(PciDevice))
-}
-
-/// `sm_80` and `8.0`; anything else that is digits and dots only is a mistake in one.
-fn capability(text: &str) -> Option<Result<ComputeCapability, String>> {
-    let meant =
-        text.starts_with("sm_") || (text.contains('.') && text.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
-    meant.then(|| text.parse::<ComputeCapability>().map_err(|e| e.to_string()))
+fn hexadecimal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::database;
+    use crate::system::System;
 
-    fn spec(text: &str) -> Result<Vec<String>, SpecError> {
-        let shown =
-            |g: &Gpu| format!("{} {}", g.pci_id, g.compute_capability.map(|c| c.to_string()).unwrap_or_default());
-        assumed_gpus(&database(), text).map(|gpus| gpus.iter().map(shown).collect())
+    fn device(root: &Path, address: &str, files: &[(&str, &str)]) {
+        let directory = root.join("sys/bus/pci/devices").join(address);
+        std::fs::create_dir_all(&directory).expect("made");
+        for (name, text) in files {
+            std::fs::write(directory.join(name), text).expect("written");
+        }
     }
 
     #[test]
-    fn a_gpu_can_be_said_in_four_ways() {
-        assert_eq!(spec("10de:20b2").expect("known"), ["10de:20b2 8.0"]);
-        assert_eq!(spec("10DE:2330x8").expect("known").len(), 8);
-        assert_eq!(spec("rtx 3090 ti").expect("known"), ["10de:2203 8.6"]);
-        assert_eq!(spec("h100 x4").expect("known").len(), 4);
-        assert_eq!(spec("sm_120").expect("known"), [" 12.0"]);
-        assert_eq!(spec("8.0x2").expect("known").len(), 2);
+    fn virtual_functions_and_nonsense_are_left_out() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let a100 = [("vendor", "0x10de\n"), ("device", "0x20b2\n"), ("class", "0x030200\n")];
+        device(dir.path(), "0000:17:00.0", &a100);
+        device(dir.path(), "0000:17:00.4", &a100);
+        std::os::unix::fs::symlink("../0000:17:00.0", dir.path().join("sys/bus/pci/devices/0000:17:00.4/physfn"))
+            .expect("linked");
+        device(dir.path(), "0000:00:02.0", &[("vendor", "0x8086\n"), ("device", "junk"), ("class", "0x030000\n")]);
+        device(dir.path(), "0000:18:00.0", &[("vendor", "0x10de\n"), ("device", "junk\n"), ("class", "0x030000\n")]);
+        let system = System::at(dir.path());
+        let mut reader = Reader::new(&system);
+        let found = functions(&mut reader).expect("a bus");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].device, found[0].class, &*found[0].address), (0x20b2, 0x0302, "0000:17:00.0"));
+        assert_eq!(reader.missed.len(), 1, "{:?}", reader.missed);
     }
 
     #[test]
-    fn what_is_no_gpu_is_said() {
-        for text in ["1002:744c", "10de:xyz1", "h100x0", "h100x65", "9.0.1", "sm_9"] {
-            assert!(matches!(spec(text), Err(SpecError::Malformed { .. })), "{text}: {:?}", spec(text));
-        }
-        assert!(matches!(spec("titan"), Err(SpecError::Ambiguous { .. })));
-        for text in ["voodoo 2", "6.9", ""] {
-            assert!(matches!(spec(text), Err(SpecError::Unknown { .. })), "{text}");
-        }
+    fn no_bus_is_not_an_empty_bus() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        assert_eq!(functions(&mut Reader::new(&system)), None);
     }
 }

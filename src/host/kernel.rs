@@ -1,156 +1,205 @@
-//! Kernels: the one running, those installed, the one that boots next, and what each has to build and load modules.
+//! The kernels of a host: the one running, those installed, the one that boots next, and what each needs for a module to
+//! be built for it.
 
-use super::probe::Notes;
+use super::kernel_module;
+use super::reader::Reader;
 use super::{Initramfs, Kernel, Kernels};
-use crate::system::System;
-use crate::version::DriverVersion;
 use std::cmp::Ordering;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the modules of kernels are.
 const MODULES: &str = "/lib/modules";
 
-/// The kernels of a host.
-pub fn probe(system: &System, notes: &mut Notes) -> Kernels {
-    let running =
-        if system.is_live() { Some(rustix::system::uname().release().to_string_lossy().into_owned()) } else { None };
-    let mut releases = notes.take(MODULES, system.list(MODULES)).unwrap_or_default();
-    // A folder that a removed kernel's modules have left behind is no kernel.
-    releases.retain(|r| ["modules.dep", "modules.builtin", "kernel"].iter().any(|f| system.exists(folder(r).join(f))));
-    releases.sort_by(|a, b| by_release(a, b));
-    let installed: Vec<_> = releases.into_iter().map(|release| kernel(system, release, notes)).collect();
-    let newest = installed.last().map(|k| k.release.clone());
-    Kernels { next_boot: newest.or_else(|| running.clone()), running, installed }
+/// The kernels.
+pub fn kernels(reader: &mut Reader) -> Kernels {
+    let what = "the running kernel";
+    let live = reader.system.is_live();
+    let running = live.then(|| reader.word(what, "/proc/sys/kernel/osrelease")).flatten();
+    let mut releases = reader.names("installed kernels", MODULES);
+    releases.retain(|release| is_installed(reader, release));
+    releases.sort_by(|a, b| compare(a, b));
+    let installed: Vec<_> = releases.into_iter().map(|release| kernel(reader, release, running.as_deref())).collect();
+    let saved = live.then(|| saved_entry(reader, &installed)).flatten();
+    Kernels { running, next_boot: saved.or_else(|| installed.last().map(|k| k.release.clone())), installed }
 }
 
-fn folder(release: &str) -> PathBuf {
-    Path::new(MODULES).join(release)
+/// A removed kernel often leaves its directory behind, with modules that others put there.
+fn is_installed(reader: &Reader, release: &str) -> bool {
+    let directory = Path::new(MODULES).join(release);
+    ["modules.builtin", "kernel", "modules.dep"].iter().any(|name| reader.system.exists(directory.join(name)))
 }
 
-/// Releases by their numbers, then by their texts: 6.1.0-10 is after 6.1.0-9.
-pub fn by_release(a: &str, b: &str) -> Ordering {
-    let split = |s: &str| -> Vec<(u64, String)> {
-        let mut parts: Vec<(u64, String)> = Vec::new();
-        for c in s.chars() {
-            match (c.to_digit(10), parts.last_mut()) {
-                (Some(d), Some((n, text))) if text.is_empty() => *n = n.saturating_mul(10).saturating_add(d.into()),
-                (Some(d), _) => parts.push((d.into(), String::new())),
-                (None, Some((_, text))) => text.push(c),
-                (None, None) => parts.push((0, c.to_string())),
-            }
-        }
-        parts
-    };
-    split(a).cmp(&split(b))
-}
-
-fn kernel(system: &System, release: String, notes: &mut Notes) -> Kernel {
-    let build = folder(&release).join("build");
+fn kernel(reader: &mut Reader, release: String, running: Option<&str>) -> Kernel {
+    let directory = Path::new(MODULES).join(&release);
     Kernel {
-        headers: system.exists(build.join("Makefile")) && system.exists(build.join("include/generated/utsrelease.h"))
-            || system.exists(build.join("Makefile")) && system.exists(build.join(".config")),
-        compiler: compiler(system, &release),
-        nvidia_module: nvidia_module(system, &release, notes),
-        initramfs: initramfs(system, &release),
+        headers: has_headers(reader, &directory.join("build")),
+        compiler: compiler(reader, &release, running == Some(&release)),
+        nvidia_module: kernel_module::version(reader, &directory, &release),
+        initramfs: initramfs(reader, &release),
         release,
     }
 }
 
-/// `CONFIG_CC_VERSION_TEXT` of the kernel's configuration.
-fn compiler(system: &System, release: &str) -> Option<String> {
-    let places = [
+/// Whether a module can be built against `build`: the makefile and all that it includes, the configuration and the
+/// scripts, each behind links that lead to something.
+fn has_headers(reader: &mut Reader, build: &Path) -> bool {
+    let configured = [".config", "include/config/auto.conf", "include/generated/autoconf.h"];
+    // Debian's scripts are a link into a package of their own.
+    let scripts = build.join("scripts");
+    let dangling = reader.system.link_target(&scripts).is_some() && !reader.system.exists(&scripts);
+    if dangling || !configured.iter().any(|f| reader.is_file(build.join(f))) {
+        return false;
+    }
+    // Debian's makefile is one line that includes the one of another package.
+    let Some(makefile) = reader.head("kernel headers", build.join("Makefile"), 1 << 12) else { return false };
+    let absolute =
+        makefile.lines().filter_map(|l| l.strip_prefix("include ")).map(str::trim).filter(|p| p.starts_with('/'));
+    absolute.into_iter().all(|path| reader.is_file(path))
+}
+
+fn compiler(reader: &mut Reader, release: &str, running: bool) -> Option<String> {
+    let what = "the compiler of the kernel";
+    let build = Path::new(MODULES).join(release).join("build");
+    let configurations = [
         PathBuf::from(format!("/boot/config-{release}")),
-        folder(release).join("config"),
-        folder(release).join("build/.config"),
+        Path::new(MODULES).join(release).join("config"),
+        build.join(".config"),
+        build.join("include/config/auto.conf"),
     ];
-    places.iter().find_map(|path| {
-        // The line is among the first; configurations have ten thousand.
-        let text = system.read(path).ok()?;
-        let head = String::from_utf8_lossy(&text[..text.len().min(4096)]).into_owned();
-        let line = head.lines().find_map(|l| l.strip_prefix("CONFIG_CC_VERSION_TEXT="))?;
-        Some(line.trim_matches('"').to_owned())
-    })
-}
-
-fn initramfs(system: &System, release: &str) -> Option<Initramfs> {
-    let names = [
-        format!("/boot/initrd.img-{release}"),
-        format!("/boot/initramfs-{release}.img"),
-        format!("/boot/initrd-{release}"),
-    ];
-    names.into_iter().map(PathBuf::from).find_map(|path| {
-        let meta = system.locate_target(&path).ok()?.metadata().ok()?;
-        let modified = system.modified(&path)?;
-        Some(Initramfs { path, size: meta.len(), modified })
-    })
-}
-
-/// The version of the nvidia module built for a kernel, by the module itself.
-fn nvidia_module(system: &System, release: &str, notes: &mut Notes) -> Option<DriverVersion> {
-    // DKMS, Debian's name of it, Red Hat's kmods, Ubuntu's and SUSE's prebuilt ones, the runfile's.
-    const PLACES: [&str; 7] = [
-        "updates/dkms",
-        "extra",
-        "extra/nvidia",
-        "kernel/drivers/video",
-        "kernel/nvidia",
-        "updates",
-        "kernel/drivers/video/nvidia",
-    ];
-    const NAMES: [&str; 2] = ["nvidia", "nvidia-current"];
-    for place in PLACES {
-        for name in NAMES {
-            for ending in [".ko", ".ko.xz", ".ko.zst", ".ko.gz"] {
-                let path = folder(release).join(place).join(format!("{name}{ending}"));
-                if !system.exists(&path) {
-                    continue;
-                }
-                let what = format!("version of {}", path.display());
-                let bytes = notes.take(&what, system.read(&path))?;
-                let module = match ending {
-                    ".ko" => Some(bytes),
-                    ".ko.xz" => unpacked(&bytes),
-                    _ => None,
-                };
-                let version = module.as_deref().and_then(module_version);
-                if version.is_none() {
-                    notes.note(&what, "the module is compressed in a way that is not read here, or says no version");
-                }
-                return version;
-            }
+    for path in &configurations {
+        // It stands among the first lines.
+        let found = reader.head(what, path, 1 << 12).as_deref().and_then(configured_compiler);
+        if found.is_some() {
+            return found;
         }
     }
-    None
+    let version = running.then(|| reader.text(what, "/proc/version")).flatten()?;
+    running_compiler(&version)
 }
 
-fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
-    use std::io::Read;
-    let mut out = Vec::new();
-    // A module is some 100 MB at most; what claims to be more is none.
-    liblzma::read::XzDecoder::new(bytes).take(1 << 28).read_to_end(&mut out).ok()?;
-    Some(out)
+fn configured_compiler(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|l| l.strip_prefix("CONFIG_CC_VERSION_TEXT="))?;
+    Some(value.trim().trim_matches('"').to_owned())
 }
 
-/// `version=` in the module's `.modinfo` section.
-fn module_version(module: &[u8]) -> Option<DriverVersion> {
-    use object::{Object, ObjectSection};
-    let file = object::File::parse(module).ok()?;
-    let info = file.section_by_name(".modinfo")?.data().ok()?;
-    info.split(|b| *b == 0).find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix("version=")?.parse().ok())
+/// `Linux version 6.1.0 (builder) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld …) #1 …`; older kernels say `(gcc version 8.5.0
+/// 20210514 (Red Hat 8.5.0-4) (GCC) ) #1 …`.
+fn running_compiler(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once(") (")?;
+    let (inside, _) = rest.split_once(" #")?;
+    let inside = inside.split_once(", ").map_or(inside, |(compiler, _)| compiler);
+    let open = inside.matches('(').count();
+    let trimmed = if inside.matches(')').count() > open { inside.strip_suffix(')').unwrap_or(inside) } else { inside };
+    Some(trimmed.trim().to_owned()).filter(|t| !t.is_empty())
+}
+
+fn initramfs(reader: &Reader, release: &str) -> Option<Initramfs> {
+    let names = [format!("initrd.img-{release}"), format!("initramfs-{release}.img"), format!("initrd-{release}")];
+    names.into_iter().find_map(|name| {
+        let path = Path::new("/boot").join(name);
+        let metadata = reader.metadata(&path).filter(|m| m.is_file())?;
+        Some(Initramfs { path, size: metadata.len(), modified: metadata.mtime() })
+    })
+}
+
+/// The kernel that GRUB was told to boot, on hosts whose entries carry the release in their name (Fedora, RHEL).
+fn saved_entry(reader: &mut Reader, installed: &[Kernel]) -> Option<String> {
+    let what = "the kernel that boots next";
+    let defaults = reader.text(what, "/etc/default/grub")?;
+    if !defaults.lines().any(|l| l.trim().trim_start_matches("GRUB_DEFAULT=").trim_matches(['"', '\'']) == "saved") {
+        return None;
+    }
+    let environment = reader.head(what, "/boot/grub2/grubenv", 4096)?;
+    let entry = environment.lines().find_map(|l| l.strip_prefix("saved_entry="))?.trim();
+    let named = installed.iter().rev().find(|k| entry.ends_with(&format!("-{}", k.release)));
+    named.map(|k| k.release.clone())
+}
+
+/// The order of releases: numbers as numbers, everything else as text, and a candidate (`-rc1`) before its release.
+pub fn compare(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (parts(a), parts(b));
+    loop {
+        let order = match (a.next(), b.next()) {
+            (None, None) => return Ordering::Equal,
+            (x, y) => rank(x).cmp(&rank(y)),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+}
+
+/// Sorts a candidate before the end, the end before words, and words before numbers: 6.1-rc1, 6.1, 6.1-amd64, 6.1.2.
+fn rank(part: Option<&str>) -> (u8, usize, &str) {
+    match part {
+        Some("rc") => (0, 0, ""),
+        None => (1, 0, ""),
+        Some(p) if p.starts_with(|c: char| c.is_ascii_digit()) => {
+            let digits = p.trim_start_matches('0');
+            (3, digits.len(), digits)
+        }
+        Some(p) => (2, 0, p),
+    }
+}
+
+/// Runs of digits and runs of letters; what stands between them only separates.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+        let first = rest.chars().next()?;
+        let same = |c: char| c.is_ascii_alphanumeric() && c.is_ascii_digit() == first.is_ascii_digit();
+        let end = rest.find(|c| !same(c)).unwrap_or(rest.len());
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        Some(part)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn releases_are_ordered_by_number() {
-        let mut releases =
-            ["6.1.0-10-amd64", "6.1.0-9-amd64", "5.10.0-30-amd64", "6.8.0-45-generic", "6.1.0-9-cloud-amd64"];
-        releases.sort_by(|a, b| by_release(a, b));
-        assert_eq!(
-            releases,
-            ["5.10.0-30-amd64", "6.1.0-9-amd64", "6.1.0-9-cloud-amd64", "6.1.0-10-amd64", "6.8.0-45-generic"]
-        );
+    fn kernels_are_in_the_order_of_their_numbers() {
+        let sorted = [
+            "4.18.0-553.el8_10.x86_64",
+            "5.14.0-70.13.1.el9_0.x86_64",
+            "5.14.0-427.el9.x86_64",
+            "6.1.0-9-amd64",
+            "6.1.0-18-amd64",
+            "6.1.0-18-cloud-amd64",
+            "6.8.0-45-generic",
+            "6.8.0-100-generic",
+            "6.12-rc7-amd64",
+            "6.12-amd64",
+            "6.12.1-amd64",
+        ];
+        let mut shuffled: Vec<_> = sorted.iter().rev().copied().collect();
+        shuffled.sort_by(|a, b| compare(a, b));
+        assert_eq!(shuffled, sorted);
+    }
+
+    #[test]
+    fn the_compiler_is_read_from_both_places() {
+        let config = "#\n# Automatically generated file; DO NOT EDIT.\n#\nCONFIG_CC_VERSION_TEXT=\"gcc-12 (Debian 12.2.0-14) 12.2.0\"\n";
+        assert_eq!(configured_compiler(config).as_deref(), Some("gcc-12 (Debian 12.2.0-14) 12.2.0"));
+        let new = "Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld \
+                   (GNU Binutils for Debian) 2.40) #1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1";
+        assert_eq!(running_compiler(new).as_deref(), Some("gcc-12 (Debian 12.2.0-14) 12.2.0"));
+        let old = "Linux version 4.18.0-372.el8.x86_64 (mockbuild@x) (gcc version 8.5.0 20210514 (Red Hat 8.5.0-10) (GCC)) #1 SMP";
+        assert_eq!(running_compiler(old).as_deref(), Some("gcc version 8.5.0 20210514 (Red Hat 8.5.0-10) (GCC)"));
+        assert_eq!(running_compiler("nonsense"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_is_one(a in "[0-9a-z.rc-]{0,12}", b in "[0-9a-z.rc-]{0,12}", c in "[0-9a-z.rc-]{0,12}") {
+            prop_assert_eq!(compare(&a, &b), compare(&b, &a).reverse());
+            if compare(&a, &b).is_le() && compare(&b, &c).is_le() {
+                prop_assert!(compare(&a, &c).is_le());
+            }
+        }
     }
 }

@@ -1,68 +1,168 @@
-//! The loader's cache, read as the loader reads it: `/etc/ld.so.cache` in glibc's format of 2003 and later.
+//! The dynamic loader's cache, as ldconfig writes it (glibc, `sysdeps/generic/dl-cache.h`). The file may be of any age or
+//! broken: every offset is checked, and nothing is taken for granted.
 
 use super::LoaderCache;
-use super::probe::Notes;
-use crate::system::{System, is_absent};
+use super::reader::Reader;
 use std::path::PathBuf;
 
-const PATH: &str = "/etc/ld.so.cache";
-const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// Libraries that matter here.
-const MATTER: [&str; 5] = ["libcuda.so", "libnvidia-ml.so", "libcudart.so", "libcudnn", "libcublas.so"];
+const CACHE: &str = "/etc/ld.so.cache";
 
-/// What the cache holds of them.
-pub fn probe(system: &System, notes: &mut Notes) -> Option<LoaderCache> {
-    let bytes = match system.read(PATH) {
-        Err(e) if is_absent(&e) => return None,
-        read => notes.take(PATH, read)?,
-    };
-    let Some(mut entries) = parse(&bytes) else {
-        notes.note(PATH, "it has a format that is not known");
-        return None;
-    };
-    entries.retain(|(name, _)| MATTER.iter().any(|m| name.starts_with(m)));
-    Some(LoaderCache { modified: system.modified(PATH)?, entries })
+/// The format since glibc 2.2; alone since 2.32, behind the older one before.
+const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+const OLD_MAGIC: &[u8] = b"ld.so-1.7.0\0";
+const OLD_HEADER: usize = 16;
+const OLD_ENTRY: usize = 12;
+const HEADER: usize = 48;
+const ENTRY: usize = 24;
+
+/// The bits of an entry's flags that name a 64-bit architecture; i386 has none of them.
+const ARCHITECTURE: u32 = 0xff00;
+
+/// The cache's entries that matter.
+pub fn cache(reader: &mut Reader) -> Option<LoaderCache> {
+    let what = "the loader's cache";
+    let bytes = reader.bytes(what, CACHE)?;
+    let modified = reader.system.modified(CACHE)?;
+    match entries(&bytes) {
+        Ok(entries) => Some(LoaderCache { modified, entries }),
+        Err(e) => {
+            reader.miss(what, format_args!("{CACHE}: {e}"));
+            None
+        }
+    }
 }
 
-/// SONAME and path of each entry, in the loader's order. Every offset is checked: the file may be anything.
-fn parse(bytes: &[u8]) -> Option<Vec<(String, PathBuf)>> {
-    // An older format may stand before it; offsets count from this one's start.
-    let start = memchr::memmem::find(bytes, MAGIC)?;
-    let cache = &bytes[start..];
-    let number = |at: usize| Some(u32::from_le_bytes(cache.get(at..at + 4)?.try_into().ok()?) as usize);
-    let text = |at: usize| {
-        let rest = cache.get(at..)?;
-        let end = memchr::memchr(0, rest)?;
-        Some(String::from_utf8_lossy(&rest[..end]).into_owned())
-    };
-    const HEADER: usize = 48;
-    const ENTRY: usize = 24;
-    let count = number(20)?;
-    let mut out = Vec::new();
-    for n in 0..count {
-        // flags, key, value, os version (4 bytes each), hardware capabilities (8)
-        let at = HEADER + n.checked_mul(ENTRY)?;
-        out.push((text(number(at + 4)?)?, PathBuf::from(text(number(at + 8)?)?)));
+fn matters(soname: &[u8]) -> bool {
+    let starts: [&[u8]; 5] = [b"libcuda.so", b"libnvidia-ml.so", b"libcudart.so", b"libcublas.so", b"libcudnn"];
+    starts.iter().any(|s| soname.starts_with(s))
+}
+
+fn entries(bytes: &[u8]) -> Result<Vec<(String, PathBuf)>, &'static str> {
+    let cache = new_format(bytes)?;
+    // Offsets count from here; the flags' low bits say the byte order, of which only one is of interest.
+    if cache.get(28).is_some_and(|order| order & 3 == 3) {
+        return Err("it is of a big-endian machine");
     }
-    Some(out)
+    let count = number(cache, 20).ok_or("it is cut short")? as usize;
+    let mut found = Vec::new();
+    for i in 0..count {
+        let at = i.checked_mul(ENTRY).and_then(|o| o.checked_add(HEADER)).ok_or("it is cut short")?;
+        let field = |offset: usize| number(cache, at.checked_add(offset)?);
+        let (Some(flags), Some(key), Some(value)) = (field(0), field(4), field(8)) else {
+            return Err("it is cut short");
+        };
+        if flags & ARCHITECTURE == 0 {
+            continue;
+        }
+        let soname = text(cache, key).ok_or("a name lies outside of it")?;
+        if matters(soname) {
+            let path = text(cache, value).ok_or("a path lies outside of it")?;
+            let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
+            found.push((String::from_utf8_lossy(soname).into_owned(), path));
+        }
+    }
+    Ok(found)
+}
+
+fn new_format(bytes: &[u8]) -> Result<&[u8], &'static str> {
+    if bytes.starts_with(MAGIC) {
+        return Ok(bytes);
+    }
+    if !bytes.starts_with(OLD_MAGIC) {
+        return Err("its format is not known");
+    }
+    let count = number(bytes, OLD_MAGIC.len()).ok_or("it is cut short")? as usize;
+    let end = count.checked_mul(OLD_ENTRY).and_then(|n| n.checked_add(OLD_HEADER)).ok_or("it is cut short")?;
+    // The new one begins at a multiple of its alignment, which is eight here.
+    let start = end.checked_next_multiple_of(8).ok_or("it is cut short")?;
+    bytes.get(start..).filter(|b| b.starts_with(MAGIC)).ok_or("it has the format of before glibc 2.2 only")
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn text(bytes: &[u8], at: u32) -> Option<&[u8]> {
+    let rest = bytes.get(at as usize..)?;
+    rest.iter().position(|b| *b == 0).map(|end| &rest[..end])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn this_machines_cache_is_read() {
-        let entries = parse(&std::fs::read(PATH).expect("every glibc system has one")).expect("a known format");
-        assert!(entries.iter().any(|(name, path)| name == "libc.so.6" && path.exists()));
+    fn sample(libraries: &[(u32, &str, &str)]) -> Vec<u8> {
+        let mut bytes = [MAGIC, &(libraries.len() as u32).to_le_bytes()].concat();
+        bytes.resize(HEADER, 0);
+        bytes[28] = 2;
+        let mut strings = Vec::new();
+        let base = HEADER + libraries.len() * ENTRY;
+        for (flags, soname, path) in libraries {
+            let key = (base + strings.len()) as u32;
+            strings.extend([soname.as_bytes(), b"\0"].concat());
+            let value = (base + strings.len()) as u32;
+            strings.extend([path.as_bytes(), b"\0"].concat());
+            bytes.extend([flags.to_le_bytes(), key.to_le_bytes(), value.to_le_bytes()].concat());
+            bytes.extend([0; 12]);
+        }
+        bytes.extend(strings);
+        bytes
     }
 
-    proptest::proptest! {
+    fn libraries() -> Vec<u8> {
+        sample(&[
+            (0x0303, "libz.so.1", "/lib/libz.so.1"),
+            (0x0303, "libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"),
+            (0x0003, "libcuda.so.1", "/usr/lib/i386-linux-gnu/libcuda.so.1"),
+            (0x0303, "libcuda.so.1", "/lib/x86_64-linux-gnu/libcuda.so.1"),
+        ])
+    }
+
+    #[test]
+    fn entries_that_matter_are_kept_in_order() {
+        let want = [
+            ("libcudnn.so.9".to_owned(), PathBuf::from("/usr/local/cuda/lib64/libcudnn.so.9")),
+            ("libcuda.so.1".to_owned(), PathBuf::from("/lib/x86_64-linux-gnu/libcuda.so.1")),
+        ];
+        assert_eq!(entries(&libraries()).expect("whole"), want);
+        let mut old = [OLD_MAGIC, &1u32.to_le_bytes(), &[0; OLD_ENTRY]].concat();
+        old.resize(old.len().next_multiple_of(8), 0);
+        old.extend(libraries());
+        assert_eq!(entries(&old).expect("whole"), want);
+    }
+
+    #[test]
+    fn a_cache_that_ldconfig_made_is_read() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (library, cache) = (dir.path().join("libcudnn.so.9"), dir.path().join("cache"));
+        let made = std::process::Command::new("gcc")
+            .args(["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9", "-x", "c", "/dev/null", "-o"])
+            .arg(&library)
+            .status();
+        assert!(made.expect("gcc is there").success());
+        let listed = std::process::Command::new("/sbin/ldconfig").arg("-C").arg(&cache).arg(dir.path()).status();
+        assert!(listed.expect("ldconfig is there").success());
+        let found = entries(&std::fs::read(&cache).expect("written")).expect("whole");
+        assert!(found.contains(&("libcudnn.so.9".to_owned(), library)), "{found:?}");
+    }
+
+    #[test]
+    fn a_broken_cache_is_an_error() {
+        assert!(entries(b"").is_err());
+        assert!(entries(b"ld.so-1.7.0\0\xff\xff\xff\xff").is_err());
+        let whole = libraries();
+        assert!(entries(&whole[..whole.len() - 1]).is_err());
+    }
+
+    proptest! {
         #[test]
-        fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            parse(&bytes);
-            bytes.splice(0..0, MAGIC.iter().copied());
-            parse(&bytes);
+        fn no_bytes_bring_it_down(at in 0usize..200, with in any::<u8>(), cut in 0usize..400) {
+            let mut bytes = libraries();
+            let at = at.min(bytes.len() - 1);
+            bytes[at] = with;
+            bytes.truncate(cut);
+            let _ = entries(&bytes);
         }
     }
 }

@@ -1,100 +1,146 @@
-//! GPUs in the text of `lspci -nn` (with `-k` or `-v` too): what people paste.
+//! The text of `lspci -nn` and `lspci -nnk`, since that is what people paste. Lines of other tools around it do no harm.
+//! A GPU listed without numbers (plain `lspci`) cannot be told by its id; such lines are handed back, not guessed at.
 
-use super::gpu::{Function, sort_in};
-use super::{Gpu, NvSwitch};
-use crate::compat::{Database, PciDevice};
+use super::pci::{Function, NVIDIA};
 
-/// The NVIDIA functions in the text. Lines that are none of lspci's are passed over.
-pub fn parse(text: &str, database: &Database) -> (Vec<Gpu>, Vec<NvSwitch>) {
-    let (mut gpus, mut switches) = (Vec::new(), Vec::new());
-    let mut current: Option<Function> = None;
+/// What was found in the text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Functions with all their numbers.
+    pub functions: Vec<Function>,
+    /// Lines about a display controller of NVIDIA's that lack the numbers.
+    pub without_numbers: Vec<String>,
+}
+
+/// Reads `lspci` text.
+pub fn parse(text: &str) -> Listing {
+    let mut listing = Listing::default();
+    // Whether the details that follow belong to the last function of the list.
+    let mut open = false;
     for line in text.lines() {
-        if let Some(next) = head(line) {
-            if let Some(done) = current.replace(next) {
-                sort_in(done, database, &mut gpus, &mut switches);
+        let trimmed = line.trim();
+        if let Some((address, rest)) = device_line(trimmed) {
+            open = false;
+            if let Some(function) = function(&address, rest) {
+                listing.functions.push(function);
+                open = true;
+            } else if is_display(rest) && rest.contains("NVIDIA") {
+                listing.without_numbers.push(trimmed.to_owned());
             }
-        } else if let Some(function) = &mut current {
-            detail(line.trim(), function);
+            continue;
+        }
+        let Some(last) = listing.functions.last_mut().filter(|_| open) else { continue };
+        if let Some(subsystem) = trimmed.strip_prefix("Subsystem:") {
+            last.subsystem = brackets(subsystem).filter_map(pair).map(|(v, d)| format!("{v:04x}:{d:04x}")).last();
+        } else if let Some(driver) = trimmed.strip_prefix("Kernel driver in use:") {
+            last.driver = Some(driver.trim().to_owned()).filter(|d| !d.is_empty());
         }
     }
-    if let Some(done) = current {
-        sort_in(done, database, &mut gpus, &mut switches);
-    }
-    (gpus, switches)
+    listing
 }
 
-/// `17:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)`
-fn head(line: &str) -> Option<Function> {
-    let (address, rest) = line.trim_end().split_once(' ')?;
-    let is_address = |a: &str| {
-        let (bus, slot) = a.rsplit_once(':')?;
-        let (device, function) = slot.split_once('.')?;
-        let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
-        (bus.split(':').all(hex) && hex(device) && hex(function)).then_some(())
-    };
-    is_address(address)?;
-    let class = bracketed(rest).find(|b| b.len() == 4).and_then(|b| u16::from_str_radix(b, 16).ok())?;
-    // Names hold brackets too; the id is the last pair of four digits around a colon.
-    let (vendor, device) = bracketed(rest).filter_map(ids).last()?;
-    let address = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.to_owned() };
-    Some(Function { address, vendor, device: PciDevice(device), subsystem: None, class, bound_to: None })
-}
-
-fn detail(line: &str, function: &mut Function) {
-    if let Some(text) = line.strip_prefix("Subsystem:") {
-        function.subsystem = bracketed(text).filter_map(ids).last().map(|(v, d)| format!("{v:04x}:{d:04x}"));
+/// `3b:00.0 …` or `0000:3b:00.0 …`: the address with its domain, and the rest.
+fn device_line(line: &str) -> Option<(String, &str)> {
+    let (address, rest) = line.split_once(' ')?;
+    let (place, function) = address.split_once('.')?;
+    let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
+    let parts: Vec<_> = place.split(':').collect();
+    if !hex(function) || function.len() != 1 || !parts.iter().all(|p| hex(p)) {
+        return None;
     }
-    if let Some(driver) = line.strip_prefix("Kernel driver in use:") {
-        function.bound_to = Some(driver.trim().to_owned()).filter(|d| !d.is_empty());
+    let address = address.to_ascii_lowercase();
+    match parts.iter().map(|p| p.len()).collect::<Vec<_>>()[..] {
+        [2, 2] => Some((format!("0000:{address}"), rest)),
+        // Azure and some servers have domains of five digits and more.
+        [domain, 2, 2] if domain >= 4 => Some((address, rest)),
+        _ => None,
     }
 }
 
-/// What stands in square brackets, innermost.
-fn bracketed(text: &str) -> impl Iterator<Item = &str> {
+/// `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9] (rev a1)`.
+fn function(address: &str, rest: &str) -> Option<Function> {
+    let (class, _) = rest.split_once("]:")?;
+    let class = u16::from_str_radix(class.rsplit_once('[')?.1, 16).ok()?;
+    // Marketing names stand in brackets too: the last pair of numbers counts.
+    let (vendor, device) = brackets(rest).filter_map(pair).last()?;
+    (vendor == NVIDIA).then(|| Function {
+        address: address.to_owned(),
+        vendor,
+        device,
+        class,
+        subsystem: None,
+        driver: None,
+    })
+}
+
+fn is_display(rest: &str) -> bool {
+    ["VGA compatible controller", "3D controller", "Display controller"].iter().any(|class| rest.starts_with(class))
+}
+
+/// What stands in square brackets.
+fn brackets(text: &str) -> impl Iterator<Item = &str> {
     text.split('[').skip(1).filter_map(|part| part.split_once(']').map(|(inside, _)| inside))
 }
 
-fn ids(text: &str) -> Option<(u16, u16)> {
+/// `10de:15f9` as numbers.
+fn pair(text: &str) -> Option<(u16, u16)> {
     let (vendor, device) = text.split_once(':')?;
-    let hex = |s: &str| if s.len() == 4 { u16::from_str_radix(s, 16).ok() } else { None };
-    Some((hex(vendor)?, hex(device)?))
+    let number = |s: &str| (s.len() == 4).then(|| u16::from_str_radix(s, 16).ok()).flatten();
+    Some((number(vendor)?, number(device)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::database;
+    use proptest::prelude::*;
 
     #[test]
-    fn a_p100_of_a_power_host_is_named() {
-        let text = "0002:01:00.0 3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100 SXM2 16GB] [10de:15f9] (rev a1)\n\
-                    \tSubsystem: NVIDIA Corporation Device [10de:116b]\n\
-                    \tKernel driver in use: nouveau\n\tKernel modules: nouveau\n\
-                    0003:01:00.0 Ethernet controller [0200]: Broadcom Inc. NetXtreme [14e4:1657] (rev 01)\n";
-        let (gpus, switches) = parse(text, &database());
-        assert_eq!((gpus.len(), switches.len()), (1, 0));
-        let gpu = &gpus[0];
-        assert_eq!((gpu.address.as_str(), gpu.pci_id.as_str()), ("0002:01:00.0", "10de:15f9"));
-        assert_eq!(gpu.name.as_deref(), Some("Tesla P100-SXM2-16GB"));
-        assert_eq!(gpu.compute_capability.map(|c| c.to_string()).as_deref(), Some("6.0"));
-        assert_eq!((gpu.bound_to.as_deref(), gpu.subsystem.as_deref()), (Some("nouveau"), Some("10de:116b")));
+    fn numbers_subsystem_and_driver_are_read() {
+        let text = "\
+01:00.0 VGA compatible controller [0300]: NVIDIA Corporation TU117M [GeForce GTX 1650 Mobile / Max-Q] [10de:1f91] (rev a1)
+        Subsystem: Hewlett-Packard Company Device [103c:85fc]
+        Kernel driver in use: nvidia
+        Kernel modules: nouveau, nvidia_drm, nvidia
+00:1f.3 SMBus [0c05]: Intel Corporation 82801I (ICH9 Family) SMBus Controller [8086:2930] (rev 02)
+        Kernel driver in use: i801_smbus
+000c:00:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)
+10101:00:00.0 Bridge [0680]: NVIDIA Corporation Device [10de:1af1] (rev a1)";
+        let listing = parse(text);
+        let seen: Vec<_> =
+            listing.functions.iter().map(|f| (&*f.address, f.device, f.class, f.driver.as_deref())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("0000:01:00.0", 0x1f91, 0x0300, Some("nvidia")),
+                ("000c:00:00.0", 0x20b2, 0x0302, None),
+                ("10101:00:00.0", 0x1af1, 0x0680, None),
+            ]
+        );
+        assert_eq!(listing.functions[0].subsystem.as_deref(), Some("103c:85fc"));
+        assert_eq!(listing.without_numbers, [""; 0]);
     }
 
     #[test]
-    fn the_sound_of_a_card_is_no_gpu_and_a_switch_is_one() {
-        let text = "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GP106 [GeForce GTX 1060 3GB] [10de:1c02] (rev a1)\n\
-                    01:00.1 Audio device [0403]: NVIDIA Corporation GP106 High Definition Audio Controller [10de:10f1] (rev a1)\n\
-                    05:00.0 Bridge [0680]: NVIDIA Corporation GH100 [H100 NVSwitch] [10de:22a3] (rev a1)\n\
-                    garbage [0300]: [10de:zzzz]\n[[[]:::\n";
-        let (gpus, switches) = parse(text, &database());
-        assert_eq!(gpus.iter().map(|g| g.address.as_str()).collect::<Vec<_>>(), ["0000:01:00.0"]);
-        assert_eq!(switches.iter().map(|s| s.pci_id.as_str()).collect::<Vec<_>>(), ["10de:22a3"]);
+    fn details_may_stand_without_indentation_and_text_without_sense() {
+        let text = "$ lspci -nnk | grep -A3 NVIDIA\n\
+            3e:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3080] [10de:2206] (rev a1)\n\
+            Subsystem: Gigabyte Technology Co., Ltd Device [1458:404b]\nKernel driver in use: vfio-pci\n--\n";
+        let listing = parse(text);
+        assert_eq!(listing.functions.len(), 1);
+        assert_eq!(listing.functions[0].driver.as_deref(), Some("vfio-pci"));
     }
 
-    proptest::proptest! {
+    #[test]
+    fn a_gpu_without_numbers_is_handed_back() {
+        let line = "1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)";
+        let listing = parse(line);
+        assert_eq!((listing.functions.len(), listing.without_numbers), (0, vec![line.to_owned()]));
+    }
+
+    proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "(?s).{0,200}") {
-            parse(&text, &database());
+        fn no_text_is_too_odd(text in "(?s)([0-9a-f:. \\[\\]\n\u{e9}]|NVIDIA|10de:|3D controller){0,60}") {
+            parse(&text);
         }
     }
 }

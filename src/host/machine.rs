@@ -1,79 +1,152 @@
-//! The machine: its architecture, and whether its kernel and its driver are its own.
+//! The machine itself: its architecture, and whether its kernel is its own.
 
-use super::probe::Notes;
-use super::{Machine, MachineKind};
-use crate::system::System;
+use super::reader::Reader;
+use super::{Machine, MachineKind, elf};
+use object::ReadCache;
+use std::path::Path;
 
-/// What kind of machine it is.
-pub fn probe(system: &System, notes: &mut Notes) -> Machine {
-    let is_tree = !system.is_live();
-    let text = |path: &str| system.read_text(path).ok().flatten();
-    let (kind, inside) = kind(system, is_tree);
-    let arch = if is_tree {
-        tree_arch(system)
-    } else {
-        Some(rustix::system::uname().machine().to_string_lossy().into_owned())
+/// What the machine is.
+pub fn machine(reader: &mut Reader) -> Machine {
+    let live = reader.system.is_live();
+    let (kind, inside) = kind(reader);
+    let arch = match live {
+        true => Some(rustix::system::uname().machine().to_string_lossy().into_owned()),
+        false => tree_arch(reader),
     };
-    if arch.is_none() {
-        notes.note("machine architecture", "no program of the tree is a known ELF file");
-    }
-    let boot_id = if is_tree { None } else { text("/proc/sys/kernel/random/boot_id").map(|t| t.trim().to_owned()) };
-    Machine { arch: arch.unwrap_or_default(), kind, inside, is_tree, boot_id }
+    let arch = arch.unwrap_or_else(|| {
+        reader.miss("the machine's architecture", "the tree has no program or loader that would show it");
+        "unknown".to_owned()
+    });
+    let boot_id = live.then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id")).flatten();
+    Machine { arch, kind, inside, is_tree: !live, boot_id }
 }
 
-fn kind(system: &System, is_tree: bool) -> (MachineKind, Option<String>) {
-    let text = |path: &str| system.read_text(path).ok().flatten().map(|t| t.trim_matches(['\0', '\n', ' ']).to_owned());
-    if system.exists("/etc/nv_tegra_release")
-        || text("/proc/device-tree/compatible").is_some_and(|c| c.contains("nvidia,tegra"))
-    {
-        return (MachineKind::Jetson, None);
+/// The architecture that a tree's programs are for.
+fn tree_arch(reader: &mut Reader) -> Option<String> {
+    let what = "the machine's architecture";
+    for program in ["/bin/sh", "/usr/bin/env", "/sbin/ldconfig"] {
+        let file = reader.is_file(program).then(|| reader.open(what, program)).flatten();
+        if let Some(arch) = file.and_then(|f| elf::machine(&ReadCache::new(f))) {
+            return Some(arch.to_owned());
+        }
     }
-    let release = text("/proc/sys/kernel/osrelease").unwrap_or_default();
-    if release.to_lowercase().contains("microsoft") {
-        return (MachineKind::Wsl2, Some("wsl".to_owned()));
-    }
-    let markers = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman")];
-    let marked = markers.iter().find(|(path, _)| system.exists(path)).map(|(_, name)| (*name).to_owned());
-    if let Some(manager) = text("/run/systemd/container").or(marked) {
+    // The loader has its architecture in its name.
+    let loaders = [
+        ("/lib64/ld-linux-x86-64.so.2", "x86_64"),
+        ("/lib/ld-linux-aarch64.so.1", "aarch64"),
+        ("/lib64/ld64.so.2", "ppc64le"),
+    ];
+    loaders.into_iter().find(|(path, _)| reader.system.exists(path)).map(|(_, arch)| arch.to_owned())
+}
+
+fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
+    if let Some(manager) = container(reader) {
         return (MachineKind::Container, Some(manager));
     }
-    let maker = text("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
-    let product = text("/sys/class/dmi/id/product_name").unwrap_or_default();
-    const HYPERVISORS: [(&str, &str); 7] = [
-        ("QEMU", "kvm"),
-        ("Amazon EC2", "amazon"),
-        ("Google", "google"),
-        ("Microsoft Corporation", "hyper-v"),
-        ("VMware", "vmware"),
-        ("Xen", "xen"),
-        ("innotek", "virtualbox"),
-    ];
-    // Amazon's bare-metal machines say Amazon EC2 too, with a product that ends in .metal.
-    let known = HYPERVISORS.iter().find(|(vendor, _)| maker.starts_with(vendor) && !product.contains(".metal"));
-    // Microsoft makes laptops as well.
-    let known = known.filter(|(_, name)| *name != "hyper-v" || product == "Virtual Machine");
-    let flagged = || {
-        text("/proc/cpuinfo").is_some_and(|t| t.lines().any(|l| l.starts_with("flags") && l.contains(" hypervisor")))
-    };
-    match known {
-        Some((_, name)) => (MachineKind::Virtual, Some((*name).to_owned())),
-        None if !is_tree && flagged() => (MachineKind::Virtual, None),
+    let release = reader.word("the kernel's release", "/proc/sys/kernel/osrelease").unwrap_or_default();
+    if is_wsl(&release) {
+        return (MachineKind::Wsl2, Some("wsl".to_owned()));
+    }
+    if is_jetson(reader) {
+        return (MachineKind::Jetson, None);
+    }
+    match hypervisor(reader) {
+        Some(hypervisor) => (MachineKind::Virtual, Some(hypervisor)),
         None => (MachineKind::Physical, None),
     }
 }
 
-/// By the ELF header of a program that every system has.
-fn tree_arch(system: &System) -> Option<String> {
-    use std::io::Read;
-    ["/bin/sh", "/usr/bin/env", "/sbin/ldconfig", "/sbin/ldconfig.real"].iter().find_map(|program| {
-        let mut header = [0u8; 20];
-        system.open(program).ok()?.read_exact(&mut header).ok()?;
-        // e_machine, little-endian on all three.
-        match (&header[..4], header[18], header[19]) {
-            (b"\x7fELF", 62, 0) => Some("x86_64".to_owned()),
-            (b"\x7fELF", 183, 0) => Some("aarch64".to_owned()),
-            (b"\x7fELF", 21, 0) => Some("ppc64le".to_owned()),
-            _ => None,
-        }
-    })
+fn is_wsl(release: &str) -> bool {
+    release.to_ascii_lowercase().contains("microsoft")
+}
+
+/// What manages the container that this is.
+fn container(reader: &mut Reader) -> Option<String> {
+    // systemd tells which one; WSL calls itself a container too, and is looked for by its kernel.
+    let said = reader.word("the container manager", "/run/systemd/container").filter(|m| m != "wsl");
+    if said.is_some() {
+        return said;
+    }
+    if reader.system.exists("/run/.containerenv") {
+        return Some("podman".to_owned());
+    }
+    if reader.system.exists("/.dockerenv") {
+        return Some("docker".to_owned());
+    }
+    // Only root may read this, and its absence says nothing: not being allowed to is not worth a word.
+    let environment = reader.system.read("/proc/1/environ").unwrap_or_default();
+    let manager = environment.split(|b| *b == 0).find_map(|v| v.strip_prefix(b"container="));
+    manager.map(|m| String::from_utf8_lossy(m).into_owned()).filter(|m| !m.is_empty() && m != "wsl")
+}
+
+fn is_jetson(reader: &mut Reader) -> bool {
+    if reader.system.exists("/etc/nv_tegra_release") {
+        return true;
+    }
+    // A list of names with a zero byte behind each.
+    let names = reader.text("the device tree", "/proc/device-tree/compatible").unwrap_or_default();
+    names.split('\0').any(|n| n.starts_with("nvidia,tegra"))
+}
+
+/// The hypervisor that this runs under.
+fn hypervisor(reader: &mut Reader) -> Option<String> {
+    let what = "the hypervisor";
+    let dmi = |reader: &mut Reader, file: &str| {
+        reader.word(what, Path::new("/sys/class/dmi/id").join(file)).unwrap_or_default()
+    };
+    let (vendor, product) = (dmi(reader, "sys_vendor"), dmi(reader, "product_name"));
+    if let Some(name) = by_firmware(&vendor, &product) {
+        return Some(name.to_owned());
+    }
+    if let Some(name) = reader.word(what, "/sys/hypervisor/type") {
+        return Some(name);
+    }
+    // One processor's paragraph tells enough, and on a large host the file takes the kernel long to write.
+    let processors = reader.head(what, "/proc/cpuinfo", 4096).unwrap_or_default();
+    let flags = processors.lines().find_map(|l| l.strip_prefix("flags"));
+    flags.is_some_and(|f| f.split_whitespace().any(|f| f == "hypervisor")).then(|| "unknown hypervisor".to_owned())
+}
+
+fn by_firmware(vendor: &str, product: &str) -> Option<&'static str> {
+    let is = |text: &str| vendor.contains(text) || product.contains(text);
+    match () {
+        // Bare-metal instances carry the same vendor; only their product tells.
+        () if vendor == "Amazon EC2" => (!product.contains("metal")).then_some("amazon"),
+        () if vendor == "Microsoft Corporation" => (product == "Virtual Machine").then_some("hyper-v"),
+        () if product == "Google Compute Engine" => Some("google"),
+        () if is("QEMU") || is("KVM") => Some("kvm"),
+        () if is("VMware") => Some("vmware"),
+        () if product == "VirtualBox" => Some("virtualbox"),
+        () if vendor == "Xen" => Some("xen"),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_metal_at_a_cloud_is_no_virtual_machine() {
+        assert_eq!(by_firmware("Amazon EC2", "p5.48xlarge"), Some("amazon"));
+        assert_eq!(by_firmware("Amazon EC2", "g4dn.metal"), None);
+        assert_eq!(by_firmware("Microsoft Corporation", "Virtual Machine"), Some("hyper-v"));
+        assert_eq!(by_firmware("Microsoft Corporation", "Surface Book 3"), None);
+        assert_eq!(by_firmware("QEMU", "Standard PC (Q35 + ICH9, 2009)"), Some("kvm"));
+        assert_eq!(by_firmware("Supermicro", "SYS-821GE-TNHR"), None);
+    }
+
+    #[test]
+    fn wsl_is_told_by_its_kernel() {
+        assert!(is_wsl("5.15.153.1-microsoft-standard-WSL2"));
+        assert!(!is_wsl("6.8.0-1015-azure"));
+    }
+
+    #[test]
+    fn this_machine_has_an_architecture() {
+        let system = crate::system::System::live();
+        let mut reader = Reader::new(&system);
+        assert_eq!(machine(&mut reader).arch, std::env::consts::ARCH);
+        assert_eq!(tree_arch(&mut reader).as_deref(), Some(std::env::consts::ARCH));
+    }
 }

@@ -1,42 +1,35 @@
-//! Kernel modules in the running kernel that matter to a GPU.
+//! Kernel modules that are in the running kernel and matter here.
 
 use super::LoadedModule;
-use super::probe::Notes;
-use crate::system::System;
-use std::path::Path;
+use super::reader::Reader;
 
-const MATTER: [&str; 9] = [
-    "nvidia",
-    "nvidia_drm",
-    "nvidia_modeset",
-    "nvidia_peermem",
-    "nvidia_uvm",
-    "nouveau",
-    "nova_core",
-    "nova_drm",
-    "vfio_pci",
-];
-
-/// Those loaded. None for a tree whose /proc is not that of a running kernel.
-pub fn probe(system: &System, notes: &mut Notes) -> Option<Vec<LoadedModule>> {
-    if !system.is_live() {
+/// The modules that matter; none where they cannot be read, or the host is not running.
+pub fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
+    if !reader.system.is_live() {
         return None;
     }
-    let text = notes.take("/proc/modules", system.read_text("/proc/modules"))??;
-    Some(parse(&text, |name| {
-        let version = system.read_text(Path::new("/sys/module").join(name).join("version")).ok()??;
-        Some(version.trim().to_owned())
-    }))
+    let what = "loaded kernel modules";
+    let Some(text) = reader.text(what, "/proc/modules") else {
+        if !reader.system.exists("/proc/modules") {
+            reader.miss(what, "there is no /proc/modules");
+        }
+        return None;
+    };
+    let modules = names(&text).into_iter().map(|name| {
+        let version = reader.word(what, format!("/sys/module/{name}/version"));
+        LoadedModule { name, version }
+    });
+    Some(modules.collect())
 }
 
-fn parse(text: &str, version: impl Fn(&str) -> Option<String>) -> Vec<LoadedModule> {
-    let names = text.lines().filter_map(|line| line.split_whitespace().next());
-    let mut out: Vec<_> = names
-        .filter(|name| MATTER.contains(name))
-        .map(|name| LoadedModule { name: name.to_owned(), version: version(name) })
-        .collect();
-    out.sort_by(|a, b| a.name.cmp(&b.name));
-    out
+/// Names in `/proc/modules` text, sorted.
+fn names(text: &str) -> Vec<String> {
+    let matters = |n: &str| {
+        n == "nvidia" || n.starts_with("nvidia_") || ["nouveau", "nova_core", "nova_drm", "vfio_pci"].contains(&n)
+    };
+    let mut names: Vec<_> = text.lines().filter_map(|l| l.split(' ').next()).filter(|n| matters(n)).collect();
+    names.sort_unstable();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -44,10 +37,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_matters_is_told() {
-        let text = "nouveau 3112960 0 - Live 0x0\next4 983040 1 - Live 0x0\nnvidia 1 2 nvidia_uvm, Live 0x0 (POE)\n";
-        let found = parse(text, |name| (name == "nvidia").then(|| "580.95.05".to_owned()));
-        let shown: Vec<_> = found.iter().map(|m| (m.name.as_str(), m.version.as_deref())).collect();
-        assert_eq!(shown, [("nouveau", None), ("nvidia", Some("580.95.05"))]);
+    fn only_modules_that_matter_are_named() {
+        let text = "nvidia_uvm 4927488 0 - Live 0x0\nnvidia 104071168 2 nvidia_uvm,nvidia_modeset, Live 0x0 (PO)\n\
+                    nvme 61440 1 - Live 0x0\nnouveau 1 0 - Live 0x0\nnvidiafb 1 0 - Live 0x0\n";
+        assert_eq!(names(text), ["nouveau", "nvidia", "nvidia_uvm"]);
     }
 }

@@ -1,112 +1,78 @@
-//! The operating system: os-release, package manager, initramfs tool, compiler, C library.
+//! The operating system, by its os-release, and which of its tools are there, by their files. No tool is run.
 
 use super::Os;
+use super::reader::Reader;
 use crate::compat::{InitramfsTool, PackageManager};
-use crate::system::System;
-use std::path::Path;
+use std::collections::BTreeMap;
 
-/// The system of an os-release.
-pub fn probe(system: &System, release: &str) -> Os {
-    let value = |key| value(release, key).unwrap_or_default();
-    let there = |path: &str| system.exists(path);
-    let managers = [
+/// The operating system that an os-release text names.
+pub fn os(reader: &Reader, release: &str) -> Os {
+    let fields = parse(release);
+    let field = |key: &str| fields.get(key).cloned().unwrap_or_default();
+    // os-release(5) gives this value where there is no ID.
+    let id = Some(field("ID")).filter(|id| !id.is_empty()).unwrap_or_else(|| "linux".to_owned());
+    let name = Some(field("PRETTY_NAME")).filter(|n| !n.is_empty()).unwrap_or_else(|| id.clone());
+    Os {
+        version: field("VERSION_ID"),
+        like: field("ID_LIKE").split_whitespace().map(str::to_owned).collect(),
+        package_manager: package_manager(reader),
+        initramfs: initramfs(reader),
+        immutable: immutable(reader),
+        id,
+        name,
+    }
+}
+
+/// The fields of an os-release text: assignments as a shell reads them.
+fn parse(text: &str) -> BTreeMap<String, String> {
+    let assignments = text.lines().map(str::trim).filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('='));
+    assignments.map(|(key, value)| (key.to_owned(), unquote(value))).collect()
+}
+
+fn unquote(value: &str) -> String {
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let Some(inner) = quote.and_then(|q| value.strip_prefix(q)?.strip_suffix(q)) else { return value.to_owned() };
+    if quote == Some('\'') {
+        return inner.to_owned();
+    }
+    let (mut out, mut chars) = (String::new(), inner.chars());
+    while let Some(c) = chars.next() {
+        out.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    out
+}
+
+fn package_manager(reader: &Reader) -> Option<PackageManager> {
+    // dpkg can be installed on Fedora and rpm on Debian: what counts is the tool that resolves dependencies.
+    let tools = [
         ("/usr/bin/apt-get", PackageManager::Apt),
         ("/usr/bin/zypper", PackageManager::Zypper),
         ("/usr/bin/dnf", PackageManager::Dnf),
         ("/usr/bin/dnf5", PackageManager::Dnf),
     ];
-    let tools = [
-        ("/usr/sbin/update-initramfs", InitramfsTool::UpdateInitramfs),
-        ("/usr/bin/dracut", InitramfsTool::Dracut),
-        ("/usr/sbin/dracut", InitramfsTool::Dracut),
-        ("/usr/bin/mkinitcpio", InitramfsTool::Mkinitcpio),
-    ];
-    Os {
-        id: value("ID"),
-        version: value("VERSION_ID"),
-        like: value("ID_LIKE").split_whitespace().map(str::to_owned).collect(),
-        name: value("PRETTY_NAME"),
-        package_manager: managers.into_iter().find(|(path, _)| there(path)).map(|(_, m)| m),
-        initramfs: tools.into_iter().find(|(path, _)| there(path)).map(|(_, t)| t),
-        immutable: there("/run/ostree-booted") || there("/ostree/repo"),
-    }
+    tools.into_iter().find(|(path, _)| reader.is_file(path)).map(|(_, tool)| tool)
 }
 
-/// A value of os-release, its shell quotes taken off.
-fn value(release: &str, key: &str) -> Option<String> {
-    let text = release.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))?.trim();
-    let inner = ['"', '\''].iter().find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q)).unwrap_or(text);
-    let (mut out, mut escaped) = (String::new(), false);
-    for c in inner.chars() {
-        if c == '\\' && !escaped {
-            escaped = true;
-            continue;
-        }
-        escaped = false;
-        out.push(c);
+fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
+    let any = |paths: &[&str]| paths.iter().any(|p| reader.is_file(p));
+    // Ubuntu's dracut brings an update-initramfs of its own, which calls dracut: initramfs-tools alone has mkinitramfs.
+    if any(&["/usr/sbin/update-initramfs"]) && any(&["/usr/sbin/mkinitramfs"]) {
+        return Some(InitramfsTool::UpdateInitramfs);
     }
-    Some(out)
+    if any(&["/usr/bin/dracut", "/usr/sbin/dracut"]) {
+        return Some(InitramfsTool::Dracut);
+    }
+    if any(&["/usr/sbin/update-initramfs"]) {
+        return Some(InitramfsTool::UpdateInitramfs);
+    }
+    any(&["/usr/bin/mkinitcpio"]).then_some(InitramfsTool::Mkinitcpio)
 }
 
-/// The version of the gcc that `gcc` is: `12.2.0` where the folder of its libraries says that much, else `12`.
-pub fn gcc(system: &System) -> Option<String> {
-    let link = system.link_target("/usr/bin/gcc");
-    let major = link.as_deref().and_then(Path::file_name).and_then(|name| {
-        let name = name.to_string_lossy();
-        Some(name.rsplit_once('-')?.1.to_owned()).filter(|v| v.bytes().all(|b| b.is_ascii_digit()))
-    });
-    if major.is_none() && !system.exists("/usr/bin/gcc") {
-        return None;
-    }
-    // Debian's folders carry the major version, Red Hat's likewise, others the whole one.
-    let mut versions = Vec::new();
-    for triple in system.list("/usr/lib/gcc").ok()? {
-        for version in system.list(Path::new("/usr/lib/gcc").join(&triple)).ok()? {
-            if version.starts_with(|c: char| c.is_ascii_digit()) {
-                versions.push(version);
-            }
-        }
-    }
-    let number = |v: &String| v.split('.').map(|n| n.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
-    match major {
-        Some(major) => Some(versions.into_iter().find(|v| v.split('.').next() == Some(&major)).unwrap_or(major)),
-        None => versions.into_iter().max_by_key(number),
-    }
-}
-
-/// The C library's version, by the name of its file or by the symbols in it.
-pub fn glibc(system: &System) -> Option<String> {
-    let places = [
-        "/lib/x86_64-linux-gnu",
-        "/lib/aarch64-linux-gnu",
-        "/lib/powerpc64le-linux-gnu",
-        "/lib64",
-        "/usr/lib64",
-        "/lib",
-    ];
-    for place in places {
-        let library = Path::new(place).join("libc.so.6");
-        if !system.exists(&library) {
-            continue;
-        }
-        if let Some(target) = system.link_target(&library) {
-            let name = target.display().to_string();
-            if let Some(version) = name.strip_prefix("libc-").and_then(|n| n.strip_suffix(".so")) {
-                return Some(version.to_owned());
-            }
-        }
-        return banner(&system.read(&library).ok()?);
-    }
-    None
-}
-
-/// `GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.`
-fn banner(library: &[u8]) -> Option<String> {
-    const MARK: &[u8] = b"stable release version ";
-    let at = memchr::memmem::find(library, MARK)? + MARK.len();
-    let text: String = library[at..].iter().take(8).map(|b| char::from(*b)).collect();
-    let version: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-    Some(version.trim_end_matches('.').to_owned()).filter(|v| !v.is_empty())
+fn immutable(reader: &Reader) -> bool {
+    // ostree says so at boot and by its repository; openSUSE's transactional systems by their tool.
+    ["/run/ostree-booted", "/sysroot/ostree/repo", "/usr/sbin/transactional-update"]
+        .iter()
+        .any(|p| reader.system.exists(p))
 }
 
 #[cfg(test)]
@@ -114,18 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_and_escapes_are_taken_off() {
-        let text = "NAME=\"A \\\"B\\\"\"\nID=rocky\nID_LIKE='rhel centos fedora'\n#ID=x\nVERSION_ID=\"9.6\"\n";
-        assert_eq!(value(text, "NAME").as_deref(), Some("A \"B\""));
-        assert_eq!(value(text, "ID").as_deref(), Some("rocky"));
-        assert_eq!(value(text, "ID_LIKE").as_deref(), Some("rhel centos fedora"));
-        assert_eq!(value(text, "VERSION_ID").as_deref(), Some("9.6"));
-        assert_eq!(value(text, "VARIANT"), None);
-    }
-
-    #[test]
-    fn the_c_library_says_its_version() {
-        assert_eq!(banner(b"\0GNU C Library (X) stable release version 2.36.\nCopy").as_deref(), Some("2.36"));
-        assert_eq!(banner(b"nothing"), None);
+    fn assignments_are_read_as_a_shell_reads_them() {
+        let fields =
+            parse("# a comment\nID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME='A \"B\"'\nX=\"a\\\"b\\$c\"\nODD=\"\nnone\n");
+        assert_eq!(fields["ID"], "debian");
+        assert_eq!(fields["VERSION_ID"], "12");
+        assert_eq!(fields["PRETTY_NAME"], "A \"B\"");
+        assert_eq!(fields["X"], "a\"b$c");
+        assert_eq!(fields["ODD"], "\"");
+        assert_eq!(fields.len(), 5);
     }
 }

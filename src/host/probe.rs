@@ -1,105 +1,152 @@
-//! All probes, one after the other.
+//! All probes, one after the other, into one [`Facts`]. Nothing is run, nothing is changed.
 
+use super::reader::Reader;
 use super::{
-    Facts, Os, SCHEMA, Unreadable, cudnn, driver, gpu, kernel, loader, lspci, machine, modules, os, paths,
-    repositories, secure_boot, toolkit,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, NvSwitch, PathState, SCHEMA, compiler, cudnn, dpkg, driver, gpu,
+    kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::Database;
-use crate::system::System;
+use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE};
+use crate::system::{Space, System};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where to look, beside the places that are the same on every host.
+/// What [`super::Unreadable::what`] says where the host's GPUs could not be seen: that is not the same as having none.
+pub const GPUS: &str = "the GPUs";
+
+/// What to look at.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// Below which toolkits are.
+    /// Where toolkits are, `/usr/local`.
     pub prefix: PathBuf,
-    /// Where downloads would go.
+    /// Where downloads are kept.
     pub cache: PathBuf,
-    /// Where the GPUs are read.
+    /// Where the GPUs are taken from.
     pub gpus: GpuSource,
 }
 
-/// Where the GPUs are read.
+/// Where the GPUs are taken from.
 #[derive(Debug, Clone)]
 pub enum GpuSource {
-    /// The PCI bus, in sysfs.
+    /// The host's PCI bus.
     Bus,
-    /// The text that `lspci -nn` printed.
+    /// The text of `lspci -nn`.
     Lspci(String),
 }
 
-/// There is no Linux system below the root.
-#[derive(Debug, thiserror::Error)]
-#[error("{} is no host: it has no etc/os-release", .0.display())]
-pub struct NotAHost(pub PathBuf);
-
-/// What could not be read, gathered on the way.
-#[derive(Debug, Default)]
-pub struct Notes(Vec<Unreadable>);
-
-impl Notes {
-    /// The value, or none with a note of why it could not be read.
-    pub fn take<T>(&mut self, what: &str, read: std::io::Result<T>) -> Option<T> {
-        read.map_err(|e| self.0.push(Unreadable { what: what.to_owned(), why: e.to_string() })).ok()
-    }
-
-    /// A note of something that could not be read.
-    pub fn note(&mut self, what: &str, why: &str) {
-        self.0.push(Unreadable { what: what.to_owned(), why: why.to_owned() });
-    }
+/// A directory that is no host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} is no Linux host: {why}", root.display())]
+pub struct NotAHost {
+    /// The root directory.
+    pub root: PathBuf,
+    /// What is missing.
+    pub why: String,
 }
 
-/// Looks at a host. It changes nothing and runs nothing.
+/// Looks at a host.
 pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts, NotAHost> {
-    let no_host = || NotAHost(system.root().to_owned());
-    let mut notes = Notes::default();
-    let release = ["/etc/os-release", "/usr/lib/os-release"]
-        .iter()
-        .find_map(|path| notes.take(path, system.read_text(path)).flatten())
-        .ok_or_else(no_host)?;
-    let os: Os = os::probe(system, &release);
-    let (gpus, nvswitches) = match &look.gpus {
-        GpuSource::Bus => gpu::probe(system, database, &mut notes),
-        GpuSource::Lspci(text) => lspci::parse(text, database),
+    let not_a_host = |why: String| NotAHost { root: system.root().to_owned(), why };
+    let release = match system.read_text("/etc/os-release") {
+        Ok(Some(text)) => text,
+        Ok(None) => return Err(not_a_host("it has no etc/os-release".to_owned())),
+        Err(e) => return Err(not_a_host(format!("its etc/os-release cannot be read: {e}"))),
     };
-    let machine = machine::probe(system, &mut notes);
-    let kernels = kernel::probe(system, &mut notes);
-    let loaded_modules = modules::probe(system, &mut notes);
-    let (driver, other_drivers) = driver::probe(system, &kernels, &mut notes);
-    let toolkits = toolkit::probe(system, database, &look.prefix, &mut notes);
-    let cudnn = cudnn::probe(system, &toolkits, &mut notes);
-    let spaces =
-        [look.cache.as_path(), &look.prefix, Path::new("/"), Path::new("/usr"), Path::new("/var"), Path::new("/boot")];
-    let space =
-        spaces.iter().filter_map(|p| notes.take(&format!("free space at {}", p.display()), system.space(p))).collect();
-    let gcc = os::gcc(system);
-    let glibc = os::glibc(system);
-    let secure_boot = secure_boot::probe(system, &mut notes);
-    let loader_cache = loader::probe(system, &mut notes);
-    let nvcc = toolkit::nvcc_on_path(system);
-    let repositories = repositories::probe(system, os.package_manager, &mut notes);
-    let paths = paths::probe(system, &look.prefix, &mut notes);
+    let reader = &mut Reader::new(system);
+    let machine = machine::machine(reader);
+    let os = os::os(reader, &release);
+    let (gpus, nvswitches) = gpus(reader, database, &look.gpus, machine.kind);
+    let kernels = kernel::kernels(reader);
+    let packages = dpkg::Packages::read(reader);
+    let packages = packages.as_ref();
+    let libraries = libraries::listings(reader);
+    let mut drivers = driver::drivers(reader, packages, os.package_manager, &libraries);
+    if let Some(driver) = drivers.first_mut() {
+        add_flavour(reader, driver, &kernels);
+    }
+    let mut drivers = drivers.into_iter();
+    let driver = drivers.next();
+    let toolkits = toolkit::toolkits(reader, packages, database, &look.prefix);
     Ok(Facts {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
+        gcc: compiler::gcc(reader, packages),
+        glibc: compiler::glibc(reader, packages, &libraries::directories()),
+        secure_boot: secure_boot::secure_boot(reader, machine.kind),
+        loaded_modules: modules::loaded(reader),
+        cudnn: cudnn::cudnn(reader, packages, &toolkits, &libraries),
+        nvcc: toolkit::nvcc(reader),
+        loader_cache: loader::cache(reader),
+        repositories: repositories::repositories(reader, os.package_manager),
+        space: space(reader, look),
+        paths: paths(reader, &look.prefix),
+        other_drivers: drivers.collect(),
+        unreadable: std::mem::take(&mut reader.missed),
         machine,
         os,
         gpus,
         nvswitches,
         kernels,
-        gcc,
-        glibc,
-        secure_boot,
-        loaded_modules,
         driver,
-        other_drivers,
         toolkits,
-        cudnn,
-        nvcc,
-        loader_cache,
-        repositories,
-        space,
-        paths,
-        unreadable: notes.0,
     })
+}
+
+fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: MachineKind) -> (Vec<Gpu>, Vec<NvSwitch>) {
+    match source {
+        GpuSource::Lspci(text) => {
+            let listing = lspci::parse(text);
+            for line in &listing.without_numbers {
+                reader.miss("a GPU in the lspci text", format_args!("no numbers (use lspci -nn): {line}"));
+            }
+            pci::identify(listing.functions, database)
+        }
+        GpuSource::Bus => {
+            let functions = gpu::functions(reader);
+            match (kind, &functions) {
+                (MachineKind::Wsl2, _) => reader.miss(GPUS, "WSL2 shows them as /dev/dxg only, without an id"),
+                (MachineKind::Jetson, _) | (_, Some(_)) => {}
+                (_, None) => reader.miss(GPUS, "there is no /sys/bus/pci/devices"),
+            }
+            pci::identify(functions.unwrap_or_default(), database)
+        }
+    }
+}
+
+/// The flavour of a driver's modules by the modules themselves, where packages did not tell it.
+fn add_flavour(reader: &mut Reader, driver: &mut InstalledDriver, kernels: &Kernels) {
+    let built = kernels.installed.iter().rev().find(|k| k.nvidia_module == Some(driver.version));
+    if let (None, Some(kernel)) = (driver.modules, built) {
+        let directory = Path::new("/lib/modules").join(&kernel.release);
+        driver.modules = kernel_module::flavour(reader, &directory, &kernel.release);
+    }
+}
+
+fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
+    let mut spaces: Vec<Space> = Vec::new();
+    let places = [&*look.cache, &*look.prefix].into_iter().chain(["/usr", "/var", "/boot", "/"].map(Path::new));
+    for path in places {
+        if spaces.iter().any(|s| s.path == path) {
+            continue;
+        }
+        match reader.system.space(path) {
+            Ok(space) => spaces.push(space),
+            Err(e) => reader.miss(format!("the room for {}", path.display()), e),
+        }
+    }
+    spaces
+}
+
+/// What stands where a plan may write.
+fn paths(reader: &mut Reader, prefix: &Path) -> BTreeMap<PathBuf, PathState> {
+    let mut states = BTreeMap::new();
+    for path in [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]) {
+        match reader.system.node(&path) {
+            Ok(node) => {
+                states.insert(path.clone(), PathState { node, modified: reader.system.modified(&path) });
+            }
+            Err(e) => reader.miss(format!("what stands at {}", path.display()), e),
+        }
+    }
+    states
 }

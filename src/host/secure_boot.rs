@@ -1,32 +1,95 @@
-//! Secure Boot, by the firmware's own variable.
+//! Whether the firmware lets only signed code run, by its variables. Being unsure is said as such: a module that is not
+//! signed and must be is found out only after a reboot.
 
-use super::SecureBoot;
-use super::probe::Notes;
-use crate::system::{System, is_absent};
+use super::reader::Reader;
+use super::{MachineKind, SecureBoot};
 
-const VARIABLE: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+const FIRMWARE: &str = "/sys/firmware/efi";
+const VARIABLES: &str = "/sys/firmware/efi/efivars";
+/// The specification's variable.
+const SECURE_BOOT: &str = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+/// Shim's: a person at the console has switched validation off, and the kernel goes by that.
+const SHIM_INSECURE: &str = "MokSBStateRT-605dab50-e046-4300-abb6-3dd810dd8b23";
 
-/// Its state. A variable is four bytes of attributes and then its value.
-pub fn probe(system: &System, notes: &mut Notes) -> SecureBoot {
-    if !system.is_directory("/sys/firmware/efi") {
+/// Reads it from the firmware's variables.
+pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
+    let what = "Secure Boot";
+    if !reader.system.is_directory(FIRMWARE) {
+        if kind == MachineKind::Container {
+            reader.miss(what, "a container does not see the firmware");
+            return SecureBoot::Unknown;
+        }
+        if !reader.system.is_live() && !reader.system.is_directory("/sys/firmware") {
+            reader.miss(what, "a tree of files has no firmware");
+            return SecureBoot::Unknown;
+        }
         return SecureBoot::Absent;
     }
-    match system.read(VARIABLE) {
-        Ok(bytes) => match bytes.get(4) {
-            Some(1) => SecureBoot::Enabled,
-            Some(_) => SecureBoot::Disabled,
-            None => {
-                notes.note("Secure Boot", "the firmware's variable is empty");
-                SecureBoot::Unknown
-            }
-        },
-        // The variable is there on every UEFI that knows Secure Boot, but only while efivarfs is mounted.
-        Err(e) if is_absent(&e) && system.list("/sys/firmware/efi/efivars").is_ok_and(|l| !l.is_empty()) => {
-            SecureBoot::Disabled
+    let names = reader.names(what, VARIABLES);
+    if !names.iter().any(|n| n == SECURE_BOOT) {
+        if !names.is_empty() {
+            // Firmware older than Secure Boot.
+            return SecureBoot::Disabled;
         }
-        Err(e) => {
-            notes.note("Secure Boot", &e.to_string());
+        reader.miss(what, format_args!("{VARIABLES} shows no variables"));
+        return SecureBoot::Unknown;
+    }
+    let Some(variable) = reader.bytes(what, format!("{VARIABLES}/{SECURE_BOOT}")) else { return SecureBoot::Unknown };
+    match value(&variable) {
+        Some(0) => SecureBoot::Disabled,
+        Some(_) if names.iter().any(|n| n == SHIM_INSECURE) => {
+            let shim = reader.bytes(what, format!("{VARIABLES}/{SHIM_INSECURE}"));
+            match shim.as_deref().and_then(value) {
+                Some(1) => SecureBoot::Disabled,
+                _ => SecureBoot::Enabled,
+            }
+        }
+        Some(_) => SecureBoot::Enabled,
+        None => {
+            reader.miss(what, format_args!("{SECURE_BOOT} has {} bytes", variable.len()));
             SecureBoot::Unknown
         }
+    }
+}
+
+/// A variable of one byte; efivarfs puts four bytes of attributes before it.
+fn value(variable: &[u8]) -> Option<u8> {
+    match variable {
+        [_, _, _, _, value] => Some(*value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::System;
+
+    fn with(variables: &[(&str, &[u8])]) -> (SecureBoot, usize) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories(VARIABLES, 0o755).expect("made");
+        for (name, bytes) in variables {
+            system.write(format!("{VARIABLES}/{name}"), bytes, 0o644).expect("written");
+        }
+        let mut reader = Reader::new(&system);
+        (secure_boot(&mut reader, MachineKind::Physical), reader.missed.len())
+    }
+
+    #[test]
+    fn the_variable_decides() {
+        assert_eq!(with(&[(SECURE_BOOT, &[6, 0, 0, 0, 1])]), (SecureBoot::Enabled, 0));
+        assert_eq!(with(&[(SECURE_BOOT, &[6, 0, 0, 0, 0])]), (SecureBoot::Disabled, 0));
+        assert_eq!(
+            with(&[(SECURE_BOOT, &[6, 0, 0, 0, 1]), (SHIM_INSECURE, &[6, 0, 0, 0, 1])]),
+            (SecureBoot::Disabled, 0)
+        );
+        assert_eq!(with(&[("BootOrder-x", &[0])]), (SecureBoot::Disabled, 0));
+    }
+
+    #[test]
+    fn being_unsure_is_said() {
+        assert_eq!(with(&[]), (SecureBoot::Unknown, 1));
+        assert_eq!(with(&[(SECURE_BOOT, &[1])]), (SecureBoot::Unknown, 1));
     }
 }

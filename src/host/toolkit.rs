@@ -1,70 +1,153 @@
-//! CUDA toolkits below the prefix, and the nvcc on PATH.
+//! CUDA toolkits below the prefix and the distribution's own, with their versions and who put them there. No nvcc is run.
 
-use super::probe::Notes;
+use super::dpkg::{Packages, upstream};
+use super::reader::Reader;
 use super::{Origin, Toolkit};
 use crate::compat::Database;
-use crate::system::System;
 use crate::version::CudaVersion;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Where Debian's and Ubuntu's package `nvidia-cuda-toolkit` puts its own.
+const DISTRIBUTION: &str = "/usr/lib/nvidia-cuda-toolkit";
+
+/// No release has had as many updates; some have the day of the build in their place (11.2.20210728).
+const LAST_UPDATE: u16 = 9;
+
 /// The toolkits, oldest first.
-pub fn probe(system: &System, database: &Database, prefix: &Path, notes: &mut Notes) -> Vec<Toolkit> {
-    let names = notes.take(&prefix.display().to_string(), system.list(prefix)).unwrap_or_default();
-    let mut out = Vec::new();
-    for name in names {
-        let Some(series) = name.strip_prefix("cuda-").and_then(|v| v.parse::<CudaVersion>().ok()) else { continue };
+pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Database, prefix: &Path) -> Vec<Toolkit> {
+    let mut toolkits = Vec::new();
+    for name in reader.names("the toolkits", prefix) {
         let path = prefix.join(&name);
-        // /usr/local/cuda-12 is a link to the newest 12.x, of Debian's alternatives.
-        if system.link_target(&path).is_some() || !system.is_directory(&path) {
+        // cuda-12 and cuda are links of package installs; what they lead to is on the list by its own name.
+        let directory = name.starts_with("cuda-") || name == "cuda";
+        if !directory || reader.system.link_target(&path).is_some() || !reader.system.is_directory(&path) {
             continue;
         }
-        out.push(Toolkit {
-            version: release(system, database, &path).filter(|v| v.series() == series.series()).unwrap_or(series),
-            origin: origin(system, &path, series),
-            has_nvcc: is_program(system, &path.join("bin/nvcc")),
-            path,
-        });
+        let by_name = name.strip_prefix("cuda-").and_then(|v| v.parse::<CudaVersion>().ok());
+        let path = reader.resolved(&path);
+        let Some(version) = version(reader, database, &path).or(by_name) else {
+            if reader.system.exists(path.join("bin/nvcc")) {
+                reader.miss(format!("the version of the toolkit {}", path.display()), "neither file nor name tells it");
+            }
+            continue;
+        };
+        let origin = origin(reader, packages, version, &path);
+        let has_nvcc = reader.is_program(path.join("bin/nvcc"));
+        toolkits.push(Toolkit { version, path, origin, has_nvcc });
     }
-    out.sort_by_key(|t| t.version);
-    out
+    toolkits.extend(packages.and_then(|p| distribution(reader, p)));
+    toolkits.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.path.cmp(&b.path)));
+    toolkits
 }
 
-/// The release: by its nvcc's version, which never lies, else by the toolkit's own number.
-fn release(system: &System, database: &Database, path: &Path) -> Option<CudaVersion> {
-    let text = system.read_text(path.join("version.json")).ok().flatten()?;
-    let json: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let number = |part: &str| json.get(part)?.get("version")?.as_str().map(str::to_owned);
-    let by_nvcc = number("cuda_nvcc").and_then(|nvcc| {
-        let mut same = database.cuda.iter().filter(|r| r.nvcc.as_deref() == Some(nvcc.as_str()));
-        // Updates may share an nvcc: then only the toolkit's own number tells.
-        same.next().filter(|_| same.next().is_none()).map(|r| r.version)
-    });
-    // The last number may be a date (11.8.20220929), which names no release.
-    let own = number("cuda").and_then(|v| v.parse::<CudaVersion>().ok()).filter(|v| database.cuda(*v).is_some());
-    by_nvcc.or(own)
-}
-
-fn origin(system: &System, path: &Path, series: CudaVersion) -> Origin {
-    let (dashed, listed) = (format!("{}-{}", series.major, series.minor), "/var/lib/dpkg/info");
-    if ["toolkit", "nvcc", "cudart"].iter().any(|part| system.exists(format!("{listed}/cuda-{part}-{dashed}.list"))) {
-        Origin::Dpkg
-    } else if is_program(system, &path.join("bin/cuda-uninstaller")) || system.exists("/var/log/cuda-installer.log") {
-        Origin::Runfile
-    } else {
-        Origin::Unknown
+fn version(reader: &mut Reader, database: &Database, path: &Path) -> Option<CudaVersion> {
+    let what = format!("the version of the toolkit {}", path.display());
+    if let Some(text) = reader.text(&what, path.join("version.json")) {
+        match serde_json::from_str::<BTreeMap<String, Component>>(&text) {
+            Ok(components) => return from_components(&components, database),
+            Err(e) => reader.miss(&what, format_args!("version.json: {e}")),
+        }
     }
+    from_text(&reader.text(&what, path.join("version.txt"))?)
 }
 
-fn is_program(system: &System, path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let meta = system.locate_target(path).and_then(|p| p.metadata());
-    meta.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+#[derive(Deserialize)]
+struct Component {
+    #[serde(default)]
+    version: String,
 }
 
-/// The nvcc that a plain PATH finds.
-pub fn nvcc_on_path(system: &System) -> Option<PathBuf> {
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-        .iter()
-        .map(|folder| Path::new(folder).join("nvcc"))
-        .find(|path| is_program(system, path))
+/// nvcc's own version tells the release without doubt; CUDA's may have a date for its last number.
+fn from_components(components: &BTreeMap<String, Component>, database: &Database) -> Option<CudaVersion> {
+    let version = |name: &str| components.get(name).map(|c| c.version.as_str());
+    let nvcc = version("cuda_nvcc");
+    let mut same = database.cuda.iter().filter(|r| nvcc.is_some() && r.nvcc.as_deref() == nvcc);
+    // Updates may share an nvcc: then only the toolkit's own number tells.
+    if let (Some(release), None) = (same.next(), same.next()) {
+        return Some(release.version);
+    }
+    let text = version("cuda").or(nvcc)?;
+    // A date has more digits than any number of a version.
+    let mut numbers = text.split('.').map(str::parse::<u16>);
+    let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let update = numbers.next().and_then(Result::ok).filter(|u| *u <= LAST_UPDATE && version("cuda").is_some());
+    Some(CudaVersion { major, minor, patch: update })
+}
+
+/// `CUDA Version 10.2.89`, in a file of its own up to 11.0.
+fn from_text(text: &str) -> Option<CudaVersion> {
+    text.lines().find_map(|l| l.strip_prefix("CUDA Version "))?.trim().parse().ok()
+}
+
+fn origin(reader: &mut Reader, packages: Option<&Packages>, version: CudaVersion, path: &Path) -> Origin {
+    let old = format!("bin/uninstall_cuda_{}.{}.pl", version.major, version.minor);
+    if reader.is_file(path.join("bin/cuda-uninstaller")) || reader.is_file(path.join(old)) {
+        return Origin::Runfile;
+    }
+    let series = format!("-{}-{}", version.major, version.minor);
+    let packaged = packages.is_some_and(|p| p.beginning("cuda-").any(|(name, _)| name.ends_with(&series)));
+    if packaged { Origin::Dpkg } else { Origin::Unknown }
+}
+
+fn distribution(reader: &Reader, packages: &Packages) -> Option<Toolkit> {
+    let version = distribution_version(packages.version("nvidia-cuda-toolkit")?)?;
+    let has_nvcc = reader.is_program("/usr/bin/nvcc");
+    Some(Toolkit { version, path: PathBuf::from(DISTRIBUTION), origin: Origin::Dpkg, has_nvcc })
+}
+
+/// `11.8.89~11.8.0-5`: nvcc's version, then CUDA's; older packages have one number only.
+fn distribution_version(text: &str) -> Option<CudaVersion> {
+    let upstream = upstream(text);
+    upstream.rsplit_once('~').map_or(upstream, |(_, release)| release).parse().ok()
+}
+
+/// The nvcc that a shell with a plain PATH finds, links resolved no further than the name.
+pub fn nvcc(reader: &Reader) -> Option<PathBuf> {
+    let directories = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    directories.iter().map(|d| Path::new(d).join("nvcc")).find(|p| reader.is_program(p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded;
+
+    fn components(json: &str) -> Option<CudaVersion> {
+        from_components(&serde_json::from_str(json).expect("valid"), &embedded::database())
+    }
+
+    #[test]
+    fn a_date_is_no_update() {
+        let text = |v: Option<CudaVersion>| v.map(|v| v.to_string());
+        assert_eq!(
+            text(components(r#"{"cuda": {"name": "CUDA SDK", "version": "11.2.20210728"}}"#)),
+            Some("11.2".into())
+        );
+        assert_eq!(text(components(r#"{"cuda": {"version": "13.9.1"}}"#)), Some("13.9.1".into()));
+        // 13.0.0's own nvcc, by the database; 12.8.1 and 12.8.2 share theirs.
+        let json = r#"{"cuda": {"version": "13.0.20251001"}, "cuda_nvcc": {"version": "13.0.48"}}"#;
+        assert_eq!(text(components(json)), Some("13.0.0".into()));
+        let json = r#"{"cuda": {"version": "12.8.1"}, "cuda_nvcc": {"version": "12.8.93"}}"#;
+        assert_eq!(text(components(json)), Some("12.8.1".into()));
+        // The build number of an unknown nvcc is no update either.
+        assert_eq!(text(components(r#"{"cuda_nvcc": {"version": "99.1.2"}}"#)), Some("99.1".into()));
+        assert_eq!(components("{}"), None);
+    }
+
+    #[test]
+    fn older_toolkits_have_a_line_of_text() {
+        let text = "CUDA Version 10.1.168\nCUDA Patch Version 10.1.243\n";
+        assert_eq!(from_text(text).map(|v| v.to_string()), Some("10.1.168".into()));
+    }
+
+    #[test]
+    fn a_distributions_package_carries_two_versions() {
+        for (text, want) in
+            [("11.8.89~11.8.0-5~deb12u1", "11.8.0"), ("12.4.131~12.4.1-2", "12.4.1"), ("9.2.148-7", "9.2.148")]
+        {
+            assert_eq!(distribution_version(text).map(|v| v.to_string()), Some(want.to_owned()));
+        }
+    }
 }

@@ -20,7 +20,8 @@ pub fn text(facts: &Facts) -> String {
     let tree = if machine.is_tree { ", a tree that is not running" } else { "" };
     line("System", format!("{}, {}, {kind}{inside}{tree}", facts.os.name, machine.arch));
     if facts.gpus.is_empty() {
-        line("GPUs", "no NVIDIA GPU".to_owned());
+        let unseen = facts.unreadable.iter().any(|u| u.what == crate::host::GPUS);
+        line("GPUs", if unseen { "not seen, see below" } else { "no NVIDIA GPU" }.to_owned());
     }
     for (n, gpu) in facts.gpus.iter().enumerate() {
         let name = gpu.name.as_deref().unwrap_or("not in the database");
@@ -69,11 +70,21 @@ pub fn text(facts: &Facts) -> String {
     for other in &facts.other_drivers {
         line("", format!("and {}, {} ({})", other.version, by(other.origin), other.evidence));
     }
+    if let Some(modules) = facts.loaded_modules.as_ref().filter(|m| !m.is_empty()) {
+        let shown = modules.iter().map(|m| match &m.version {
+            Some(version) => format!("{} {version}", m.name),
+            None => m.name.clone(),
+        });
+        line("Loaded", shown.collect::<Vec<_>>().join(", "));
+    }
     if facts.toolkits.is_empty() {
         line("Toolkits", "none installed".to_owned());
     }
     for toolkit in &facts.toolkits {
         line("Toolkit", format!("CUDA {}, {} ({})", toolkit.version, by(toolkit.origin), toolkit.path.display()));
+    }
+    if let Some(nvcc) = &facts.nvcc {
+        line("nvcc on PATH", nvcc.display().to_string());
     }
     for cudnn in &facts.cudnn {
         let version = cudnn.version.map_or("of unknown version".to_owned(), |v| v.to_string());

@@ -1,0 +1,92 @@
+//! The default gcc and the C library, by files and packages. Neither is run: starting a compiler to ask its version would
+//! take longer than the whole plan.
+
+use super::dpkg::{Packages, upstream};
+use super::reader::Reader;
+use super::{elf, kernel};
+use object::ReadCache;
+use std::path::Path;
+
+/// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` where only that shows.
+pub fn gcc(reader: &mut Reader, packages: Option<&Packages>) -> Option<String> {
+    let program = ["/usr/bin/gcc", "/usr/bin/cc"].into_iter().find(|p| reader.is_file(p))?;
+    let name = reader.resolved(program).file_name()?.to_string_lossy().into_owned();
+    // gcc-12, x86_64-linux-gnu-gcc-12
+    if let Some((_, major)) = name.rsplit_once("gcc-").filter(|(_, v)| is_version(v)) {
+        let package = packages.and_then(|p| p.version(&format!("gcc-{major}")));
+        return Some(package.map_or(major, upstream).to_owned());
+    }
+    // A gcc with no version in its name has its parts in a directory that has one.
+    let what = "the default gcc";
+    let mut versions = Vec::new();
+    for triple in reader.names(what, "/usr/lib/gcc") {
+        versions
+            .extend(reader.names(what, Path::new("/usr/lib/gcc").join(triple)).into_iter().filter(|v| is_version(v)));
+    }
+    versions.sort_by(|a, b| kernel::compare(a, b));
+    versions.dedup();
+    if versions.is_empty() {
+        reader.miss(what, format_args!("{program} is there, and nothing that tells its version"));
+    }
+    versions.pop()
+}
+
+fn is_version(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// The version of the C library: `2.36`.
+pub fn glibc(reader: &mut Reader, packages: Option<&Packages>, libraries: &[&Path]) -> Option<String> {
+    let package = packages.and_then(|p| p.version("libc6").or_else(|| p.version("libc6.1")));
+    if let Some(version) = package {
+        return Some(upstream(version).to_owned());
+    }
+    let path = libraries.iter().map(|d| d.join("libc.so.6")).find(|p| reader.is_file(p))?;
+    // Up to 2.33 the name is a link to libc-2.33.so.
+    let file = reader.resolved(&path).file_name()?.to_string_lossy().into_owned();
+    if let Some(version) = file.strip_prefix("libc-").and_then(|n| n.strip_suffix(".so")) {
+        return Some(version.to_owned());
+    }
+    let what = "the C library's version";
+    let version = elf::c_library(&ReadCache::new(reader.open(what, &path)?));
+    if version.is_none() {
+        reader.miss(what, format_args!("{} has no banner", path.display()));
+    }
+    version
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::System;
+
+    #[test]
+    fn the_library_itself_says_what_its_package_says() {
+        let system = System::live();
+        let mut reader = Reader::new(&system);
+        let packages = Packages::read(&mut reader);
+        let directories = crate::host::libraries::directories();
+        let by_package = glibc(&mut reader, packages.as_ref(), &directories);
+        let by_file = glibc(&mut reader, None, &directories);
+        assert!(by_file.is_some(), "{:?}", reader.missed);
+        if by_package.is_some() {
+            assert_eq!(by_file, by_package);
+        }
+    }
+
+    #[test]
+    fn the_compiler_is_told_by_its_links() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories("/usr/bin", 0o755).expect("made");
+        system.make_directories("/usr/lib/gcc/x86_64-redhat-linux/11", 0o755).expect("made");
+        system.make_directories("/usr/lib/gcc/x86_64-redhat-linux/8", 0o755).expect("made");
+        assert_eq!(gcc(&mut Reader::new(&system), None), None);
+        system.write("/usr/bin/gcc", b"", 0o755).expect("written");
+        assert_eq!(gcc(&mut Reader::new(&system), None).as_deref(), Some("11"));
+        system.write("/usr/bin/x86_64-linux-gnu-gcc-13", b"", 0o755).expect("written");
+        system.link("/usr/bin/gcc-13", Path::new("x86_64-linux-gnu-gcc-13")).expect("linked");
+        system.link("/usr/bin/gcc", Path::new("gcc-13")).expect("linked");
+        assert_eq!(gcc(&mut Reader::new(&system), None).as_deref(), Some("13"));
+    }
+}

@@ -1,0 +1,137 @@
+//! dpkg's record of what is installed, for the few packages that matter here. The file has megabytes, and `plan` has
+//! milliseconds: it is read in blocks and a package that does not matter costs one look at its name.
+
+use super::reader::Reader;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+const STATUS: &str = "/var/lib/dpkg/status";
+
+/// Installed packages that matter, with their versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Packages(BTreeMap<String, String>);
+
+impl Packages {
+    /// What dpkg has installed; none where there is no dpkg.
+    pub fn read(reader: &mut Reader) -> Option<Self> {
+        let file = reader.open("the packages installed", STATUS)?;
+        match scan(file) {
+            Ok(packages) => Some(packages),
+            Err(e) => {
+                reader.miss("the packages installed", format_args!("{STATUS}: {e}"));
+                None
+            }
+        }
+    }
+
+    /// The version of a package, as dpkg says it.
+    pub fn version(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Packages whose names begin so, by name.
+    pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
+        let start = start.to_owned();
+        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(move |(n, _)| n.starts_with(&start))
+    }
+}
+
+/// A package's version without dpkg's epoch and revision: `535.261.03` of `535.261.03-1~deb12u1`.
+pub fn upstream(version: &str) -> &str {
+    let version = version.split_once(':').map_or(version, |(_, v)| v);
+    version.rsplit_once('-').map_or(version, |(v, _)| v)
+}
+
+fn matters(package: &str) -> bool {
+    ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "libcudnn", "cuda-"].iter().any(|s| package.starts_with(s))
+}
+
+/// Reads stanza after stanza, however the reads fall.
+fn scan(mut from: impl Read) -> io::Result<Packages> {
+    let mut packages = Packages::default();
+    let (mut block, mut filled) = (vec![0; 1 << 16], 0);
+    loop {
+        if filled == block.len() {
+            // A stanza longer than the block; dpkg's own have a few kilobytes.
+            block.resize(block.len() * 2, 0);
+        }
+        let read = match from.read(&mut block[filled..]) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        filled += read;
+        let whole = match read {
+            0 => filled,
+            _ => block[..filled].windows(2).rposition(|w| w == b"\n\n").map_or(0, |at| at + 2),
+        };
+        stanzas(&String::from_utf8_lossy(&block[..whole]), &mut packages);
+        block.copy_within(whole..filled, 0);
+        filled -= whole;
+        if read == 0 {
+            return Ok(packages);
+        }
+    }
+}
+
+fn stanzas(text: &str, packages: &mut Packages) {
+    for stanza in text.split("\n\n") {
+        let stanza = stanza.trim_start_matches('\n');
+        let Some(name) = stanza.strip_prefix("Package: ").and_then(|s| s.lines().next()) else { continue };
+        if !matters(name) {
+            continue;
+        }
+        let field = |key: &str| stanza.lines().find_map(|l| l.strip_prefix(key)).map(str::trim);
+        // "install ok half-configured" and the like are not installed either.
+        if field("Status:").is_some_and(|s| s.ends_with(" ok installed"))
+            && let Some(version) = field("Version:")
+        {
+            packages.0.entry(name.to_owned()).or_insert_with(|| version.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Package: adduser\nStatus: install ok installed\nVersion: 3.134\n\n\
+        Package: libcuda1\nStatus: install ok installed\nArchitecture: amd64\nVersion: 535.261.03-1~deb12u1\n\
+        Description: NVIDIA\n Package: not-this\n\n\
+        Package: nvidia-smi\nStatus: deinstall ok config-files\nVersion: 525.1-1\n\n\
+        Package: gcc-12\nStatus: hold ok installed\nVersion: 12.2.0-14+deb12u1\n";
+
+    /// Hands out a few bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let n = self.1.min(self.0.len()).min(into.len());
+            into[..n].copy_from_slice(&self.0[..n]);
+            self.0 = &self.0[n..];
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn only_what_is_installed_and_matters_is_kept() {
+        for step in [1, 7, 64, 100_000] {
+            let packages = scan(Slow(TEXT.as_bytes(), step)).expect("readable");
+            assert_eq!(packages.0.len(), 2, "{packages:?}");
+            assert_eq!(packages.version("libcuda1"), Some("535.261.03-1~deb12u1"));
+            assert_eq!(packages.version("gcc-12").map(upstream), Some("12.2.0"));
+        }
+    }
+
+    #[test]
+    fn a_stanza_may_be_longer_than_a_block() {
+        let long = format!("Package: x\nDescription: {}\n\n{TEXT}", "y".repeat(200_000));
+        assert_eq!(scan(long.as_bytes()).expect("readable").0.len(), 2);
+    }
+
+    #[test]
+    fn a_version_is_stripped_of_what_dpkg_adds() {
+        assert_eq!(upstream("2:580.95.05-0ubuntu0.24.04.1"), "580.95.05");
+        assert_eq!(upstream("9.10.2.21-1"), "9.10.2.21");
+        assert_eq!(upstream("1.0"), "1.0");
+    }
+}

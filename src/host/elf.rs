@@ -1,0 +1,107 @@
+//! The few things read out of ELF files: a library's SONAME, a kernel module's `.modinfo`, the machine a program is for,
+//! the C library's banner. Files of 64-bit little-endian machines only, which are all that NVIDIA's drivers run on today;
+//! any other file is "not known". Only the parts needed are read, since these files have up to a gigabyte.
+
+use object::elf::{DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, SectionHeader};
+use object::{LittleEndian, ReadRef};
+
+type Header = FileHeader64<LittleEndian>;
+const ENDIAN: LittleEndian = LittleEndian;
+
+/// The SONAME of a shared library.
+pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
+    let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
+    let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
+    let strings = sections.strings(ENDIAN, data, strings).ok()?;
+    let entry = entries.iter().find(|d| d.tag32(ENDIAN) == Some(DT_SONAME))?;
+    Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned())
+}
+
+/// The machine that a program is for, as `uname -m` says it. The head of the file is enough.
+pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
+    let head = data.read_bytes_at(0, 20).ok()?;
+    // Class 2 is 64-bit, data 1 is little-endian.
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    match u16::from_le_bytes([head[18], head[19]]) {
+        EM_X86_64 => Some("x86_64"),
+        EM_AARCH64 => Some("aarch64"),
+        EM_PPC64 => Some("ppc64le"),
+        _ => None,
+    }
+}
+
+/// What a kernel module says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModuleInfo {
+    /// Its version.
+    pub version: Option<String>,
+    /// Its licence.
+    pub license: Option<String>,
+}
+
+/// The `.modinfo` of a kernel module.
+pub fn module_info<'a>(data: impl ReadRef<'a>) -> Option<ModuleInfo> {
+    section(data, b".modinfo").map(fields)
+}
+
+fn fields(section: &[u8]) -> ModuleInfo {
+    let value = |key: &str| {
+        let line = section.split(|b| *b == 0).find_map(|field| field.strip_prefix(key.as_bytes()));
+        line.map(|v| String::from_utf8_lossy(v).into_owned())
+    };
+    ModuleInfo { version: value("version="), license: value("license=") }
+}
+
+/// The version that the C library's banner names: `GNU C Library (GNU libc) stable release version 2.34.`
+pub fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
+    banner(section(data, b".rodata")?)
+}
+
+fn banner(rodata: &[u8]) -> Option<String> {
+    const BEFORE: &[u8] = b" release version ";
+    let at = memchr::memmem::find(rodata, BEFORE)?;
+    let rest = &rodata[at + BEFORE.len()..];
+    let end = rest.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(rest.len());
+    let text = str::from_utf8(&rest[..end]).ok()?.trim_end_matches('.');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
+    let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
+    let (_, section) = sections.section_by_name(ENDIAN, name)?;
+    section.data(ENDIAN, data).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::ReadCache;
+    use std::fs::File;
+
+    #[test]
+    fn this_very_program_is_read() {
+        let file = ReadCache::new(File::open("/proc/self/exe").expect("linux"));
+        assert_eq!(machine(&file), Some(std::env::consts::ARCH));
+        assert_eq!(soname(&file), None);
+        assert_eq!(module_info(&file), None);
+    }
+
+    #[test]
+    fn what_is_no_elf_file_is_not_known() {
+        for bytes in [&b""[..], b"\x7fELF", b"\x7fELF\x02\x01\x01", &[0xff; 4096]] {
+            assert_eq!((soname(bytes), machine(bytes), module_info(bytes)), (None, None, None));
+        }
+    }
+
+    #[test]
+    fn fields_and_banner_are_found() {
+        let info = fields(b"alias=x\0version=580.95.05\0license=Dual MIT/GPL\0srcversion=ABC\0");
+        assert_eq!(info.version.as_deref(), Some("580.95.05"));
+        assert_eq!(info.license.as_deref(), Some("Dual MIT/GPL"));
+        assert_eq!(banner(b"..GNU C Library (GNU libc) stable release version 2.34.\nCopy"), Some("2.34".to_owned()));
+        assert_eq!(banner(b"no such"), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! The library directories of a host, each listed once: they have thousands of names, and several probes look there.
+
+use super::reader::Reader;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Where system libraries are, on the distributions and architectures that have NVIDIA drivers.
+pub fn directories() -> [&'static Path; 8] {
+    [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib/powerpc64le-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/lib64",
+        "/usr/local/lib",
+        "/usr/local/lib64",
+    ]
+    .map(Path::new)
+}
+
+/// A directory of libraries, and the names in it that matter to a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// The directory, links resolved.
+    pub directory: PathBuf,
+    /// Names of libraries of NVIDIA's, sorted.
+    pub names: Vec<String>,
+}
+
+/// Every system library directory that has libraries of NVIDIA's, and below it those of Debian's alternatives.
+pub fn listings(reader: &mut Reader) -> Vec<Listing> {
+    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+    for directory in directories() {
+        list(reader, directory, &mut seen, &mut found);
+        // Debian keeps each driver in a directory of its own: nvidia/current, nvidia/tesla-470.
+        let alternatives = directory.join("nvidia");
+        if reader.system.is_directory(&alternatives) {
+            for name in reader.names("libraries", &alternatives) {
+                list(reader, &alternatives.join(name), &mut seen, &mut found);
+            }
+        }
+    }
+    found
+}
+
+fn list(reader: &mut Reader, directory: &Path, seen: &mut BTreeSet<PathBuf>, found: &mut Vec<Listing>) {
+    let resolved = reader.resolved(directory);
+    if !reader.system.is_directory(&resolved) || !seen.insert(resolved.clone()) {
+        return;
+    }
+    let mut names = reader.names("libraries", &resolved);
+    names.retain(|n| ["libcuda.so", "libnvidia-ml.so", "libcudnn"].iter().any(|start| n.starts_with(start)));
+    if !names.is_empty() {
+        found.push(Listing { directory: resolved, names });
+    }
+}

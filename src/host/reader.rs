@@ -1,0 +1,107 @@
+//! Reading for the probes: what does not exist is none, what exists and cannot be read is kept in one list, so that
+//! no probe can drop it. Nothing is ever changed.
+
+use super::Unreadable;
+use crate::system::{System, is_absent};
+use std::fmt::Display;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// A host as the probes see it.
+pub struct Reader<'a> {
+    /// The host.
+    pub system: &'a System,
+    /// What could not be read so far.
+    pub missed: Vec<Unreadable>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader that has missed nothing yet.
+    pub fn new(system: &'a System) -> Self {
+        Self { system, missed: Vec::new() }
+    }
+
+    /// Notes that `what` is not known.
+    pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
+        let new = Unreadable { what: what.into(), why: why.to_string() };
+        if !self.missed.contains(&new) {
+            self.missed.push(new);
+        }
+    }
+
+    fn kept<T>(&mut self, what: &str, path: &Path, result: io::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(e) => {
+                if !is_absent(&e) {
+                    self.miss(what, format_args!("{}: {e}", path.display()));
+                }
+                None
+            }
+        }
+    }
+
+    /// The text of a file.
+    pub fn text(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
+        let read = self.system.read_text(path.as_ref());
+        self.kept(what, path.as_ref(), read).flatten()
+    }
+
+    /// The text of a file without the white space around it; none when nothing is left.
+    pub fn word(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
+        self.text(what, path).map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
+    }
+
+    /// The first `limit` bytes of a file that may be long.
+    pub fn head(&mut self, what: &str, path: impl AsRef<Path>, limit: u64) -> Option<String> {
+        let read = self.system.open(path.as_ref()).and_then(|file| {
+            let mut bytes = Vec::new();
+            file.take(limit).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        });
+        self.kept(what, path.as_ref(), read)
+    }
+
+    /// The bytes of a file.
+    pub fn bytes(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let read = self.system.read(path.as_ref());
+        self.kept(what, path.as_ref(), read)
+    }
+
+    /// A file, open.
+    pub fn open(&mut self, what: &str, path: impl AsRef<Path>) -> Option<File> {
+        let opened = self.system.open(path.as_ref());
+        self.kept(what, path.as_ref(), opened)
+    }
+
+    /// The names in a directory, sorted.
+    pub fn names(&mut self, what: &str, directory: impl AsRef<Path>) -> Vec<String> {
+        let listed = self.system.list(directory.as_ref());
+        self.kept(what, directory.as_ref(), listed).unwrap_or_default()
+    }
+
+    /// What stands in the inode that `path` leads to. Unlike opening it, this needs no right to read the file.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Option<Metadata> {
+        self.system.locate_target(path.as_ref()).ok()?.symlink_metadata().ok()
+    }
+
+    /// Whether a regular file is there; links are followed.
+    pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
+        self.metadata(path).is_some_and(|m| m.is_file())
+    }
+
+    /// Whether a regular file that somebody may execute is there; links are followed.
+    pub fn is_program(&self, path: impl AsRef<Path>) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        self.metadata(path).is_some_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    }
+
+    /// `path` without links, as the host itself would say it.
+    pub fn resolved(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        let outside = self.system.locate_target(path).ok();
+        let inside = outside.as_deref().and_then(|p| p.strip_prefix(self.system.root()).ok());
+        inside.map_or_else(|| path.to_owned(), |p| Path::new("/").join(p))
+    }
+}
