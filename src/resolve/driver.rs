@@ -287,8 +287,11 @@ fn rank(c: &Candidate, request: &Request) -> impl Ord + use<> {
         Prefer::LongestSupport => Reverse(c.branch.end_of_life.clone()),
         Prefer::Stable | Prefer::Latest => Reverse(None),
     };
-    // Of one branch, packages come before the runfile: they follow kernel updates by themselves.
-    (!kept, tier, life, Reverse(c.version.branch), u8::from(c.install.method() != Method::Packages), Reverse(c.version))
+    // Of one branch, packages come before the runfile: they follow kernel updates by themselves. Of two offers of one
+    // version the flavour that the branch defaults to.
+    let by_runfile = c.install.method() != Method::Packages;
+    let unusual = c.modules != c.branch.default_modules;
+    (!kept, tier, life, Reverse(c.version.branch), by_runfile, unusual, Reverse(c.version))
 }
 
 /// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.
