@@ -8,7 +8,7 @@ use object::ReadCache;
 use std::path::Path;
 
 /// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` where only that shows.
-pub fn gcc(reader: &mut Reader, packages: Option<&Packages>) -> Option<String> {
+pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Option<String> {
     let program = ["/usr/bin/gcc", "/usr/bin/cc"].into_iter().find(|p| reader.is_file(p))?;
     let name = reader.resolved(program).file_name()?.to_string_lossy().into_owned();
     // gcc-12, x86_64-linux-gnu-gcc-12
@@ -19,7 +19,8 @@ pub fn gcc(reader: &mut Reader, packages: Option<&Packages>) -> Option<String> {
     // A gcc with no version in its name has its parts in a directory that has one.
     let what = "the default gcc";
     let mut versions = Vec::new();
-    for triple in reader.names(what, "/usr/lib/gcc") {
+    // Cross compilers, of another machine's triple, have theirs beside it.
+    for triple in reader.names(what, "/usr/lib/gcc").into_iter().filter(|t| t.split('-').next() == Some(arch)) {
         versions
             .extend(reader.names(what, Path::new("/usr/lib/gcc").join(triple)).into_iter().filter(|v| is_version(v)));
     }
@@ -81,12 +82,14 @@ mod tests {
         system.make_directories("/usr/bin", 0o755).expect("made");
         system.make_directories("/usr/lib/gcc/x86_64-redhat-linux/11", 0o755).expect("made");
         system.make_directories("/usr/lib/gcc/x86_64-redhat-linux/8", 0o755).expect("made");
-        assert_eq!(gcc(&mut Reader::new(&system), None), None);
+        system.make_directories("/usr/lib/gcc/aarch64-linux-gnu/13", 0o755).expect("made");
+        let gcc = |reader: &mut Reader| gcc(reader, None, "x86_64");
+        assert_eq!(gcc(&mut Reader::new(&system)), None);
         system.write("/usr/bin/gcc", b"", 0o755).expect("written");
-        assert_eq!(gcc(&mut Reader::new(&system), None).as_deref(), Some("11"));
+        assert_eq!(gcc(&mut Reader::new(&system)).as_deref(), Some("11"));
         system.write("/usr/bin/x86_64-linux-gnu-gcc-13", b"", 0o755).expect("written");
         system.link("/usr/bin/gcc-13", Path::new("x86_64-linux-gnu-gcc-13")).expect("linked");
         system.link("/usr/bin/gcc", Path::new("gcc-13")).expect("linked");
-        assert_eq!(gcc(&mut Reader::new(&system), None).as_deref(), Some("13"));
+        assert_eq!(gcc(&mut Reader::new(&system)).as_deref(), Some("13"));
     }
 }

@@ -100,12 +100,15 @@ fn runfile(reader: &mut Reader) -> Option<InstalledDriver> {
     None
 }
 
-/// The version in an installer's log: a line of its own in the index of backups, or `-> … : 580.95.05` in the log.
+/// The version in the index of backups, whose first line is `1.0-5809505 (580.95.05)`, or in the log, by its head or by
+/// the step that installs (nvidia-installer's backup.c and log.c). Other lines of the log may speak of the driver that
+/// was there before.
 fn logged_version(text: &str) -> Option<DriverVersion> {
-    let named = text.lines().filter(|l| l.contains("NVIDIA") || !l.contains(' '));
-    // Two numbers alone may be anything; three, or two with a branch's size, are a driver.
-    let mut words = named.flat_map(|l| l.split(|c: char| c.is_whitespace() || "()-_,:;'\"".contains(c)));
-    words.find_map(|w| w.trim_end_matches('.').parse::<DriverVersion>().ok().filter(|v| v.branch >= 300))
+    let indexed = text.lines().next().and_then(|l| l.strip_prefix("1.0-")?.split_once(" (")?.1.strip_suffix(')'));
+    let after = |start: &str| text.lines().find_map(|l| l.strip_prefix(start));
+    let version =
+        indexed.or_else(|| after("installer version:")).or_else(|| after("-> Installing NVIDIA driver version"))?;
+    version.trim().trim_end_matches('.').parse().ok()
 }
 
 fn rpm_trace(reader: &mut Reader) -> bool {
@@ -156,9 +159,12 @@ mod tests {
     #[test]
     fn an_installers_log_names_its_version() {
         let log = "nvidia-installer log file '/var/log/nvidia-installer.log'\ncreation time: Fri Nov 20 10:00:00 2026\n\
-                   installer version: 580.95.05\n\n-> NVIDIA driver 580.95.05\n";
+                   installer version: 580.95.05\n\n-> There appears to already be a driver installed on your system \
+                   (version: 535.104.05).\n";
         assert_eq!(logged_version(log), Some(version("580.95.05")));
-        assert_eq!(logged_version("1\n535.104.05\nNVIDIA UNIX driver"), Some(version("535.104.05")));
+        let index = "1.0-53510405 (535.104.05)\nNVIDIA Accelerated Graphics Driver for Linux-x86_64 (535.104.05)\n";
+        assert_eq!(logged_version(index), Some(version("535.104.05")));
+        assert_eq!(logged_version("-> Installing NVIDIA driver version 550.54.15.\n"), Some(version("550.54.15")));
         assert_eq!(logged_version("creation time: 10.20\n"), None);
     }
 }

@@ -70,7 +70,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     Ok(Facts {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
-        gcc: compiler::gcc(reader, packages),
+        gcc: compiler::gcc(reader, packages, &machine.arch),
         glibc: compiler::glibc(reader, packages, &libraries::directories()),
         secure_boot: secure_boot::secure_boot(reader, machine.kind),
         loaded_modules: modules::loaded(reader),

@@ -18,15 +18,24 @@ const LAST_UPDATE: u16 = 9;
 /// The toolkits, oldest first.
 pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Database, prefix: &Path) -> Vec<Toolkit> {
     let mut toolkits = Vec::new();
+    let below = reader.resolved(prefix);
     for name in reader.names("the toolkits", prefix) {
         let path = prefix.join(&name);
-        // cuda-12 and cuda are links of package installs; what they lead to is on the list by its own name.
-        let directory = name.starts_with("cuda-") || name == "cuda";
-        if !directory || reader.system.link_target(&path).is_some() || !reader.system.is_directory(&path) {
+        let ours = name.starts_with("cuda-") || name == "cuda";
+        if !ours || !reader.system.is_directory(&path) {
             continue;
         }
+        // cuda and cuda-12 are links, mostly to a toolkit that is on the list by its own name; one that lies elsewhere
+        // (/opt on a cluster) is seen through its link only, once.
+        let is_link = reader.system.link_target(&path).is_some();
+        let target = reader.resolved(&path);
+        let known = target == Path::new(DISTRIBUTION) || toolkits.iter().any(|t: &Toolkit| t.path == target);
+        if known || is_link && target.parent() == Some(&below) {
+            continue;
+        }
+        let path = target;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let by_name = name.strip_prefix("cuda-").and_then(|v| v.parse::<CudaVersion>().ok());
-        let path = reader.resolved(&path);
         let Some(version) = version(reader, database, &path).or(by_name) else {
             if reader.system.exists(path.join("bin/nvcc")) {
                 reader.miss(format!("the version of the toolkit {}", path.display()), "neither file nor name tells it");
@@ -134,6 +143,26 @@ mod tests {
         // The build number of an unknown nvcc is no update either.
         assert_eq!(text(components(r#"{"cuda_nvcc": {"version": "99.1.2"}}"#)), Some("99.1".into()));
         assert_eq!(components("{}"), None);
+    }
+
+    #[test]
+    fn a_link_out_of_the_prefix_is_a_toolkit_and_one_within_is_none() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = crate::system::System::at(dir.path());
+        for (at, text) in [("/usr/local/cuda-12.8", "12.8.1"), ("/opt/nvidia/cuda-11.8", "11.8.0")] {
+            system.make_directories(at, 0o755).expect("made");
+            let json = format!(r#"{{"cuda": {{"version": "{text}"}}}}"#);
+            system.write(Path::new(at).join("version.json"), json.as_bytes(), 0o644).expect("written");
+        }
+        let links = [("cuda", "/usr/local/cuda-12.8"), ("cuda-11", "/opt/nvidia/cuda-11.8"), ("cuda-11.8", "cuda-11")];
+        for (name, target) in links.into_iter().chain([("cuda-9", "/gone")]) {
+            system.link(Path::new("/usr/local").join(name), Path::new(target)).expect("linked");
+        }
+        let found = toolkits(&mut Reader::new(&system), None, &crate::embedded::database(), Path::new("/usr/local"));
+        let seen: Vec<_> =
+            found.iter().map(|t| (t.version.to_string(), t.path.to_string_lossy().into_owned())).collect();
+        let want = [("11.8.0", "/opt/nvidia/cuda-11.8"), ("12.8.1", "/usr/local/cuda-12.8")];
+        assert_eq!(seen, want.map(|(v, p)| (v.to_owned(), p.to_owned())));
     }
 
     #[test]
