@@ -131,7 +131,7 @@ fn the_export_has_the_names_of_the_contract() {
     let runfile = found("cuda", "file", "cuda_12.4.1_550.54.15_linux.run");
     assert_eq!((&runfile["version"], &runfile["arch"]), (&"12.4.1".into(), &"x86_64".into()));
     assert_eq!(runfile["sha256"].as_str().map(str::len), Some(64));
-    assert_eq!(found("cudnn", "version", "9.10.2.21")["cuda_major"].is_u64(), true);
+    assert!(found("cudnn", "version", "9.10.2.21")["cuda_major"].is_u64());
     for list in ["architectures", "driver_branches", "drivers"] {
         assert!(!all(list).is_empty(), "{list}");
     }

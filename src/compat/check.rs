@@ -224,10 +224,10 @@ impl Checker {
     }
 
     fn ordered<T: Ord + fmt::Display>(&mut self, record: &Record, key: &'static str, low: Option<T>, high: Option<T>) {
-        if let (Some(low), Some(high)) = (low, high) {
-            if low > high {
-                self.wrong(record, key, format!("{low} is above {high}"));
-            }
+        if let (Some(low), Some(high)) = (low, high)
+            && low > high
+        {
+            self.wrong(record, key, format!("{low} is above {high}"));
         }
     }
 
