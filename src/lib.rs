@@ -10,6 +10,7 @@
 //! `version`, `sum`, `compat`, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
 //! [`compat::load`], which reads a folder). Only [`system`] touches the host.
 
+pub mod apply;
 pub mod cli;
 pub mod compat;
 pub mod embedded;

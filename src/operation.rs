@@ -1,6 +1,9 @@
 //! The nine operations that steps are made of. An operation is data: it is printed, hashed, journalled, carried out and
 //! undone, and whoever needs one of these writes it once, here, for all steps. What a GPU is, operations do not know.
 
+pub mod file;
+pub mod undo;
+
 use crate::compat::PackageManager;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -106,6 +109,17 @@ pub enum Operation {
     },
     /// Boots the host again. The plan goes on behind it.
     Reboot {},
+}
+
+/// How the host stands to an operation, before it is carried out and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is so already.
+    Satisfied,
+    /// It is to be done.
+    Needed,
+    /// Something is in the way that is not ours to move.
+    Conflict(String),
 }
 
 /// What of an archive goes where.
