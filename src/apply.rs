@@ -1,3 +1,93 @@
-//! Carrying a plan out, taking it up again, taking it back. So far: the journal, which all of these stand on.
+//! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
 pub mod journal;
+mod run;
+
+pub use run::{News, Outcome, Teller, apply, rollback};
+
+use crate::fetch::FetchError;
+use crate::operation::packages::PackagesError;
+use crate::operation::program::ProgramError;
+use crate::operation::unpack::UnpackError;
+use journal::JournalError;
+
+/// Why a run ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A person must do something first.
+    #[error("{0}")]
+    Blocked(String),
+    /// The network; it may work later.
+    #[error("{0}")]
+    Later(String),
+    /// An operation failed.
+    #[error("{0}")]
+    Step(String),
+    /// Everything is installed, and the host says otherwise.
+    #[error("installed, but it does not work: {0}")]
+    Verification(String),
+    /// A file is not what it should be.
+    #[error("{0}")]
+    Integrity(String),
+}
+
+impl Failure {
+    /// The exit code that the contract gives it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Blocked(_) => 5,
+            Self::Later(_) => 6,
+            Self::Step(_) => 7,
+            Self::Verification(_) => 8,
+            Self::Integrity(_) => 10,
+        }
+    }
+}
+
+impl From<FetchError> for Failure {
+    fn from(e: FetchError) -> Self {
+        match e {
+            FetchError::Network { .. } => Self::Later(e.to_string()),
+            FetchError::Rejected { .. } => Self::Integrity(e.to_string()),
+            FetchError::Write { .. } => Self::Blocked(e.to_string()),
+        }
+    }
+}
+
+impl From<UnpackError> for Failure {
+    fn from(e: UnpackError) -> Self {
+        match e {
+            UnpackError::Io { .. } => Self::Step(e.to_string()),
+            UnpackError::Refused { .. } | UnpackError::Altered { .. } => Self::Integrity(e.to_string()),
+        }
+    }
+}
+
+impl From<ProgramError> for Failure {
+    fn from(e: ProgramError) -> Self {
+        match e {
+            ProgramError::Altered { .. } => Self::Integrity(e.to_string()),
+            ProgramError::Start { .. } | ProgramError::Failed { .. } | ProgramError::Unexpected { .. } => {
+                Self::Step(e.to_string())
+            }
+        }
+    }
+}
+
+impl From<PackagesError> for Failure {
+    fn from(e: PackagesError) -> Self {
+        match e {
+            PackagesError::WouldRemove { .. } => Self::Blocked(e.to_string()),
+            PackagesError::Program(e) => e.into(),
+        }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(e: JournalError) -> Self {
+        match e {
+            JournalError::Io(_) => Self::Blocked(e.to_string()),
+            JournalError::Altered(_) | JournalError::Newer(_) => Self::Integrity(e.to_string()),
+        }
+    }
+}

@@ -14,6 +14,7 @@ pub mod apply;
 pub mod cli;
 pub mod compat;
 pub mod embedded;
+pub mod fetch;
 pub mod host;
 pub mod operation;
 pub mod plan;

@@ -2,7 +2,11 @@
 //! undone, and whoever needs one of these writes it once, here, for all steps. What a GPU is, operations do not know.
 
 pub mod file;
+pub mod packages;
+pub mod program;
+pub mod service;
 pub mod undo;
+pub mod unpack;
 
 use crate::compat::PackageManager;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! The command line: a file per subcommand, from arguments to calls to what is printed. Flags have twins in the
 //! environment (`GPUSETUP_*`) and in the config file; a flag comes before the environment, that before the file.
 
+mod apply;
 mod config;
 mod facts;
 mod options;
@@ -33,6 +34,10 @@ enum Command {
     Facts(facts::Options),
     /// Print what would be done and why; change nothing
     Plan(plan::Options),
+    /// Carry a plan out: one made now, or a file that `plan --out` wrote
+    Apply(apply::Options),
+    /// Take the last apply back
+    Rollback(apply::RollbackOptions),
     /// Print a completion script for a shell
     Completions {
         /// Which
@@ -60,6 +65,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let done = match cli.command {
         Command::Facts(options) => facts::run(&options),
         Command::Plan(options) => plan::run(&options),
+        Command::Apply(options) => apply::run(&options),
+        Command::Rollback(options) => apply::rollback(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
             Ok(0)

@@ -1,10 +1,13 @@
 //! The way back from an operation: what stood before, kept where a power cut cannot take it. Undoing twice, or undoing
 //! what never happened, does no harm; what somebody else has changed since is left, and named.
 
-use crate::system::{Node, System};
+use super::{packages, program, service};
+use crate::compat::PackageManager;
+use crate::system::{Node, Program, System};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How one thing is taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,25 @@ pub enum Undo {
     Directory {
         /// Which.
         path: PathBuf,
+    },
+    /// A program takes it back.
+    Program {
+        /// It and its arguments.
+        argv: Vec<String>,
+    },
+    /// Packages that were added since go.
+    Packages {
+        /// Whose.
+        manager: PackageManager,
+        /// Those that were there.
+        before: Vec<String>,
+    },
+    /// A unit gets back the state that it had.
+    Unit {
+        /// Which.
+        unit: String,
+        /// Whether it was enabled.
+        enabled: bool,
     },
     /// A tree that was not there goes, with all that is in it.
     Tree {
@@ -91,6 +113,16 @@ impl Undo {
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Some(path.clone())),
                 removed => removed.map(|()| None),
             },
+            Self::Program { argv } => {
+                // What was never installed has no uninstaller, and needs none.
+                if argv.first().is_some_and(|p| p.starts_with('/') && !on.exists(p)) {
+                    return Ok(None);
+                }
+                let output = on.run(&Program::new(argv.clone()).limit(Duration::from_secs(1800)))?;
+                program::judge(&argv.join(" "), &output, None).map_err(io::Error::other).map(|()| None)
+            }
+            Self::Packages { manager, before } => packages::take_back(on, *manager, before).map(|()| None),
+            Self::Unit { unit, enabled } => service::set(on, unit, *enabled).map_err(io::Error::other).map(|()| None),
             Self::Tree { path } => on.remove_tree(path).map(|()| None),
         }
     }

@@ -1,0 +1,228 @@
+//! Downloads: into the cache, verified while the bytes arrive. Under its name in the cache there is never anything that
+//! was not verified.
+
+use crate::sum::hex;
+use crate::system::{System, digest};
+use reqwest::StatusCode;
+use reqwest::blocking::{Client, Response};
+use reqwest::header::{CONTENT_RANGE, RANGE};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a transfer that broke is taken up again.
+const ATTEMPTS: u32 = 4;
+
+/// Why a file is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The server or the network; it may work later.
+    #[error("cannot download {url}: {why}")]
+    Network {
+        /// From where.
+        url: String,
+        /// Why.
+        why: String,
+    },
+    /// What came is not what was published.
+    #[error("{url} is not what it should be: {why}; what came is kept in {}", kept.display())]
+    Rejected {
+        /// From where.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+        /// Where it is kept for a look.
+        kept: PathBuf,
+    },
+    /// The cache cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What to fetch.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// From where.
+    pub url: &'a str,
+    /// Its sum, in lower-case hexadecimal.
+    pub sha256: &'a str,
+    /// Its size in bytes, where known.
+    pub size: Option<u64>,
+    /// Where it goes on the host.
+    pub to: &'a Path,
+}
+
+/// Whether the verified file is there already.
+pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
+    on.open(wanted.to).and_then(digest).is_ok_and(|sum| sum == wanted.sha256)
+}
+
+/// Fetches it; `progress` is told the bytes that are there.
+pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Result<(), FetchError> {
+    let folder = wanted.to.parent().unwrap_or(Path::new("/"));
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FetchError::Write { path, source }
+    };
+    // Private: what is run from there must not be anybody else's to change.
+    on.make_directories(folder, 0o700).map_err(failed(folder))?;
+    let target = on.locate(wanted.to).map_err(failed(wanted.to))?;
+    let part = with_ending(&target, ".part");
+    let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
+    let client = Client::builder()
+        .connect_timeout(Duration::from_secs(30))
+        .timeout(None)
+        .build()
+        .map_err(|e| network(chain(&e)))?;
+    let mut last = String::new();
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            std::thread::sleep(Duration::from_secs(1 << attempt));
+        }
+        match transfer(&client, wanted, &part, progress) {
+            Ok(sum) if sum == wanted.sha256 => {
+                return fs::rename(&part, &target).map_err(failed(wanted.to));
+            }
+            Ok(sum) => {
+                let why = format!("its SHA-256 is {sum}, not {}", wanted.sha256);
+                return Err(reject(wanted, &part, &target, why));
+            }
+            Err(Broken::TooLong) => {
+                let why = format!("it is longer than {} bytes", wanted.size.unwrap_or_default());
+                return Err(reject(wanted, &part, &target, why));
+            }
+            Err(Broken::Final(why)) => return Err(network(why)),
+            Err(Broken::Passing(why)) => last = why,
+            Err(Broken::Disk(source)) => return Err(FetchError::Write { path: wanted.to.to_owned(), source }),
+        }
+    }
+    Err(network(last))
+}
+
+enum Broken {
+    /// It may pass.
+    Passing(String),
+    /// It will not.
+    Final(String),
+    /// More came than was published.
+    TooLong,
+    /// The disk.
+    Disk(io::Error),
+}
+
+/// One attempt, from where the last one stopped; the sum of all bytes.
+fn transfer(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn FnMut(u64)) -> Result<String, Broken> {
+    let mut sum = Sha256::new();
+    let mut have = 0;
+    if let Ok(mut old) = File::open(part) {
+        let mut block = vec![0; 1 << 17];
+        loop {
+            match old.read(&mut block).map_err(Broken::Disk)? {
+                0 => break,
+                n => sum.update(&block[..n]),
+            }
+            have = io::Seek::stream_position(&mut old).map_err(Broken::Disk)?;
+        }
+    }
+    let mut request = client.get(wanted.url);
+    if have > 0 {
+        request = request.header(RANGE, format!("bytes={have}-"));
+    }
+    let response = request.send().map_err(|e| Broken::Passing(chain(&e)))?;
+    let continues = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(&response, have);
+    if !continues {
+        (have, sum) = (0, Sha256::new());
+    }
+    match response.status() {
+        s if s.is_success() => {}
+        StatusCode::RANGE_NOT_SATISFIABLE => {
+            // What is there is no beginning of it.
+            fs::remove_file(part).map_err(Broken::Disk)?;
+            return Err(Broken::Passing("the server has no such part".to_owned()));
+        }
+        s if s.is_server_error() || s == StatusCode::TOO_MANY_REQUESTS || s == StatusCode::REQUEST_TIMEOUT => {
+            return Err(Broken::Passing(format!("the server answers {s}")));
+        }
+        s => return Err(Broken::Final(format!("the server answers {s}"))),
+    }
+    let mut out = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(!continues)
+        .mode(0o600)
+        .open(part)
+        .map_err(Broken::Disk)?;
+    if continues {
+        io::Seek::seek(&mut out, io::SeekFrom::End(0)).map_err(Broken::Disk)?;
+    }
+    copy(response, &mut out, &mut sum, have, wanted.size, progress)?;
+    out.sync_all().map_err(Broken::Disk)?;
+    Ok(hex(&sum.finalize()))
+}
+
+fn copy(
+    mut from: Response,
+    out: &mut File,
+    sum: &mut Sha256,
+    mut have: u64,
+    size: Option<u64>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Broken> {
+    let mut block = vec![0; 1 << 17];
+    loop {
+        let n = match from.read(&mut block) {
+            Ok(0) if size.is_some_and(|size| have < size) => {
+                return Err(Broken::Passing("the connection was cut".to_owned()));
+            }
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Broken::Passing(chain(&e))),
+        };
+        have += n as u64;
+        if size.is_some_and(|size| have > size) {
+            return Err(Broken::TooLong);
+        }
+        out.write_all(&block[..n]).map_err(Broken::Disk)?;
+        sum.update(&block[..n]);
+        progress(have);
+    }
+}
+
+fn starts_at(response: &Response, at: u64) -> bool {
+    let range = response.headers().get(CONTENT_RANGE).and_then(|v| v.to_str().ok());
+    range.is_some_and(|r| r.starts_with(&format!("bytes {at}-")))
+}
+
+fn reject(wanted: &Wanted, part: &Path, target: &Path, why: String) -> FetchError {
+    let kept = with_ending(target, ".rejected");
+    match fs::rename(part, &kept) {
+        Ok(()) => FetchError::Rejected { url: wanted.url.to_owned(), why, kept },
+        Err(source) => FetchError::Write { path: kept, source },
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// An error with what it stems from.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
+}

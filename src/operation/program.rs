@@ -1,0 +1,109 @@
+//! `run`: a program with what it may change saved before, and its trees told from those that were there.
+
+use super::Operation;
+use super::undo::{Backups, Undo};
+use crate::system::{Output, Program, Progress, System, digest};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why a program did not do what it was run for.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// It could not be started, or what it needs not be read.
+    #[error("cannot run {program}: {source}")]
+    Start {
+        /// Which.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that it executes is not what it should be.
+    #[error("{} is not the file that was verified: its SHA-256 is {found}, not {wanted}", path.display())]
+    Altered {
+        /// Which.
+        path: PathBuf,
+        /// Its sum.
+        found: String,
+        /// What it should be.
+        wanted: String,
+    },
+    /// It failed.
+    #[error("{program} failed ({ended}); the last it said:\n{last}")]
+    Failed {
+        /// Which.
+        program: String,
+        /// How it ended.
+        ended: String,
+        /// Its last lines.
+        last: String,
+    },
+    /// It ended well, and did not say what it had to.
+    #[error("{program} did not answer `{wanted}`; it said:\n{last}")]
+    Unexpected {
+        /// Which.
+        program: String,
+        /// What its output had to hold.
+        wanted: String,
+        /// Its last lines.
+        last: String,
+    },
+}
+
+/// The ways back from a program: its trees that are not there yet, the files that it may change.
+pub fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+    let Operation::Run { creates, changes, undo, asks: false, .. } = operation else { return Ok(Vec::new()) };
+    let mut back = Vec::new();
+    for path in changes {
+        back.push(backups.save(on, path, None)?);
+    }
+    back.extend(creates.iter().filter(|p| !on.exists(p)).map(|p| Undo::Tree { path: p.clone() }));
+    // Undone in reverse: the program's own way back comes first.
+    back.extend((!undo.is_empty()).then(|| Undo::Program { argv: undo.clone() }));
+    Ok(back)
+}
+
+/// Runs it. What it says goes to `log` too.
+pub fn perform(
+    on: &System,
+    operation: &Operation,
+    log: Option<PathBuf>,
+    progress: Progress,
+) -> Result<(), ProgramError> {
+    let Operation::Run { argv, environment, verified, expects, limit, .. } = operation else { return Ok(()) };
+    let name = argv.first().cloned().unwrap_or_default();
+    let start = |source| ProgramError::Start { program: name.clone(), source };
+    for file in verified {
+        let found = on.open(&file.path).and_then(digest).map_err(start)?;
+        if found != file.sha256 {
+            return Err(ProgramError::Altered { path: file.path.clone(), found, wanted: file.sha256.clone() });
+        }
+    }
+    let mut program = Program::new(argv.clone()).limit(Duration::from_secs(*limit));
+    for (variable, value) in environment {
+        program = program.env(variable, value);
+    }
+    if let Some(log) = log {
+        program = program.log(log);
+    }
+    let output = on.run_telling(&program, progress).map_err(start)?;
+    judge(&argv.join(" "), &output, expects.as_deref())
+}
+
+/// Whether it did what it had to.
+pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<(), ProgramError> {
+    const LINES: usize = 12;
+    let (program, last) = (program.to_owned(), output.last_lines(LINES));
+    if !output.succeeded() {
+        return Err(ProgramError::Failed { program, ended: output.ended.to_string(), last });
+    }
+    match expects.filter(|text| !output.text.contains(text)) {
+        Some(wanted) => Err(ProgramError::Unexpected { program, wanted: wanted.to_owned(), last }),
+        None => Ok(()),
+    }
+}
+
+/// Whether all its trees are there: then a program that the planner found to be done need not be run.
+pub fn trees_stand(on: &System, creates: &[PathBuf]) -> bool {
+    creates.iter().all(|p: &PathBuf| on.is_directory(Path::new(p)))
+}

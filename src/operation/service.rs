@@ -1,0 +1,22 @@
+//! `service`: a unit enabled or disabled; started or stopped too where systemd runs.
+
+use super::program::{ProgramError, judge};
+use crate::system::{Program, System};
+
+/// Whether it is enabled.
+pub fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
+    Ok(on.run(&Program::new(["systemctl", "is-enabled", unit]))?.succeeded())
+}
+
+/// Enables or disables it.
+pub fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramError> {
+    let mut argv = vec!["systemctl", if enabled { "enable" } else { "disable" }];
+    // In a tree nothing runs that could be started.
+    if on.is_live() {
+        argv.push("--now");
+    }
+    argv.push(unit);
+    let name = argv.join(" ");
+    let output = on.run(&Program::new(argv)).map_err(|source| ProgramError::Start { program: name.clone(), source })?;
+    judge(&name, &output, None)
+}
