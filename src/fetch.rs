@@ -226,3 +226,87 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::sha256;
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+
+    const BODY: &[u8] = b"the whole of the file";
+
+    /// A server that answers one request after the other; the address, and the ranges that were asked for.
+    fn server(answers: Vec<Vec<u8>>) -> (String, std::thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/file", listener.local_addr().expect("bound"));
+        let asked = std::thread::spawn(move || {
+            let mut ranges = Vec::new();
+            for answer in answers {
+                let (mut stream, _) = listener.accept().expect("a client");
+                let lines = BufReader::new(stream.try_clone().expect("cloned")).lines();
+                let head: Vec<String> = lines.map_while(Result::ok).take_while(|l| !l.is_empty()).collect();
+                let range = head.iter().find_map(|l| l.strip_prefix("range: ").map(str::to_owned));
+                ranges.push(range.unwrap_or_default());
+                stream.write_all(&answer).expect("sent");
+            }
+            ranges
+        });
+        (url, asked)
+    }
+
+    fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+        let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\n{headers}\r\n");
+        [head.as_bytes(), body].concat()
+    }
+
+    fn whole(length: usize, body: &[u8]) -> Vec<u8> {
+        answer("200 OK", &format!("Content-Length: {length}\r\n"), body)
+    }
+
+    fn get(url: &str, sum: &str, size: Option<u64>) -> (Result<(), FetchError>, System, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let to = Path::new("/cache/ab/file");
+        let done = fetch(&on, &Wanted { url, sha256: sum, size, to }, &mut |_| {});
+        (done, on, dir)
+    }
+
+    #[test]
+    fn a_broken_transfer_goes_on_where_it_broke() {
+        let rest = answer("206 Partial Content", "Content-Range: bytes 9-20/21\r\nContent-Length: 12\r\n", &BODY[9..]);
+        let (url, asked) = server(vec![whole(21, &BODY[..9]), rest]);
+        let (done, on, _dir) = get(&url, &sha256(BODY), Some(21));
+        done.expect("it came");
+        assert_eq!(on.read("/cache/ab/file").expect("there"), BODY);
+        assert_eq!(asked.join().expect("no panic"), ["", "bytes=9-"]);
+        assert_eq!(on.list("/cache/ab").expect("listed"), ["file"]);
+    }
+
+    #[test]
+    fn a_server_that_cannot_continue_starts_over() {
+        let (url, _asked) = server(vec![whole(21, &BODY[..9]), whole(21, BODY)]);
+        let (done, on, _dir) = get(&url, &sha256(BODY), Some(21));
+        done.expect("it came");
+        assert_eq!(on.read("/cache/ab/file").expect("there"), BODY);
+    }
+
+    #[test]
+    fn what_is_not_the_file_is_kept_aside() {
+        let (url, _asked) = server(vec![whole(21, b"<html>log in</html>..")]);
+        let (done, on, _dir) = get(&url, &sha256(BODY), Some(21));
+        assert!(matches!(done, Err(FetchError::Rejected { .. })), "{done:?}");
+        assert_eq!(on.list("/cache/ab").expect("listed"), ["file.rejected"]);
+        let (url, _asked) = server(vec![whole(99, &[b'x'; 99])]);
+        let (done, _on, _dir) = get(&url, &sha256(BODY), Some(21));
+        assert!(matches!(done, Err(FetchError::Rejected { .. })), "an endless body: {done:?}");
+    }
+
+    #[test]
+    fn what_will_not_pass_is_not_tried_again() {
+        let (url, asked) = server(vec![answer("404 Not Found", "Content-Length: 0\r\n", b"")]);
+        let (done, _on, _dir) = get(&url, &sha256(BODY), None);
+        assert!(matches!(done, Err(FetchError::Network { .. })), "{done:?}");
+        assert_eq!(asked.join().expect("no panic").len(), 1);
+    }
+}

@@ -185,3 +185,104 @@ fn move_over(from: &Path, to: &Path) -> io::Result<()> {
         Err(_) => fs::copy(from, to).map(|_| ()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::sha256;
+
+    struct Host {
+        on: System,
+        _dir: tempfile::TempDir,
+    }
+
+    /// A host with an archive of these entries: path, kind, link target, mode.
+    fn host(entries: &[(&str, tar::EntryType, &str, u32)]) -> (Host, String) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let mut tar = tar::Builder::new(liblzma::write::XzEncoder::new(Vec::new(), 1));
+        for (path, kind, link, mode) in entries {
+            let mut header = tar::Header::new_gnu();
+            let body: &[u8] = if kind.is_file() { b"library" } else { b"" };
+            // Written by hand: tar's own setters refuse some of what has to be refused here.
+            header.as_gnu_mut().expect("gnu").name[..path.len()].copy_from_slice(path.as_bytes());
+            header.as_gnu_mut().expect("gnu").linkname[..link.len()].copy_from_slice(link.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_size(body.len() as u64);
+            header.set_mode(*mode);
+            header.set_cksum();
+            tar.append(&header, body).expect("appended");
+        }
+        let bytes = tar.into_inner().and_then(liblzma::write::XzEncoder::finish).expect("packed");
+        on.make_directories("/usr/local/cuda-12.8/lib64", 0o755).expect("made");
+        on.write("/a.tar.xz", &bytes, 0o600).expect("written");
+        (Host { on, _dir: dir }, sha256(&bytes))
+    }
+
+    fn into() -> Vec<Placement> {
+        vec![Placement { from: "lib".into(), to: "/usr/local/cuda-12.8/lib64".into() }]
+    }
+
+    fn unpacked(host: &Host, sum: &str) -> Result<Vec<Undo>, UnpackError> {
+        let staged = stage(&host.on, Path::new("/a.tar.xz"), sum, &into())?;
+        let undo = staged.intend(&host.on, &mut Backups::new("/b".into(), 0)).expect("noted");
+        staged.commit(&host.on).expect("moved in");
+        Ok(undo)
+    }
+
+    fn there(host: &Host) -> Vec<String> {
+        host.on.list("/usr/local/cuda-12.8/lib64").expect("listed")
+    }
+
+    const FILE: tar::EntryType = tar::EntryType::Regular;
+    const LINK: tar::EntryType = tar::EntryType::Symlink;
+
+    #[test]
+    fn links_stay_links_and_everybody_may_read() {
+        let (host, sum) = host(&[
+            ("x/", tar::EntryType::Directory, "", 0o700),
+            ("x/lib/libx.so.1.2", FILE, "", 0o700),
+            ("x/lib/libx.so.1", LINK, "libx.so.1.2", 0o777),
+            ("x/elsewhere/y", FILE, "", 0o644),
+        ]);
+        let undo = unpacked(&host, &sum).expect("a good archive");
+        assert_eq!(there(&host), ["libx.so.1", "libx.so.1.2"]);
+        let node = |name: &str| host.on.node(format!("/usr/local/cuda-12.8/lib64/{name}")).expect("seen");
+        assert!(matches!(node("libx.so.1.2"), Node::File { mode: 0o755, .. }));
+        assert_eq!(node("libx.so.1"), Node::Link { target: "libx.so.1.2".into() });
+        for way in undo.iter().rev() {
+            assert_eq!(way.perform(&host.on).expect("undone"), None);
+        }
+        assert!(there(&host).is_empty());
+    }
+
+    #[test]
+    fn what_no_library_needs_is_refused_and_nothing_is_moved_in() {
+        for (entry, what) in [
+            (("x/lib/../../../etc/f", FILE, "", 0o644), "leads out"),
+            (("/lib/f", FILE, "", 0o644), "leads out"),
+            (("x/lib/f", FILE, "", 0o4755), "mode"),
+            (("x/lib/f", LINK, "/etc/passwd", 0o777), "leads elsewhere"),
+            (("x/lib/f", LINK, "../f", 0o777), "leads elsewhere"),
+            (("x/lib/f", tar::EntryType::Char, "", 0o644), "neither"),
+            (("x/lib/f", tar::EntryType::Link, "x/lib/g", 0o644), "neither"),
+            (("x/lib/good", FILE, "", 0o644), "twice"),
+        ] {
+            let (host, sum) = host(&[("x/lib/good", FILE, "", 0o644), entry]);
+            let error = unpacked(&host, &sum).expect_err(what).to_string();
+            assert!(error.contains(what), "{error}");
+            assert!(there(&host).is_empty(), "{what}: {:?}", there(&host));
+        }
+    }
+
+    #[test]
+    fn an_altered_archive_is_told_from_a_broken_one() {
+        let (host, sum) = host(&[("x/lib/f", FILE, "", 0o644)]);
+        let mut bytes = host.on.read("/a.tar.xz").expect("read");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        host.on.write("/a.tar.xz", &bytes, 0o600).expect("written");
+        assert!(matches!(unpacked(&host, &sum), Err(UnpackError::Altered { .. })));
+        assert!(there(&host).is_empty());
+    }
+}
