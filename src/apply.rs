@@ -1,6 +1,7 @@
 //! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
 pub mod journal;
+mod preflight;
 mod run;
 
 pub use run::{News, Outcome, Teller, apply, rollback};

@@ -1,7 +1,7 @@
 //! Carrying a plan out, and taking the newest run back.
 
-use super::Failure;
 use super::journal::{Event, Journal, Progress};
+use super::{Failure, preflight};
 use crate::fetch::{Wanted, fetch, is_cached};
 use crate::operation::undo::Backups;
 use crate::operation::{Operation, Standing, file, packages, program, service, unpack};
@@ -51,6 +51,7 @@ pub struct Outcome {
 
 /// Carries a plan out. Everything is fetched and verified before the first change.
 pub fn apply(on: &System, plan: &Plan, tell: Teller) -> Result<Outcome, Failure> {
+    preflight::check(on, plan)?;
     let mut done = downloads(on, plan, tell)?;
     if plan.is_converged() {
         return Ok(Outcome { done, reboot_required: false });

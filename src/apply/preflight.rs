@@ -1,0 +1,61 @@
+//! What would stop a run halfway, found before its first change: a file system without room, one that cannot be written,
+//! one that lets nothing be executed.
+
+use super::Failure;
+use crate::operation::Operation;
+use crate::plan::{Plan, State, Step, StepId};
+use crate::render::bytes;
+use crate::system::{Space, System};
+use std::path::{Path, PathBuf};
+
+/// Refuses a plan that this host has no room for.
+pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
+    let mut needs: Vec<(Space, u64)> = Vec::new();
+    for (path, amount) in plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s)) {
+        let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
+        if space.read_only {
+            return Err(Failure::Blocked(format!(
+                "{} cannot be written: its file system is read-only",
+                path.display()
+            )));
+        }
+        match needs.iter_mut().find(|(s, _)| s.file_system == space.file_system) {
+            Some((_, sum)) => *sum += amount,
+            None => needs.push((space, amount)),
+        }
+    }
+    for (space, amount) in &needs {
+        if *amount > space.free_bytes {
+            let (want, free) = (bytes(*amount), bytes(space.free_bytes));
+            let sentence =
+                format!("{} has too little room (GS602): {want} are needed, {free} are free", space.path.display());
+            return Err(Failure::Blocked(sentence));
+        }
+    }
+    let from_cache = |o: &Operation| matches!(o, Operation::Run { verified, .. } if !verified.is_empty());
+    let executes = plan.steps.iter().flat_map(|s| &s.operations).any(|a| !a.satisfied && from_cache(&a.operation));
+    let cache = &plan.request.cache;
+    if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
+        let sentence =
+            format!("nothing can be executed in {} (GS602), where installers unpack themselves", cache.display());
+        return Err(Failure::Blocked(sentence));
+    }
+    Ok(())
+}
+
+/// Where a step needs room, and how many bytes. An installer unpacks itself in the cache and then copies into place.
+fn places(plan: &Plan, step: &Step) -> Vec<(PathBuf, u64)> {
+    let (cache, prefix) = (plan.request.cache.clone(), plan.request.prefix.clone());
+    let path = |p: &str| Path::new(p).to_owned();
+    let half = step.disk_bytes / 2;
+    match step.id {
+        StepId::InstallDriver => vec![(path("/usr"), half), (cache, step.download_bytes + half)],
+        StepId::InstallCuda => vec![(prefix, half), (cache, step.download_bytes + half)],
+        StepId::InstallCudnn => vec![(prefix, step.disk_bytes), (cache, step.download_bytes)],
+        StepId::BlacklistNouveau => vec![(path("/etc"), 0), (path("/boot"), half), (path("/var/lib"), half)],
+        StepId::Prerequisites => vec![(path("/usr"), 0)],
+        StepId::FixSymlinks => vec![(prefix, 0)],
+        StepId::Ldconfig | StepId::Environment => vec![(path("/etc"), 0)],
+        StepId::Reboot | StepId::Verify => Vec::new(),
+    }
+}
