@@ -91,6 +91,7 @@ const BREAKAGES: &[Breakage] = &[
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn the_host_is_seen() {
     let host = Host::new("seen");
+    bench().requests();
     timed("facts", || facts(&host));
     timed("plan", || plan(&host));
 }
