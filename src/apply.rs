@@ -1,10 +1,15 @@
 //! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
 pub mod journal;
+mod lock;
 mod preflight;
+pub mod result;
 mod run;
+#[cfg(test)]
+mod sample;
 
-pub use run::{News, Outcome, Teller, apply, rollback};
+pub use lock::Lock;
+pub use run::{News, Outcome, Teller, apply, recover, rollback};
 
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
@@ -30,6 +35,9 @@ pub enum Failure {
     /// A file is not what it should be.
     #[error("{0}")]
     Integrity(String),
+    /// Somebody stopped it by this signal.
+    #[error("interrupted by signal {0}; what was done so far is in the journal")]
+    Interrupted(u8),
 }
 
 impl Failure {
@@ -41,6 +49,7 @@ impl Failure {
             Self::Step(_) => 7,
             Self::Verification(_) => 8,
             Self::Integrity(_) => 10,
+            Self::Interrupted(signal) => 128 + signal,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! was not verified.
 
 use crate::sum::hex;
-use crate::system::{System, digest};
+use crate::system::{System, chain, digest, interrupt};
 use reqwest::StatusCode;
 use reqwest::blocking::{Client, Response};
 use reqwest::header::{CONTENT_RANGE, RANGE};
@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// How often a transfer that broke is taken up again.
 const ATTEMPTS: u32 = 4;
+
+/// How long a server may say nothing.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Why a file is not there.
 #[derive(Debug, thiserror::Error)]
@@ -79,10 +82,11 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
     let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
     let client = Client::builder()
         .connect_timeout(Duration::from_secs(30))
-        .timeout(None)
+        // For each read, not for the whole: a server that has fallen silent is asked again.
+        .timeout(SILENCE)
         .build()
         .map_err(|e| network(chain(&e)))?;
-    let mut last = String::new();
+    let (mut last, mut resumed) = (String::new(), part.exists());
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             std::thread::sleep(Duration::from_secs(1 << attempt));
@@ -90,6 +94,12 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
         match transfer(&client, wanted, &part, progress) {
             Ok(sum) if sum == wanted.sha256 => {
                 return fs::rename(&part, &target).map_err(failed(wanted.to));
+            }
+            // The beginning may be of another day's file, or another server's: that says nothing of this one.
+            Ok(_) | Err(Broken::TooLong) if resumed => {
+                resumed = false;
+                fs::remove_file(&part).map_err(failed(&part))?;
+                last = "what an earlier run had left of it did not fit".to_owned();
             }
             Ok(sum) => {
                 let why = format!("its SHA-256 is {sum}, not {}", wanted.sha256);
@@ -188,6 +198,9 @@ fn copy(
             Err(e) => return Err(Broken::Passing(chain(&e))),
         };
         have += n as u64;
+        if interrupt::heard().is_some() {
+            return Err(Broken::Final("interrupted".to_owned()));
+        }
         if size.is_some_and(|size| have > size) {
             return Err(Broken::TooLong);
         }
@@ -214,17 +227,6 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(ending);
     path.with_file_name(name)
-}
-
-/// An error with what it stems from.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text = format!("{text}: {deeper}");
-        cause = deeper.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -308,5 +310,19 @@ mod tests {
         let (done, _on, _dir) = get(&url, &sha256(BODY), None);
         assert!(matches!(done, Err(FetchError::Network { .. })), "{done:?}");
         assert_eq!(asked.join().expect("no panic").len(), 1);
+    }
+
+    #[test]
+    fn a_stale_beginning_does_not_condemn_a_good_file() {
+        let rest = answer("206 Partial Content", "Content-Range: bytes 9-20/21\r\nContent-Length: 12\r\n", &BODY[9..]);
+        let (url, asked) = server(vec![rest, whole(21, BODY)]);
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        on.make_directories("/cache/ab", 0o700).expect("made");
+        on.write("/cache/ab/file.part", b"yesterday", 0o600).expect("written");
+        let wanted = Wanted { url: &url, sha256: &sha256(BODY), size: Some(21), to: Path::new("/cache/ab/file") };
+        fetch(&on, &wanted, &mut |_| {}).expect("it came");
+        assert_eq!(asked.join().expect("no panic"), ["bytes=9-", ""]);
+        assert_eq!(on.list("/cache/ab").expect("listed"), ["file"]);
     }
 }

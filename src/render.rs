@@ -3,6 +3,7 @@
 
 pub mod facts;
 pub mod plan;
+pub mod progress;
 pub mod script;
 
 /// Colours, or none.

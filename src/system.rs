@@ -1,6 +1,7 @@
 //! The one door to the outside: the files below a root directory, processes, the clock. Every path is a path as the
 //! host itself would say it (`/etc/modprobe.d`), wherever the root is. Nothing here knows of GPUs or plans.
 
+pub mod interrupt;
 mod program;
 
 pub use program::{Ended, Output, Program, Progress};
@@ -231,18 +232,24 @@ impl System {
         sync_directory(&at)
     }
 
-    /// Appends a line to a file and waits for the disk. A last line without its end, which a power cut tore, is cut off
-    /// first, or it would spoil the new one.
-    pub fn append_line(&self, path: impl AsRef<Path>, line: &str, mode: u32) -> io::Result<()> {
+    /// Appends to a file behind its first `length` bytes, cuts off what was behind them, and waits for the disk.
+    pub fn append(&self, path: impl AsRef<Path>, length: u64, bytes: &[u8], mode: u32) -> io::Result<()> {
         let at = self.locate(path.as_ref())?;
-        let mut file = OpenOptions::new().create(true).append(true).read(true).mode(mode).open(&at)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
-        file.set_len(whole as u64)?;
-        file.write_all(line.as_bytes())?;
+        let mut file = OpenOptions::new().create(true).append(true).mode(mode).open(&at)?;
+        file.set_len(length)?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         sync_directory(&at)
+    }
+
+    /// Waits until everything written so far to the file system of `path` is on the disk.
+    pub fn sync_around(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(File::open(self.locate_target(path.as_ref())?)?)?)
+    }
+
+    /// Removes what a write or a link at `path` left beside it when it was killed.
+    pub fn remove_unfinished(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        remove_if_there(&sibling(&self.locate(path.as_ref())?))
     }
 
     /// Gives what stands at `path` to a user and a group; a link itself, not what it leads to.
@@ -264,6 +271,19 @@ impl System {
         symlink(target, &new)?;
         fs::rename(&new, &at)?;
         sync_directory(&at)
+    }
+
+    /// Puts a copy of the file or link `from`, a path as seen from outside, at `path`, replacing what is there in one
+    /// rename.
+    pub fn put(&self, from: &Path, path: impl AsRef<Path>) -> io::Result<()> {
+        if let Ok(target) = fs::read_link(from) {
+            return self.link(path, &target);
+        }
+        let at = self.locate(path.as_ref())?;
+        let new = sibling(&at);
+        remove_if_there(&new)?;
+        fs::copy(from, &new)?;
+        fs::rename(&new, &at)
     }
 
     /// Makes a directory and those above it that are not there; returns the ones made, outermost first.
@@ -323,6 +343,17 @@ pub fn digest(mut from: impl Read) -> io::Result<String> {
             Err(e) => return Err(e),
         }
     }
+}
+
+/// An error with what it stems from.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
 }
 
 /// Bytes in lower-case hexadecimal.

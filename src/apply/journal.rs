@@ -2,6 +2,7 @@
 //! a line with a sum of its own; a last line that a power cut tore is recognised and cut off. What stands where is a fold
 //! over the records; there is no second file to disagree with them.
 
+use crate::operation::Operation;
 use crate::operation::undo::Undo;
 use crate::plan::Plan;
 use crate::sum::sha256;
@@ -29,12 +30,12 @@ pub enum Event {
     /// An operation found the host as it wants it: it is not ours, and is never undone.
     Kept {
         /// Step and operation, each counted from 0.
-        at: (usize, usize),
+        at: At,
     },
     /// An operation is about to be carried out.
     Intent {
         /// Step and operation.
-        at: (usize, usize),
+        at: At,
         /// The way back, in the order in which things will be made.
         undo: Vec<Undo>,
         /// The boot in which this is.
@@ -43,35 +44,51 @@ pub enum Event {
     /// It was carried out.
     Done {
         /// Step and operation.
-        at: (usize, usize),
+        at: At,
     },
     /// It was taken back.
     Undone {
+        /// Of which run, counted from 0 in this journal: a later run may take back what an earlier one left.
+        run: usize,
         /// Step and operation.
-        at: (usize, usize),
+        at: At,
         /// Paths left because somebody changed them since.
         left: Vec<PathBuf>,
     },
     /// It failed.
     Failed {
         /// Step and operation.
-        at: (usize, usize),
+        at: At,
         /// Why.
         why: String,
     },
+    /// The run came to its end, with everything done.
+    Finished {},
 }
 
-/// Where an operation of the newest run stands.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Progress {
-    /// Not begun, or taken back.
-    Pending,
-    /// The host was so before: not ours.
-    Kept,
-    /// Begun, and neither done nor taken back: gpusetup stopped here.
-    Torn(Vec<Undo>),
-    /// Done.
-    Done(Vec<Undo>),
+/// An operation's place in a plan: step and operation, each counted from 0.
+pub type At = (usize, usize);
+
+/// Something that a run did, or began, and that was not taken back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Made<'a> {
+    /// Which run, counted from 0 in this journal.
+    pub run: usize,
+    /// Where in that run's plan.
+    pub at: At,
+    /// What.
+    pub operation: Option<&'a Operation>,
+    /// The way back.
+    pub undo: &'a [Undo],
+    /// It was begun, and nobody noted its end: gpusetup stopped here, or it failed and could not be taken back.
+    pub torn: bool,
+}
+
+/// A run: what it made and still stands, in the order in which it was made.
+struct Run<'a> {
+    made: Vec<Made<'a>>,
+    plan: &'a Plan,
+    finished: bool,
 }
 
 /// Why a journal cannot be read.
@@ -92,6 +109,8 @@ pub enum JournalError {
 #[derive(Debug, Default)]
 pub struct Journal {
     events: Vec<Event>,
+    /// The bytes of the records that are whole: what is behind them was torn by a power cut, and is cut off.
+    length: u64,
 }
 
 impl Journal {
@@ -102,18 +121,19 @@ impl Journal {
             Err(e) if is_absent(&e) => return Ok(Self::default()),
             Err(e) => return Err(e.into()),
         };
-        let whole = &bytes[..whole_lines(&bytes)];
-        let lines: Vec<_> = whole.split(|b| *b == b'\n').filter(|l| !l.is_empty()).collect();
         let mut journal = Self::default();
+        let lines: Vec<_> = bytes.split_inclusive(|b| *b == b'\n').collect();
         for (n, line) in lines.iter().enumerate() {
-            match record(line) {
+            let read = line.strip_suffix(b"\n").ok_or(None).and_then(record);
+            match read {
                 Ok(Event::Run { version, .. }) if version > VERSION => return Err(JournalError::Newer(version)),
                 Ok(event) => journal.events.push(event),
                 // A newer version may have records that are not known here; its first line says so.
                 Err(Some(version)) if version > VERSION => return Err(JournalError::Newer(version)),
-                Err(_) if n + 1 == lines.len() => {}
+                Err(_) if n + 1 == lines.len() => break,
                 Err(_) => return Err(JournalError::Altered(n + 1)),
             }
+            journal.length += line.len() as u64;
         }
         Ok(journal)
     }
@@ -125,31 +145,50 @@ impl Journal {
         if let Some(folder) = Path::new(PATH).parent() {
             on.make_directories(folder, 0o700)?;
         }
-        on.append_line(PATH, &line, 0o600)?;
+        on.append(PATH, self.length, line.as_bytes(), 0o600)?;
+        self.length += line.len() as u64;
         self.events.push(event);
         Ok(())
     }
 
-    /// The plan of the newest run.
-    pub fn plan(&self) -> Option<&Plan> {
-        self.events.iter().rev().find_map(|e| if let Event::Run { plan, .. } = e { Some(plan.as_ref()) } else { None })
+    fn runs(&self) -> Vec<Run<'_>> {
+        let mut runs: Vec<Run> = Vec::new();
+        for event in &self.events {
+            match (event, runs.len()) {
+                (Event::Run { plan, .. }, _) => runs.push(Run { made: Vec::new(), plan, finished: false }),
+                (Event::Undone { run, at, .. }, _) => {
+                    if let Some(run) = runs.get_mut(*run) {
+                        run.made.retain(|m| m.at != *at);
+                    }
+                }
+                (_, 0) => {}
+                (event, count) => runs[count - 1].add(event, count - 1),
+            }
+        }
+        runs
     }
 
-    /// The records of the newest run.
-    fn run(&self) -> &[Event] {
-        let start = self.events.iter().rposition(|e| matches!(e, Event::Run { .. })).unwrap_or(0);
-        &self.events[start..]
+    /// What the last apply made and still stands, newest first. An apply that stopped or failed, and was then run again
+    /// until it came to its end, is one.
+    pub fn last_apply(&self) -> Vec<Made<'_>> {
+        let mut all: Vec<Made> = Vec::new();
+        for run in self.runs().iter().rev() {
+            if !all.is_empty() && run.finished {
+                break;
+            }
+            all.extend(run.made.iter().rev());
+        }
+        all
     }
 
-    /// Where an operation of the newest run stands.
-    pub fn progress(&self, at: (usize, usize)) -> Progress {
-        self.run().iter().fold(Progress::Pending, |now, event| match (event, now) {
-            (Event::Kept { at: a }, _) if *a == at => Progress::Kept,
-            (Event::Intent { at: a, undo, .. }, _) if *a == at => Progress::Torn(undo.clone()),
-            (Event::Done { at: a }, Progress::Torn(undo)) if *a == at => Progress::Done(undo),
-            (Event::Undone { at: a, .. }, _) if *a == at => Progress::Pending,
-            (_, now) => now,
-        })
+    /// What was begun and is neither done nor taken back, newest first.
+    pub fn torn(&self) -> Vec<Made<'_>> {
+        self.runs()
+            .iter()
+            .rev()
+            .flat_map(|r| r.made.iter().rev().copied().collect::<Vec<_>>())
+            .filter(|m| m.torn)
+            .collect()
     }
 
     /// How many intents were ever noted: backups are numbered behind it.
@@ -171,20 +210,35 @@ fn record(line: &[u8]) -> Result<Event, Option<u32>> {
     })
 }
 
-/// The length of the lines that have their end.
-pub fn whole_lines(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
+impl<'a> Run<'a> {
+    fn add(&mut self, event: &'a Event, run: usize) {
+        match event {
+            Event::Intent { at, undo, .. } => {
+                let operation = self.plan.steps.get(at.0).and_then(|s| s.operations.get(at.1)).map(|a| &a.operation);
+                // A second intent has learned more than the first.
+                self.made.retain(|m| m.at != *at);
+                self.made.push(Made { run, at: *at, operation, undo, torn: true });
+            }
+            Event::Done { at } => self.made.iter_mut().filter(|m| m.at == *at).for_each(|m| m.torn = false),
+            Event::Finished {} => self.finished = true,
+            Event::Run { .. } | Event::Kept { .. } | Event::Undone { .. } | Event::Failed { .. } => {}
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::sample::plan_of;
 
-    const AT: (usize, usize) = (1, 2);
+    const AT: At = (0, 0);
 
-    fn intent() -> Event {
-        let undo = vec![Undo::Tree { path: "/usr/local/cuda-12.8".into() }];
-        Event::Intent { at: AT, undo, boot: None }
+    fn run() -> Event {
+        Event::Run { version: VERSION, plan: Box::new(plan_of(vec![Operation::Remove { path: "/f".into() }])) }
+    }
+
+    fn intent(path: &str) -> Event {
+        Event::Intent { at: AT, undo: vec![Undo::Tree { path: path.into() }], boot: None }
     }
 
     fn host() -> (System, tempfile::TempDir) {
@@ -200,29 +254,52 @@ mod tests {
         on.read(PATH).expect("it is there")
     }
 
-    #[test]
-    fn progress_is_a_fold_over_the_records() {
+    /// The trees that `last_apply` names, with a mark for torn ones.
+    fn last(events: &[Event]) -> Vec<String> {
         let (on, _dir) = host();
-        let undo = vec![Undo::Tree { path: "/usr/local/cuda-12.8".into() }];
-        written(&on, &[intent()]);
-        assert_eq!(Journal::open(&on).expect("readable").progress(AT), Progress::Torn(undo.clone()));
-        written(&on, &[Event::Done { at: AT }]);
+        written(&on, events);
         let journal = Journal::open(&on).expect("readable");
-        assert_eq!((journal.progress(AT), journal.progress((0, 0))), (Progress::Done(undo), Progress::Pending));
-        written(&on, &[Event::Undone { at: AT, left: Vec::new() }, Event::Kept { at: (0, 0) }]);
-        let journal = Journal::open(&on).expect("readable");
-        assert_eq!((journal.progress(AT), journal.progress((0, 0))), (Progress::Pending, Progress::Kept));
+        let tree = |m: &Made| match &m.undo[0] {
+            Undo::Tree { path } => format!("{}{}", path.display(), if m.torn { "?" } else { "" }),
+            other => panic!("{other:?}"),
+        };
+        journal.last_apply().iter().map(tree).collect()
+    }
+
+    #[test]
+    fn what_stands_is_a_fold_over_the_records() {
+        let undone = Event::Undone { run: 0, at: AT, left: Vec::new() };
+        assert_eq!(last(&[run(), intent("/a")]), ["/a?"]);
+        assert_eq!(last(&[run(), intent("/a"), Event::Done { at: AT }]), ["/a"]);
+        assert_eq!(last(&[run(), intent("/a"), Event::Done { at: AT }, undone]), [""; 0]);
+        assert_eq!(last(&[run(), Event::Kept { at: AT }, Event::Finished {}]), [""; 0]);
+        assert_eq!(last(&[run(), intent("/a"), intent("/b")]), ["/b?"], "the second intent knows more");
+    }
+
+    #[test]
+    fn an_apply_that_was_run_again_until_its_end_is_one() {
+        let done = || Event::Done { at: AT };
+        let failed = || Event::Failed { at: AT, why: "no room".into() };
+        let first = [run(), intent("/a"), done(), Event::Finished {}];
+        let second = [run(), intent("/b"), done(), failed(), run(), intent("/c"), done(), Event::Finished {}];
+        let both = [&first[..], &second[..]].concat();
+        assert_eq!(last(&both), ["/c", "/b"], "and not what an earlier apply made");
+        let undone = |run| Event::Undone { run, at: AT, left: Vec::new() };
+        assert_eq!(last(&[&both[..], &[undone(2), undone(1)]].concat()), ["/a"], "then comes the one before");
     }
 
     #[test]
     fn a_torn_last_record_is_dropped_wherever_it_was_cut() {
         let (on, _dir) = host();
-        let first = written(&on, &[intent()]).len();
+        let first = written(&on, &[run(), intent("/a")]).len();
         let both = written(&on, &[Event::Done { at: AT }]);
-        for cut in first..both.len() {
-            on.write(PATH, &both[..cut], 0o600).expect("written");
+        // A power cut may also leave the last block as zeroes, or end the line too early.
+        let torn =
+            |cut: usize| [both[..cut].to_vec(), [&both[..cut], b"\n"].concat(), [&both[..cut], &[0; 9]].concat()];
+        for (cut, bytes) in (first..both.len() - 1).flat_map(|cut| torn(cut).map(|b| (cut, b))) {
+            on.write(PATH, &bytes, 0o600).expect("written");
             let mut journal = Journal::open(&on).expect("readable");
-            assert!(matches!(journal.progress(AT), Progress::Torn(_)), "cut at {cut}");
+            assert_eq!(journal.torn().len(), 1, "cut at {cut}");
             // What is appended next must not be glued to the torn piece.
             journal.note(&on, Event::Done { at: AT }).expect("noted");
             assert_eq!(on.read(PATH).expect("there"), both, "cut at {cut}");
@@ -232,9 +309,9 @@ mod tests {
     #[test]
     fn an_altered_record_is_told_and_not_believed() {
         let (on, _dir) = host();
-        let text = String::from_utf8(written(&on, &[intent(), Event::Done { at: AT }])).expect("text");
-        on.write(PATH, text.replacen("cuda-12.8", "cuda-12.9", 1).as_bytes(), 0o600).expect("written");
-        assert!(matches!(Journal::open(&on), Err(JournalError::Altered(1))));
+        let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }])).expect("text");
+        on.write(PATH, text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(), 0o600).expect("written");
+        assert!(matches!(Journal::open(&on), Err(JournalError::Altered(2))));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What would stop a run halfway, found before its first change: a file system without room, one that cannot be written,
-//! one that lets nothing be executed.
+//! one that lets nothing be executed, something in the way, a cache that others may write.
 
 use super::Failure;
-use crate::operation::Operation;
+use crate::operation::{Operation, Standing, file};
 use crate::plan::{Plan, State, Step, StepId};
 use crate::render::bytes;
-use crate::system::{Space, System};
+use crate::system::{Space, System, is_absent};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Refuses a plan that this host has no room for.
@@ -39,6 +40,50 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
         let sentence =
             format!("nothing can be executed in {} (GS602), where installers unpack themselves", cache.display());
         return Err(Failure::Blocked(sentence));
+    }
+    let needed = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.operations);
+    for act in needed.filter(|a| !a.satisfied) {
+        not_in_the_way(on, &act.operation)?;
+        if let Operation::Download { to, .. } = &act.operation {
+            private(on, to)?;
+        }
+    }
+    Ok(())
+}
+
+fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
+    let standing = match operation {
+        Operation::WriteFile { path, content, mode } => file::file_stands(on, path, content, *mode),
+        // A library that is yet to be unpacked has no copies to be told from it.
+        Operation::Link { path, target, .. } if on.exists(file::led_to(path, target)) => {
+            file::link_stands(on, path, target)
+        }
+        _ => return Ok(()),
+    };
+    match standing {
+        Ok(Standing::Conflict(why)) => Err(Failure::Blocked(why)),
+        Ok(Standing::Needed | Standing::Satisfied) => Ok(()),
+        Err(e) => Err(Failure::Blocked(format!("cannot look at the host: {e}"))),
+    }
+}
+
+/// Whether nobody but root (or whoever runs this) can put a file of their own in a download's place.
+fn private(on: &System, to: &Path) -> Result<(), Failure> {
+    let me = rustix::process::geteuid().as_raw();
+    for folder in to.ancestors().skip(1) {
+        let meta = match on.locate_target(folder).and_then(|p| p.metadata()) {
+            Ok(meta) => meta,
+            Err(e) if is_absent(&e) => continue,
+            Err(e) => return Err(Failure::Blocked(format!("cannot look at {}: {e}", folder.display()))),
+        };
+        // In a sticky folder (/tmp) nobody can replace what another made.
+        let theirs = meta.mode() & 0o022 != 0 && meta.mode() & 0o1000 == 0;
+        if theirs || ![0, me].contains(&meta.uid()) {
+            let folder = folder.display();
+            return Err(Failure::Blocked(format!(
+                "{folder} can be written by others, and what is downloaded below it will be run by root"
+            )));
+        }
     }
     Ok(())
 }

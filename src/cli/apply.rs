@@ -1,16 +1,17 @@
-//! `gpusetup apply` and `rollback`.
+//! `gpusetup apply`, `rollback` and `status`.
 
 use super::facts::look;
 use super::options::{HostOptions, LookOptions, RequestOptions};
 use super::{Problem, say};
-use crate::apply::{self, Failure, News};
+use crate::apply::result::{self, Account, Ending};
+use crate::apply::{self, Failure, Lock, News};
 use crate::plan::{Plan, plan};
 use crate::render;
-use crate::system::System;
+use crate::render::progress::Teller;
+use crate::system::{System, interrupt};
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Flags of `apply`.
 #[derive(Debug, clap::Args)]
@@ -38,20 +39,114 @@ pub struct RollbackOptions {
     yes: bool,
 }
 
+/// Flags of `status`.
+#[derive(Debug, clap::Args)]
+pub struct StatusOptions {
+    #[command(flatten)]
+    host: HostOptions,
+    /// Print result.json and nothing else
+    #[arg(long, env = "GPUSETUP_JSON")]
+    json: bool,
+}
+
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let problem = Self { code: failure.exit_code(), message: failure.to_string(), hints: Vec::new() };
         match failure {
-            Failure::Step(_) | Failure::Verification(_) => {
-                problem.hint("what was done so far can be taken back: gpusetup rollback")
-            }
+            Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
+                .hint("run the same command again to go on; what was done so far can be taken back: gpusetup rollback"),
             Failure::Blocked(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }
     }
 }
 
+/// How a run ended, when nothing went wrong.
+enum Ended {
+    /// As the result says.
+    With(Ending),
+    /// The user said no: nothing began.
+    Declined,
+}
+
 /// Carries a plan out.
 pub fn run(options: &Options) -> Result<u8, Problem> {
+    writing(&options.host, |system, account| carry_out(options, system, account))
+}
+
+/// Takes the last apply back.
+pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
+    writing(&options.host, |system, _| {
+        if !options.yes && !agreed("Take the last apply back?")? {
+            return Ok(Ended::Declined);
+        }
+        let mut teller = Teller::new(true);
+        let left = apply::rollback(system, &mut |news| teller.tell(news))?;
+        for path in &left {
+            say(&format!("left, because it was changed since: {}", path.display()));
+        }
+        super::print("Done: the last apply is taken back.\n")?;
+        Ok(Ended::With(Ending::RolledBack))
+    })
+}
+
+/// Tells how the last run ended.
+pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
+    let ended = result::status(&system(&options.host)).map_err(|e| match e.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Problem::unexpected(format!("only root may read {}", result::PATH)).hint("run it with sudo")
+        }
+        _ => Problem::integrity(format!("cannot read {}: {e}", result::PATH)),
+    })?;
+    match (ended, options.json) {
+        (Some(ended), true) => super::print_json(&ended)?,
+        (Some(ended), false) => {
+            super::print(&format!("{}\n", ended.sentence()))?;
+            for step in &ended.steps {
+                super::print(&format!("  {:<18} {}\n", step.id.as_str(), step.state.as_str()))?;
+            }
+        }
+        (None, true) => super::print_json(&serde_json::Value::Null)?,
+        (None, false) => super::print("nothing was applied here by gpusetup\n")?,
+    }
+    Ok(0)
+}
+
+/// Does something as the host's only writer, and leaves a result however it ends.
+fn writing(
+    host: &HostOptions,
+    work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
+) -> Result<u8, Problem> {
+    let system = system(host);
+    // A directory that is no host gets no lock.
+    if !system.exists("/etc/os-release") {
+        let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
+        return Err(Problem::usage(what));
+    }
+    only_root(&system)?;
+    let _lock = Lock::take(&system)?;
+    interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
+    let mut account = Account::open();
+    let ended = work(&system, &mut account);
+    let (state, error) = match &ended {
+        Ok(Ended::Declined) => {
+            say("nothing was changed");
+            return Ok(0);
+        }
+        Ok(Ended::With(state)) => (*state, None),
+        // A request that cannot be is no run: what the last one came to stays to be read.
+        Err(problem) if problem.code == 2 => return ended.map(|_| 0),
+        Err(problem) if problem.code > 128 => (Ending::Interrupted, Some((problem.code, problem.message.clone()))),
+        Err(problem) => (Ending::Failed, Some((problem.code, problem.message.clone()))),
+    };
+    if let Err(e) = account.close(&system, state, error) {
+        say(&format!("cannot write {}: {e}", result::PATH));
+    }
+    ended.map(|_| 0)
+}
+
+fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
+    let mut teller = Teller::new(true);
+    apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
     let (facts, assumed) = look(&options.host, &database)?;
     let plan = match &options.plan {
@@ -68,43 +163,30 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             read
         }
     };
+    account.plan(&plan);
     if plan.is_converged() {
         super::print("Nothing to do: the host is as the plan wants it.\n")?;
-        return Ok(0);
+        return Ok(Ended::With(Ending::Done));
     }
     if !options.yes {
         let paint = super::paint(options.look.color);
         super::print(&render::plan::text(&plan, paint, options.look.verbose, super::width()))?;
         if !agreed("Proceed?")? {
-            say("nothing was changed");
-            return Ok(0);
+            return Ok(Ended::Declined);
         }
     }
-    let system = system(&options.host);
-    only_root(&system)?;
-    let outcome = apply::apply(&system, &plan, &mut teller())?;
+    let outcome = apply::apply(system, &plan, &mut |news| {
+        if let News::Step(step) = news {
+            account.begins(step.id);
+        }
+        teller.tell(news);
+    })?;
     if outcome.reboot_required {
         super::print("Reboot now, then run the same command again: it goes on with what is left.\n")?;
-    } else {
-        super::print(&format!("Done: {}.\n", crate::resolve::summary(&plan.selection)))?;
+        return Ok(Ended::With(Ending::RebootRequired));
     }
-    Ok(0)
-}
-
-/// Takes the last run back.
-pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
-    let system = system(&options.host);
-    only_root(&system)?;
-    if !options.yes && !agreed("Take the last apply back?")? {
-        say("nothing was changed");
-        return Ok(0);
-    }
-    let left = apply::rollback(&system, &mut teller())?;
-    for path in &left {
-        say(&format!("left, because it was changed since: {}", path.display()));
-    }
-    super::print("Done: the last apply is taken back.\n")?;
-    Ok(0)
+    super::print(&format!("Done: {}.\n", crate::resolve::summary(&plan.selection)))?;
+    Ok(Ended::With(Ending::Done))
 }
 
 fn system(host: &HostOptions) -> System {
@@ -151,28 +233,4 @@ fn agreed(question: &str) -> Result<bool, Problem> {
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(|e| Problem::usage(format!("no answer: {e}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-/// A line for each step and each thing done; for what takes long, one every ten seconds.
-fn teller() -> impl FnMut(&News) {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let mut last = Instant::now();
-    move |news| match news {
-        News::Step(step) => say(&format!("{}: {}", step.id.as_str(), step.title)),
-        News::Done(operation) => say(&format!("  done: {}", operation.describe())),
-        News::Kept(operation) => say(&format!("  is so already: {}", operation.describe())),
-        News::Undone(operation) => say(&format!("  taken back: {}", operation.describe())),
-        News::Working { operation, since, bytes } => {
-            if last.elapsed() < PATIENCE {
-                return;
-            }
-            last = Instant::now();
-            let so_far = match bytes {
-                Some((have, Some(all))) => format!("{} of {}", render::bytes(*have), render::bytes(*all)),
-                Some((have, None)) => render::bytes(*have),
-                None => format!("{} s", since.as_secs()),
-            };
-            say(&format!("  {so_far}: {}", operation.describe()));
-        }
-    }
 }

@@ -38,6 +38,8 @@ enum Command {
     Apply(apply::Options),
     /// Take the last apply back
     Rollback(apply::RollbackOptions),
+    /// Tell how the last apply or rollback ended
+    Status(apply::StatusOptions),
     /// Print a completion script for a shell
     Completions {
         /// Which
@@ -67,6 +69,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Plan(options) => plan::run(&options),
         Command::Apply(options) => apply::run(&options),
         Command::Rollback(options) => apply::rollback(&options),
+        Command::Status(options) => apply::status(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
             Ok(0)

@@ -34,7 +34,8 @@ pub fn link_stands(on: &System, path: &Path, target: &Path) -> io::Result<Standi
     })
 }
 
-fn led_to(path: &Path, target: &Path) -> std::path::PathBuf {
+/// What a link at `path` leads to.
+pub fn led_to(path: &Path, target: &Path) -> std::path::PathBuf {
     if target.is_absolute() { target.to_owned() } else { path.with_file_name("").join(target) }
 }
 

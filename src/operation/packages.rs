@@ -61,7 +61,8 @@ fn remove_argv(manager: PackageManager, names: &[String]) -> Vec<String> {
 }
 
 fn program(argv: Vec<String>) -> Program {
-    Program::new(argv).limit(LIMIT)
+    // A package manager that is ended halfway leaves packages half configured.
+    Program::new(argv).limit(LIMIT).undisturbed()
 }
 
 /// The names of all packages installed.

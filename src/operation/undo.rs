@@ -100,6 +100,7 @@ impl Undo {
     pub fn perform(&self, on: &System) -> io::Result<Option<PathBuf>> {
         match self {
             Self::Path { path, before, backup, after } => {
+                on.remove_unfinished(path)?;
                 let now = on.node(path)?;
                 if now == *before {
                     return Ok(None);
@@ -118,7 +119,7 @@ impl Undo {
                 if argv.first().is_some_and(|p| p.starts_with('/') && !on.exists(p)) {
                     return Ok(None);
                 }
-                let output = on.run(&Program::new(argv.clone()).limit(Duration::from_secs(1800)))?;
+                let output = on.run(&Program::new(argv.clone()).limit(Duration::from_secs(1800)).undisturbed())?;
                 program::judge(&argv.join(" "), &output, None).map_err(io::Error::other).map(|()| None)
             }
             Self::Packages { manager, before } => packages::take_back(on, *manager, before).map(|()| None),

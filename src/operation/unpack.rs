@@ -6,7 +6,7 @@ use super::undo::{Backups, Undo, missing_parents};
 use crate::sum::hex;
 use crate::system::{Node, System};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
@@ -66,13 +66,21 @@ impl<R: Read> Read for Summed<R> {
     }
 }
 
+/// The folder beside the targets that an archive is unpacked in first.
+pub fn staging(on: &System, into: &[Placement]) -> PathBuf {
+    let first = into.first().map_or(Path::new("/"), |p| &p.to);
+    first.ancestors().find(|a| on.is_directory(a)).unwrap_or(Path::new("/")).join(".gpusetup-unpack")
+}
+
 /// Unpacks what has a place into a folder beside its targets, and verifies the archive on the way.
 pub fn stage(on: &System, archive: &Path, sha256: &str, into: &[Placement]) -> Result<Staged, UnpackError> {
     let failed = |source| UnpackError::Io { archive: archive.to_owned(), source };
-    let first = into.first().map(|p| p.to.clone()).unwrap_or_default();
-    let beside = first.ancestors().find(|a| on.is_directory(a)).unwrap_or(Path::new("/"));
-    let beside = on.locate_target(beside).map_err(failed)?;
-    let folder = tempfile::Builder::new().prefix(".gpusetup-").tempdir_in(beside).map_err(failed)?;
+    let staging = staging(on, into);
+    // Left by a run that was killed; nobody else is at work here.
+    on.remove_tree(&staging).map_err(failed)?;
+    let outside = on.locate(&staging).map_err(failed)?;
+    let (name, beside) = (outside.file_name().unwrap_or_default(), outside.parent().unwrap_or(Path::new("/")));
+    let folder = tempfile::Builder::new().prefix(name).rand_bytes(0).tempdir_in(beside).map_err(failed)?;
     let mut staged = Staged { folder, entries: BTreeMap::new() };
     let mut file = Summed { inner: on.open(archive).map_err(failed)?, sum: Sha256::new() };
     let unpacked = read_entries(&mut file, archive, into, &mut staged);
@@ -171,18 +179,12 @@ impl Staged {
             let outside = on.locate(target)?;
             match fs::rename(staging, &outside) {
                 // The target's folder may be a link to another file system.
-                Err(e) if e.kind() == io::ErrorKind::CrossesDevices => move_over(staging, &outside)?,
+                Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.put(staging, target)?,
                 moved => moved?,
             }
         }
-        Ok(())
-    }
-}
-
-fn move_over(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::read_link(from) {
-        Ok(target) => symlink(target, to),
-        Err(_) => fs::copy(from, to).map(|_| ()),
+        let folders: BTreeSet<_> = self.entries.keys().filter_map(|t| t.parent()).collect();
+        folders.into_iter().try_for_each(|folder| on.sync_around(folder))
     }
 }
 

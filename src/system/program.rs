@@ -1,7 +1,7 @@
 //! Running a program: argv and never a shell, a fixed environment, no terminal, a time limit that ends the whole process
 //! group, everything it says kept.
 
-use super::System;
+use super::{System, interrupt};
 use duct::{Expression, cmd};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
@@ -30,6 +30,7 @@ pub struct Program {
     environment: Vec<(String, String)>,
     limit: Duration,
     log: Option<PathBuf>,
+    undisturbed: bool,
 }
 
 /// How a program came to its end.
@@ -39,7 +40,7 @@ pub enum Ended {
     Status(i32),
     /// By this signal.
     Signal(i32),
-    /// By us, when its time was over.
+    /// By us, when its time was over or we were told to stop.
     TimedOut,
 }
 
@@ -63,6 +64,7 @@ impl Program {
             environment: Vec::new(),
             limit: Duration::from_secs(60),
             log: None,
+            undisturbed: false,
         }
     }
 
@@ -81,6 +83,12 @@ impl Program {
     /// With everything it says appended to this file, which is a path of the machine gpusetup runs on.
     pub fn log(mut self, path: PathBuf) -> Self {
         self.log = Some(path);
+        self
+    }
+
+    /// To its own end, even when gpusetup is told to stop: ending it halfway would break more than waiting costs.
+    pub fn undisturbed(mut self) -> Self {
+        self.undisturbed = true;
         self
     }
 
@@ -123,7 +131,8 @@ impl System {
                 break Some(output.status);
             }
             progress(started.elapsed());
-            if started.elapsed() > program.limit {
+            let stopped = interrupt::heard().is_some() && !program.undisturbed;
+            if stopped || started.elapsed() > program.limit {
                 end_group(&handle.pids());
                 handle.wait()?;
                 break None;

@@ -1,0 +1,65 @@
+//! One writer on a host: a lock that the kernel lets go of when its holder ends, however it ends. It says who holds it.
+
+use super::Failure;
+use crate::system::System;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The lock's place on the host.
+pub const PATH: &str = "/run/gpusetup.lock";
+
+/// The lock, held until it is dropped. The file stays: removing it would let two holders in by two files of one name.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it; [`Failure::Later`] names its holder.
+    pub fn take(on: &System) -> Result<Self, Failure> {
+        let failed = |e: io::Error| Failure::Blocked(format!("cannot use the lock {PATH}: {e}"));
+        let mut file = open(on).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                file.read_to_string(&mut holder).map_err(failed)?;
+                let holder = if holder.is_empty() { "it does not say who" } else { holder.trim_end() };
+                return Err(Failure::Later(format!("another gpusetup is at work on this host: {holder}")));
+            }
+            Err(e) => return Err(failed(e.into())),
+        }
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "process {} since {now}", std::process::id()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn open(on: &System) -> io::Result<File> {
+    if let Some(folder) = Path::new(PATH).parent() {
+        on.make_directories(folder, 0o755)?;
+    }
+    // Nobody else may open it: who can, can hold it and keep every apply out.
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(on.locate(Path::new(PATH))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_holds_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let first = Lock::take(&on).expect("free");
+        let told = Lock::take(&on).expect_err("held");
+        assert_eq!(told.exit_code(), 6);
+        assert!(told.to_string().contains(&format!("process {} since 2", std::process::id())), "{told}");
+        drop(first);
+        Lock::take(&on).expect("free again");
+    }
+}

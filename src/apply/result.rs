@@ -1,0 +1,187 @@
+//! How the last run ended, for programs: `result.json`, one object, written anew at every end.
+
+use crate::plan::{Plan, State, StepId};
+use crate::system::System;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+
+/// Its place on the host.
+pub const PATH: &str = "/var/lib/gpusetup/result.json";
+/// Where the plan that was carried out is kept, for reading; the journal has its own.
+pub const PLAN: &str = "/var/lib/gpusetup/plan.json";
+/// Its schema.
+pub const SCHEMA: &str = "gpusetup.result/1";
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version of gpusetup that ran.
+    pub tool: String,
+    /// The plan's fingerprint; none where it did not come to a plan.
+    pub fingerprint: Option<String>,
+    /// How it ended.
+    pub state: Ending,
+    /// What gpusetup ended with.
+    pub exit_code: u8,
+    /// The host must boot before the rest.
+    pub reboot_required: bool,
+    /// When the run began, in UTC.
+    pub started: String,
+    /// When it ended.
+    pub ended: String,
+    /// Its steps.
+    pub steps: Vec<StepResult>,
+    /// Why it did not come to its end.
+    pub error: Option<String>,
+}
+
+impl RunResult {
+    /// A sentence for a person.
+    pub fn sentence(&self) -> String {
+        let when = &self.ended;
+        match (self.state, &self.error) {
+            (Ending::Done, _) => format!("the last apply came to its end ({when})"),
+            (Ending::RebootRequired, _) => format!("the last apply waits for a reboot ({when})"),
+            (Ending::RolledBack, _) => format!("the last apply was taken back ({when})"),
+            (Ending::Interrupted, _) => format!("the last apply was interrupted ({when})"),
+            (Ending::Failed, why) => {
+                format!("the last apply failed ({when}): {}", why.as_deref().unwrap_or("no reason is known"))
+            }
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// The host is as the plan wants it.
+    Done,
+    /// An operation failed, or something was in the way.
+    Failed,
+    /// Somebody stopped it.
+    Interrupted,
+    /// The rest comes after a boot.
+    RebootRequired,
+    /// It was taken back.
+    RolledBack,
+}
+
+/// A step, and how far it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// Which.
+    pub id: StepId,
+    /// How far.
+    pub state: StepState,
+}
+
+/// How far a step came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepState {
+    /// Not begun.
+    Pending,
+    /// The plan had nothing to do there.
+    Skipped,
+    /// The host is so now.
+    Done,
+    /// It did not come to its end.
+    Failed,
+}
+
+impl StepState {
+    /// For a person.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "to come",
+            Self::Skipped => "skipped",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A run, while it lasts: what the result will tell.
+#[derive(Debug)]
+pub struct Account {
+    fingerprint: Option<String>,
+    started: String,
+    steps: Vec<StepResult>,
+}
+
+impl Account {
+    /// Of a run that begins now.
+    pub fn open() -> Self {
+        Self { fingerprint: None, started: now(), steps: Vec::new() }
+    }
+
+    /// It carries out this plan.
+    pub fn plan(&mut self, plan: &Plan) {
+        let state = |s: State| if s == State::Skipped { StepState::Skipped } else { StepState::Pending };
+        self.fingerprint = Some(plan.fingerprint.clone());
+        self.steps = plan.steps.iter().map(|s| StepResult { id: s.id, state: state(s.state) }).collect();
+    }
+
+    /// A step begins, so the ones before it are done: if nothing more is heard, it failed.
+    pub fn begins(&mut self, id: StepId) {
+        let Some(at) = self.steps.iter().position(|s| s.id == id && s.state == StepState::Pending) else { return };
+        self.done_before(at);
+        self.steps[at].state = StepState::Failed;
+    }
+
+    fn done_before(&mut self, at: usize) {
+        let before = self.steps[..at].iter_mut().filter(|s| s.state != StepState::Skipped);
+        before.for_each(|s| s.state = StepState::Done);
+    }
+
+    /// Writes the result.
+    pub fn close(mut self, on: &System, state: Ending, error: Option<(u8, String)>) -> io::Result<()> {
+        match state {
+            Ending::Done => self.done_before(self.steps.len()),
+            // The step that stands as failed is the reboot, which is yet to come.
+            Ending::RebootRequired => {
+                let waiting = self.steps.iter_mut().filter(|s| s.state == StepState::Failed);
+                waiting.for_each(|s| s.state = StepState::Pending);
+            }
+            Ending::Failed | Ending::Interrupted | Ending::RolledBack => {}
+        }
+        let (exit_code, error) = error.map_or((0, None), |(code, text)| (code, Some(text)));
+        let result = RunResult {
+            schema: SCHEMA.to_owned(),
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            fingerprint: self.fingerprint,
+            state,
+            exit_code,
+            reboot_required: state == Ending::RebootRequired,
+            started: self.started,
+            ended: now(),
+            steps: self.steps,
+            error,
+        };
+        save(on, PATH, &result)
+    }
+}
+
+/// Writes an object to the state folder.
+pub fn save(on: &System, path: &str, value: &impl Serialize) -> io::Result<()> {
+    if let Some(folder) = Path::new(path).parent() {
+        on.make_directories(folder, 0o700)?;
+    }
+    on.write(path, (serde_json::to_string_pretty(value)? + "\n").as_bytes(), 0o600)
+}
+
+/// How the last run ended; none where there was none.
+pub fn status(on: &System) -> io::Result<Option<RunResult>> {
+    match on.read_text(PATH)? {
+        None => Ok(None),
+        Some(text) => Ok(Some(serde_json::from_str(&text).map_err(io::Error::other)?)),
+    }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

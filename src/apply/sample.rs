@@ -1,0 +1,43 @@
+//! Plans for tests.
+
+use crate::embedded::database;
+use crate::host::{GpuSource, Look, probe};
+use crate::operation::Operation;
+use crate::plan::{Act, Plan, State, plan};
+use crate::resolve::{Method, Prefer, Request};
+use crate::system::System;
+use crate::version::Want;
+
+/// A plan of one step with these operations, for a small tree.
+pub fn plan_of(operations: Vec<Operation>) -> Plan {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let on = System::at(dir.path());
+    on.make_directories("/etc", 0o755).expect("made");
+    on.write("/etc/os-release", b"ID=debian\nVERSION_ID=12\n", 0o644).expect("written");
+    let gpus = GpuSource::Lspci("17:00.0 3D controller [0302]: X [10de:20b0]".to_owned());
+    let look = Look { prefix: "/usr/local".into(), cache: "/var/cache/gpusetup".into(), gpus };
+    let database = database();
+    let mut facts = probe(&on, &database, &look).expect("a host");
+    facts.machine.arch = "x86_64".to_owned();
+    let request = Request {
+        driver: Want::Nothing,
+        cuda: Want::Nothing,
+        cudnn: Want::Nothing,
+        method: Method::Auto,
+        modules: None,
+        prefer: Prefer::Stable,
+        upgrade: false,
+        prefix: look.prefix,
+        cache: look.cache,
+        assumed_gpus: Vec::new(),
+        leave_out: Vec::new(),
+        library_path: false,
+        today: "2026-11-20".to_owned(),
+    };
+    let mut plan = plan(&database, facts, request).expect("nothing is asked for");
+    plan.steps.truncate(1);
+    plan.steps[0].state = State::Needed;
+    plan.steps[0].operations = operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect();
+    plan.fingerprint = plan.expected_fingerprint();
+    plan
+}

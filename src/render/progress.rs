@@ -1,0 +1,136 @@
+//! What happens during a run, as it happens: bars on a terminal; without one a plain line for each thing, and for what
+//! takes long one every ten seconds, which is what a serial console and a log file want. On standard error: results go
+//! to standard output.
+
+use super::bytes;
+use crate::apply::News;
+use crate::operation::Operation;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How long something may take without a word.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const BAR: &str = "  {bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left  {wide_msg}";
+const COUNTER: &str = "  {spinner} {bytes}, {bytes_per_sec}  {wide_msg}";
+const SPINNER: &str = "  {spinner} {elapsed}  {wide_msg}";
+
+/// Tells a person what happens.
+pub struct Teller {
+    /// The bar of what is being done, on a terminal.
+    bar: Option<ProgressBar>,
+    on_terminal: bool,
+    last: Instant,
+    out: Box<dyn Write>,
+}
+
+impl Teller {
+    /// On standard error; bars only where it is a terminal and they are wanted.
+    pub fn new(bars: bool) -> Self {
+        let on_terminal = bars && std::io::stderr().is_terminal();
+        Self { bar: None, on_terminal, last: Instant::now(), out: Box::new(std::io::stderr()) }
+    }
+
+    /// Tells one thing.
+    pub fn tell(&mut self, news: &News) {
+        match news {
+            News::Step(step) => self.line(&format!("{}: {}", step.id.as_str(), step.title)),
+            News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
+            News::Kept(operation) => self.line(&format!("  is so already: {}", operation.describe())),
+            News::Undone(operation) => self.line(&format!("  taken back: {}", operation.describe())),
+            News::Recovering(operation) => self.line(&format!("  taken back, begun only: {}", operation.describe())),
+            News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.last = Instant::now();
+        // Whoever read this has gone away; the work goes on.
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    fn working(&mut self, operation: &Operation, since: Duration, so_far: Option<(u64, Option<u64>)>) {
+        if self.on_terminal {
+            let bar = self.bar.get_or_insert_with(|| bar(operation, so_far));
+            match so_far {
+                Some((have, _)) => bar.set_position(have),
+                None => bar.tick(),
+            }
+        } else if self.last.elapsed() >= PATIENCE {
+            let so_far = match so_far {
+                Some((have, Some(all))) => format!("{} of {}", bytes(have), bytes(all)),
+                Some((have, None)) => bytes(have),
+                None => format!("{} s", since.as_secs()),
+            };
+            self.line(&format!("  {so_far}: {}", operation.describe()));
+        }
+    }
+}
+
+/// A bar where it is known how much is to come, else something that turns.
+fn bar(operation: &Operation, so_far: Option<(u64, Option<u64>)>) -> ProgressBar {
+    let (bar, template) = match so_far {
+        Some((_, Some(all))) => (ProgressBar::new(all), BAR),
+        Some((_, None)) => (ProgressBar::no_length(), COUNTER),
+        None => (ProgressBar::no_length(), SPINNER),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(operation.describe());
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("one thread").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_there_is_a_line_every_ten_seconds() {
+        let out = Written::default();
+        let mut teller = Teller { bar: None, on_terminal: false, last: Instant::now(), out: Box::new(out.clone()) };
+        let operation = Operation::Remove { path: PathBuf::from("/f") };
+        let working =
+            |have| News::Working { operation: &operation, since: PATIENCE, bytes: Some((have, Some(2_000_000))) };
+        for have in 0..1000 {
+            teller.tell(&working(have * 1000));
+        }
+        teller.last = Instant::now().checked_sub(PATIENCE).expect("the clock is older than that");
+        teller.tell(&working(1_000_000));
+        teller.tell(&working(1_100_000));
+        teller.tell(&News::Done(&operation));
+        let text = String::from_utf8(out.0.lock().expect("one thread").clone()).expect("text");
+        assert_eq!(text, "  1.0 MB of 2.0 MB: remove /f\n  done: remove /f\n");
+    }
+
+    #[test]
+    fn every_template_is_understood() {
+        let operation = Operation::Reboot {};
+        for so_far in [Some((1, Some(2))), Some((1, None)), None] {
+            assert_eq!(bar(&operation, so_far).message(), "reboot");
+        }
+        for template in [BAR, COUNTER, SPINNER] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}
