@@ -326,6 +326,16 @@ pub struct Unreadable {
     pub why: String,
 }
 
+impl Kernel {
+    /// The major version of the gcc it was built with; none where it was another compiler, or does not show.
+    pub fn gcc_major(&self) -> Option<u16> {
+        // `gcc-12 (Debian 12.2.0-14) 12.2.0`, `x86_64-linux-gnu-gcc-13 (Ubuntu …) 13.2.0`, `gcc (GCC) 11.4.1 …`.
+        let text = self.compiler.as_deref().filter(|t| t.contains("gcc") || t.contains("GCC"))?;
+        let is_version = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.');
+        text.split_whitespace().rev().find(is_version)?.split('.').next()?.parse().ok()
+    }
+}
+
 impl Gpu {
     /// The device half of its PCI id.
     pub fn device(&self) -> Option<PciDevice> {

@@ -7,7 +7,7 @@ mod driver;
 mod misfit;
 mod search;
 
-pub use card::Card;
+pub use card::{Card, known_card};
 pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use misfit::{Misfit, MisfitKind};

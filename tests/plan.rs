@@ -1,6 +1,8 @@
 //! `gpusetup plan` and `facts`, as a user runs them.
 
 mod common;
+#[path = "support/schema.rs"]
+mod schema;
 
 use common::{Tree, run, run_with_input};
 use serde_json::Value;
@@ -42,6 +44,7 @@ fn every_gpu_gets_a_complete_plan_on_every_system() {
     for (host, method) in hosts {
         for (gpu, branch, modules, cuda, cudnn) in GPUS {
             let plan = host.run(&["plan", "--json", "--gpu", gpu]).json();
+            assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
             let (shown, selection) = (format!("{gpu} on {}", text(&plan, "/host/os/name")), &plan["selection"]);
             assert_eq!(text(selection, "/driver/branch"), branch, "{shown}");
             assert_eq!(text(selection, "/driver/modules"), modules, "{shown}");

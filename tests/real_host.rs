@@ -2,6 +2,8 @@
 //! is what the host says afterwards, not what gpusetup says. `tests/run` runs this: it takes root, and minutes.
 
 mod host;
+#[path = "support/schema.rs"]
+mod schema;
 
 use host::tree::differences;
 use host::{Host, bench, gpusetup, machine, text, timed};
@@ -117,7 +119,7 @@ fn the_whole_stack() {
 }
 
 #[test]
-#[ignore = "needs root, a throw-away host, and the command doctor, which is yet to come"]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn doctor_knows_what_is_wrong() {
     let host = Host::new("doctor");
     timed("apply", || apply(&host, STACK).succeeds());
@@ -351,7 +353,14 @@ fn files_are_sound(host: &Host, series: &str) {
 fn apply_again(host: &Host, request: &[&str]) {
     bench().requests();
     let again = host.clone_as("again");
+    let status = || again.gpusetup(&["status", "--json"]).succeeds().json();
+    let (first, plan) = (status(), again.path("/var/lib/gpusetup/plan.json"));
+    assert_eq!(schema::mistakes("result.json", &first), [""; 0]);
+    assert_eq!((&first["state"], &first["exit_code"]), (&Value::from("done"), &Value::from(0)));
+    let plan: Value = serde_json::from_str(&fs::read_to_string(plan).expect("it is kept")).expect("JSON");
+    assert_eq!((schema::mistakes("plan.json", &plan), &plan["fingerprint"]), (Vec::new(), &first["fingerprint"]));
     apply(&again, request).succeeds();
+    assert_eq!(status()["state"], "done");
     assert_eq!(bench().requests(), [""; 0], "a second apply downloads nothing");
     let ignored = [CLONE, &["run", "var/lib/gpusetup", "var/log"]].concat();
     assert_eq!(differences(&host.root(), &again.root(), &ignored), [""; 0]);
@@ -360,6 +369,7 @@ fn apply_again(host: &Host, request: &[&str]) {
 /// What doctor has to say, apart from what passed or did not apply.
 fn findings(host: &Host) -> (Value, Vec<(String, String)>) {
     let report = host.gpusetup(&["doctor", "--json"]).json();
+    assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
     let checks = report["checks"].as_array().expect("checks").clone();
     let said = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let findings = checks.iter().map(|check| (said(check, "id"), said(check, "status")));

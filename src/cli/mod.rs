@@ -3,6 +3,7 @@
 
 mod apply;
 mod config;
+mod doctor;
 mod facts;
 mod options;
 mod plan;
@@ -40,6 +41,11 @@ enum Command {
     Rollback(apply::RollbackOptions),
     /// Tell how the last apply or rollback ended
     Status(apply::StatusOptions),
+    /// Verify an install: name causes, and the commands that mend them
+    Doctor(doctor::Options),
+    /// Ask a cuDNN library for its version; doctor runs this in a process of its own
+    #[command(hide = true)]
+    AskCudnn(doctor::AskOptions),
     /// Print a completion script for a shell
     Completions {
         /// Which
@@ -70,6 +76,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Apply(options) => apply::run(&options),
         Command::Rollback(options) => apply::rollback(&options),
         Command::Status(options) => apply::status(&options),
+        Command::Doctor(options) => doctor::run(&options),
+        Command::AskCudnn(options) => Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
             Ok(0)

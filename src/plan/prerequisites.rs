@@ -84,13 +84,9 @@ fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> 
 
 /// `gcc-12` where the kernel was built with that and the host's default is another.
 fn side_compiler(distribution: &Distribution, kernel: &Kernel, default: Option<&str>) -> Option<String> {
-    let text = kernel.compiler.as_deref()?;
-    // `gcc-12 (Debian 12.2.0-14) 12.2.0`, `x86_64-linux-gnu-gcc-13 (Ubuntu …) 13.2.0`, `gcc (GCC) 11.4.1 …`.
-    let version =
-        text.split_whitespace().rev().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))?;
-    let (built, default) = (version.split('.').next()?, default.unwrap_or_default().split('.').next()?);
+    let built = kernel.gcc_major()?.to_string();
     let pattern = distribution.gcc_package.as_ref()?;
-    (text.contains("gcc") && built != default).then(|| pattern.replace("{major}", built))
+    (default.unwrap_or_default().split('.').next()? != built).then(|| pattern.replace("{major}", &built))
 }
 
 #[cfg(test)]

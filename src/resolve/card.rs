@@ -6,7 +6,7 @@ use crate::host::{Facts, Gpu};
 use crate::version::{ComputeCapability, Want};
 
 /// A GPU to be served.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
     /// Its name, for sentences: `Tesla V100-SXM2-16GB`.
     pub name: String,
@@ -35,6 +35,25 @@ pub fn cards(database: &Database, facts: &Facts, request: &Request) -> Result<Ve
 }
 
 fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfit> {
+    let known = known_card(database, gpu);
+    match (known, request.modules, &request.driver) {
+        (Err(misfit), Some(modules), Want::Meeting(_)) if misfit.rule == UNKNOWN => Ok(Card {
+            name: format!("the unknown GPU {}", gpu.pci_id),
+            capability: None,
+            modules: vec![modules],
+            first_branch: None,
+            last_branch: None,
+            source: "the request (--modules and --driver)".to_owned(),
+        }),
+        (known, ..) => known,
+    }
+}
+
+/// The rule that refuses a GPU which the database does not know.
+const UNKNOWN: &str = "gpu-known";
+
+/// What the database says of a GPU.
+pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
     let known = gpu.device().and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
     if let Some(known) = known {
         let architecture = known.compute_capability.and_then(|c| database.architecture(c));
@@ -65,18 +84,8 @@ fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfi
             source: architecture.sources.join(", "),
         });
     }
-    if let (Some(modules), Want::Meeting(_)) = (request.modules, &request.driver) {
-        return Ok(Card {
-            name: format!("the unknown GPU {}", gpu.pci_id),
-            capability: None,
-            modules: vec![modules],
-            first_branch: None,
-            last_branch: None,
-            source: "the request (--modules and --driver)".to_owned(),
-        });
-    }
     Err(Misfit::new(
-        "gpu-known",
+        UNKNOWN,
         format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
     )
     .check("GS503")

@@ -3,11 +3,18 @@
 
 use serde_json::Value;
 
-/// Every place where `value` is not as `schema` says.
-pub fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    check(schema, schema, value, "$", &mut found);
+/// Every place where `value` is not as the schema of this file name says.
+pub fn mistakes(schema: &str, value: &Value) -> Vec<String> {
+    let (schema, mut found) = (read(schema), Vec::new());
+    check(&schema, &schema, value, "$", &mut found);
     found
+}
+
+/// The schema of this file name in `schemas/`.
+fn read(name: &str) -> Value {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
+    let text = std::fs::read_to_string(path).expect("the schema is there");
+    serde_json::from_str(&text).expect("a schema is JSON")
 }
 
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
@@ -15,8 +22,15 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
         let right = match keyword.as_str() {
             "$schema" | "$defs" | "title" | "description" => true,
             "$ref" => {
-                let name = rule.as_str().and_then(|r| r.strip_prefix("#/$defs/")).expect("a local reference");
-                check(root, &root["$defs"][name], value, at, found);
+                let name = rule.as_str().expect("a reference");
+                match name.strip_prefix("#/$defs/") {
+                    Some(name) => check(root, &root["$defs"][name], value, at, found),
+                    // Another file, whole.
+                    None => {
+                        let other = read(name);
+                        check(&other, &other, value, at, found);
+                    }
+                }
                 true
             }
             "type" => match rule.as_str().expect("one type") {

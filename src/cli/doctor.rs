@@ -1,0 +1,93 @@
+//! `gpusetup doctor`: whether the install is sound.
+
+use super::Problem;
+use super::facts::look;
+use super::options::{HostOptions, LookOptions};
+use crate::doctor::{CHECKS, cudnn_answer, examine, gather};
+use crate::render;
+use crate::render::doctor::Look;
+use crate::system::System;
+use std::path::PathBuf;
+
+/// Flags of `doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Only these checks, by id: GS201
+    #[arg(value_name = "CHECK")]
+    checks: Vec<String>,
+    #[command(flatten)]
+    host: HostOptions,
+    #[command(flatten)]
+    look: LookOptions,
+    /// Exit 20 on warnings too
+    #[arg(long, env = "GPUSETUP_STRICT")]
+    strict: bool,
+    /// Print the checks and what each reads, and look at nothing
+    #[arg(long)]
+    list_checks: bool,
+}
+
+/// Flags of the child that asks a library.
+#[derive(Debug, clap::Args)]
+pub struct AskOptions {
+    library: String,
+    #[arg(long)]
+    root: Option<PathBuf>,
+}
+
+/// What `doctor` exits with when something failed.
+const FAILURES: u8 = 20;
+
+/// Examines the host.
+pub fn run(options: &Options) -> Result<u8, Problem> {
+    let only = options.checks.iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
+    if options.list_checks {
+        super::print(&list(&only))?;
+        return Ok(0);
+    }
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, &database)?;
+    let system = options.host.root.as_ref().map_or_else(System::live, System::at);
+    let report = examine(gather(&system, &database, facts, &options.host.prefix), &database, &only);
+    if options.look.json {
+        super::print_json(&report)?;
+    } else {
+        let look = Look {
+            paint: super::paint(options.look.color),
+            unicode: speaks_unicode(),
+            verbose: options.look.verbose,
+            width: super::width(),
+        };
+        super::print(&render::doctor::text(&report, look))?;
+    }
+    Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
+}
+
+/// Answers the parent about a library; not for people.
+pub fn ask(options: &AskOptions) -> u8 {
+    cudnn_answer(&options.library, options.root.as_deref())
+}
+
+fn known(id: &str) -> Result<&'static str, Problem> {
+    let found = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id));
+    found.map(|c| c.id).ok_or_else(|| {
+        Problem::usage(format!("there is no check {id}")).hint("see them all with: gpusetup doctor --list-checks")
+    })
+}
+
+fn list(only: &[&str]) -> String {
+    let wanted = |id: &str| only.is_empty() || only.contains(&id);
+    let mut out = String::new();
+    for check in CHECKS.iter().filter(|c| wanted(c.id)) {
+        out += &render::wrapped(&format!("{}  ", check.id), check.title, super::width());
+        out += &render::wrapped("         reads ", check.reads, super::width());
+    }
+    out
+}
+
+/// Whether the locale's character set can show more than ASCII.
+fn speaks_unicode() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}

@@ -1,0 +1,251 @@
+//! Whether an install is sound. The evidence is gathered once for all; each check is a small pure function from it to a
+//! finding that names the cause and what mends it; what only follows from another finding is said to. Nothing is changed.
+
+mod checks;
+mod evidence;
+mod library;
+#[cfg(test)]
+mod sick;
+
+pub use checks::{CHECKS, Check};
+pub use evidence::{Answer, Cached, Denial, Evidence, Image, Shells, gather};
+pub use library::{ask_in_child, cudnn_answer, cudnn_version};
+
+use crate::compat::Database;
+use crate::host::Facts;
+use crate::plan::DatabaseId;
+use serde::Serialize;
+
+/// The schema that [`Report`] is printed in.
+pub const SCHEMA: &str = "gpusetup.doctor/1";
+
+/// All that was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The version of gpusetup that looked.
+    pub tool: &'static str,
+    /// The database it knew.
+    pub database: DatabaseId,
+    /// The host it looked at.
+    pub host: Facts,
+    /// How many of each.
+    pub summary: Summary,
+    /// Every check, in the order in which a GPU meets what they look at.
+    pub checks: Vec<Finding>,
+}
+
+/// How many checks ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Sound.
+    pub pass: usize,
+    /// Works, but not for long or not for everybody.
+    pub warn: usize,
+    /// Does not work.
+    pub fail: usize,
+    /// Means nothing here, or could not be seen.
+    pub skip: usize,
+    /// The check itself did not come to an end.
+    pub error: usize,
+}
+
+/// How a check ended, the worse the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It means nothing here, or could not be seen.
+    Skip,
+    /// Sound.
+    Pass,
+    /// Works, but not for long or not for everybody.
+    Warn,
+    /// The check itself did not come to an end.
+    Error,
+    /// Does not work.
+    Fail,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The check's id.
+    pub id: &'static str,
+    /// What is sound when it passes.
+    pub title: &'static str,
+    /// How it ended.
+    pub status: Status,
+    /// What was read.
+    pub evidence: Vec<String>,
+    /// Why it is so, in a sentence; for a skipped check why it was skipped. None where all is well.
+    pub cause: Option<String>,
+    /// What mends it.
+    pub remediation: Option<Remediation>,
+    /// gpusetup can mend it by itself.
+    pub fixable: bool,
+    /// The check whose finding this one follows from: mend that first.
+    pub consequence_of: Option<&'static str>,
+}
+
+/// What mends something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Remediation {
+    /// What to do, in a sentence.
+    pub text: String,
+    /// The commands that do it, in their order.
+    pub commands: Vec<String>,
+}
+
+/// What a check comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    status: Status,
+    evidence: Vec<String>,
+    cause: Option<String>,
+    remediation: Option<Remediation>,
+    alone: bool,
+}
+
+impl Verdict {
+    fn new(status: Status, cause: Option<String>) -> Self {
+        Self { status, evidence: Vec::new(), cause, remediation: None, alone: false }
+    }
+
+    /// It follows from no other check's finding, though others of this check may.
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    /// All is well.
+    pub fn pass() -> Self {
+        Self::new(Status::Pass, None)
+    }
+
+    /// It means nothing here, or could not be seen, for this reason.
+    pub fn skip(why: impl Into<String>) -> Self {
+        Self::new(Status::Skip, Some(why.into()))
+    }
+
+    /// It works, but not for long or not for everybody.
+    pub fn warn(cause: impl Into<String>) -> Self {
+        Self::new(Status::Warn, Some(cause.into()))
+    }
+
+    /// It does not work.
+    pub fn fail(cause: impl Into<String>) -> Self {
+        Self::new(Status::Fail, Some(cause.into()))
+    }
+
+    /// With one more thing that was read.
+    pub fn saw(mut self, evidence: impl Into<String>) -> Self {
+        self.evidence.push(evidence.into());
+        self
+    }
+
+    /// With what mends it.
+    pub fn mend<S: Into<String>>(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
+        let commands = commands.into_iter().map(Into::into).collect();
+        self.remediation = Some(Remediation { text: text.into(), commands });
+        self
+    }
+
+    /// One verdict from several about parts of the same: the first of the worst, with the evidence of all.
+    pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
+        verdicts.into_iter().reduce(|mut all, mut one| {
+            if one.status > all.status {
+                std::mem::swap(&mut all, &mut one);
+                all.evidence.splice(0..0, one.evidence);
+            } else {
+                all.evidence.append(&mut one.evidence);
+            }
+            all
+        })
+    }
+}
+
+/// Runs the checks named by `only`, or all, on what was seen.
+pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report {
+    let wanted = |c: &&Check| only.is_empty() || only.contains(&c.id);
+    let found: Vec<_> = CHECKS.iter().filter(wanted).map(|c| (c, ended(c, &evidence))).collect();
+    let failed: Vec<_> = found.iter().filter(|(_, v)| v.status == Status::Fail).map(|(c, _)| c.id).collect();
+    let findings: Vec<_> = found.into_iter().map(|(check, verdict)| finding(check, verdict, &failed)).collect();
+    let count = |status| findings.iter().filter(|f| f.status == status).count();
+    let summary = Summary {
+        pass: count(Status::Pass),
+        warn: count(Status::Warn),
+        fail: count(Status::Fail),
+        skip: count(Status::Skip),
+        error: count(Status::Error),
+    };
+    Report {
+        schema: SCHEMA,
+        tool: env!("CARGO_PKG_VERSION"),
+        database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
+        host: evidence.facts,
+        summary,
+        checks: findings,
+    }
+}
+
+fn ended(check: &Check, evidence: &Evidence) -> Verdict {
+    // A mistake in one check must not cost the others: the host may be of a kind that nobody has seen.
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (check.run)(evidence)));
+    ended.unwrap_or_else(|_| {
+        Verdict::new(Status::Error, Some("the check itself broke off: please report it".to_owned()))
+    })
+}
+
+/// The finding, with the cause among the checks that failed: the first in the check's own list.
+fn finding(check: &Check, verdict: Verdict, failed: &[&'static str]) -> Finding {
+    let Verdict { status, evidence, cause, remediation, alone } = verdict;
+    let is_ill = matches!(status, Status::Warn | Status::Fail);
+    let consequence_of = check.follows_from.iter().find(|c| is_ill && !alone && failed.contains(c)).copied();
+    let fixable = check.fixable && is_ill;
+    Finding { id: check.id, title: check.title, status, evidence, cause, remediation, fixable, consequence_of }
+}
+
+impl Report {
+    /// The one finding to mend first: a failure that follows from no other, else a warning.
+    pub fn first(&self) -> Option<&Finding> {
+        let of = |status| self.checks.iter().find(|f| f.status == status && f.consequence_of.is_none());
+        of(Status::Fail).or_else(|| of(Status::Error)).or_else(|| of(Status::Warn))
+    }
+
+    /// Whether anything failed; with `strict` also whether anything was warned of.
+    pub fn has_failed(&self, strict: bool) -> bool {
+        let Summary { warn, fail, error, .. } = self.summary;
+        fail + error > 0 || strict && warn > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_several_counts_and_no_evidence_is_lost() {
+        let parts = [Verdict::pass().saw("a"), Verdict::fail("x").saw("b"), Verdict::fail("y").saw("c")];
+        let all = Verdict::worst(parts).expect("three");
+        assert_eq!((all.status, all.cause.as_deref()), (Status::Fail, Some("x")));
+        assert_eq!(all.evidence, ["a", "b", "c"]);
+        assert_eq!(Verdict::worst([]), None);
+    }
+
+    #[test]
+    fn a_check_that_breaks_off_is_an_error_and_no_more() {
+        let check = Check { run: |_| panic!("as the test wants it"), ..CHECKS[0] };
+        assert_eq!(ended(&check, &sick::sound()).status, Status::Error);
+    }
+
+    #[test]
+    fn every_check_has_an_id_of_its_own_and_knows_its_causes() {
+        for (n, check) in CHECKS.iter().enumerate() {
+            assert!(CHECKS[..n].iter().all(|c| c.id != check.id), "{} is there twice", check.id);
+            for cause in check.follows_from {
+                assert!(CHECKS[..n].iter().any(|c| c.id == *cause), "{}: {cause} must stand before it", check.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The checks, in the order in which a GPU meets what they look at: kernel, driver, toolkit, cuDNN. A cause stands before
+//! what follows from it.
+
+mod cudnn;
+mod driver;
+mod kernel;
+mod rivals;
+mod toolkit;
+
+use super::{Evidence, Verdict};
+use crate::host::{Kernel, MachineKind};
+
+/// A check.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// Its id; a plan's warning about the same thing has the same.
+    pub id: &'static str,
+    /// What is sound when it passes.
+    pub title: &'static str,
+    /// What it looks at, for `--list-checks`.
+    pub reads: &'static str,
+    /// From evidence to verdict.
+    pub run: fn(&Evidence) -> Verdict,
+    /// What it finds can be mended without a person's judgement.
+    pub fixable: bool,
+    /// Checks whose failure may be the cause of this one's, nearest first.
+    pub follows_from: &'static [&'static str],
+}
+
+/// All checks.
+pub const CHECKS: &[Check] = &[
+    Check {
+        id: "GS503",
+        title: "Every GPU is known to the driver installed",
+        reads: "the GPUs' PCI ids, the database's driver branches, the driver's version",
+        run: driver::knows_gpus,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS203",
+        title: "No GPU is held for a virtual machine",
+        reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices",
+        run: rivals::vfio,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS401",
+        title: "The driver comes from one place",
+        reads: "dpkg's record, the runfile's log and uninstaller, the versions of libcuda.so",
+        run: driver::one_origin,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS101",
+        title: "The kernel's headers are there",
+        reads: "/lib/modules/KERNEL/build, DKMS's record",
+        run: kernel::headers,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS102",
+        title: "The compiler that built the kernel is there",
+        reads: "the kernel's configuration, gcc and gcc-N in /usr/bin",
+        run: kernel::compiler,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS104",
+        title: "Every kernel has the driver's module",
+        reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version",
+        run: kernel::modules,
+        fixable: true,
+        follows_from: &["GS101", "GS102", "GS401"],
+    },
+    Check {
+        id: "GS504",
+        title: "The kernel modules' flavour suits every GPU",
+        reads: "the module's licence, the database's GPUs",
+        run: driver::flavour,
+        fixable: false,
+        follows_from: &["GS503"],
+    },
+    Check {
+        id: "GS201",
+        title: "nouveau keeps off the GPUs",
+        reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
+        run: rivals::nouveau,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS202",
+        title: "nova keeps off the GPUs",
+        reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
+        run: rivals::nova,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS301",
+        title: "The firmware lets the driver's module load",
+        reads: "Secure Boot's EFI variables, the module's signer",
+        run: driver::secure_boot,
+        fixable: false,
+        follows_from: &["GS104"],
+    },
+    Check {
+        id: "GS501",
+        title: "The driver loaded is the one installed",
+        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next",
+        run: driver::loaded,
+        fixable: false,
+        follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401"],
+    },
+    Check {
+        id: "GS507",
+        title: "Programs get the driver's own libcuda",
+        reads: "/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d",
+        run: toolkit::stubs,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS709",
+        title: "Every toolkit's compiler answers",
+        reads: "what `nvcc --version` says",
+        run: toolkit::answers,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS701",
+        title: "Login shells find the default toolkit",
+        reads: "the link PREFIX/cuda, which nvcc a login shell and a plain shell find",
+        run: toolkit::on_path,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS702",
+        title: "cuDNN's library links are whole",
+        reads: "the SONAME of every libcudnn*.so, the links between them",
+        run: cudnn::links,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS708",
+        title: "The loader's cache knows cuDNN as it is",
+        reads: "/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name",
+        run: cudnn::cache,
+        fixable: true,
+        follows_from: &["GS702", "GS701"],
+    },
+    Check {
+        id: "GS703",
+        title: "Programs get the cuDNN that belongs to the default toolkit",
+        reads: "what cudnnGetVersion says in a library loaded by its SONAME, the cuDNNs on the host",
+        run: cudnn::winner,
+        fixable: false,
+        follows_from: &["GS702", "GS708", "GS701"],
+    },
+];
+
+/// Why nothing of the kernel's side can be said here, if so: somebody else's kernel, or no driver of NVIDIA's to look at.
+fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
+    let whose = match seen.facts.machine.kind {
+        MachineKind::Container => "a container runs on its host's kernel and driver",
+        MachineKind::Wsl2 => "WSL2 runs on Windows' driver",
+        MachineKind::Jetson => "a Jetson's driver belongs to its board support package",
+        MachineKind::Physical | MachineKind::Virtual => {
+            return seen.facts.driver.is_none().then(|| Verdict::skip("no NVIDIA driver is installed"));
+        }
+    };
+    Some(Verdict::skip(whose))
+}
+
+/// The kernel that boots next, where its modules are there.
+fn next_kernel(seen: &Evidence) -> Option<&Kernel> {
+    let release = seen.facts.kernel()?;
+    seen.facts.kernels.installed.iter().find(|k| k.release == release)
+}

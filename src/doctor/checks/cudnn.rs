@@ -1,0 +1,160 @@
+//! cuDNN: the links it is found by, the loader's cache, and which one of several programs get.
+
+use crate::doctor::{Answer, Evidence, Verdict};
+use crate::host::{Cudnn, LibraryFile, Origin};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const NONE: &str = "no cuDNN is installed";
+
+pub fn links(seen: &Evidence) -> Verdict {
+    Verdict::worst(seen.facts.cudnn.iter().map(links_of)).unwrap_or_else(|| Verdict::skip(NONE))
+}
+
+fn links_of(cudnn: &Cudnn) -> Verdict {
+    let directory = cudnn.directory.display();
+    let broken = cudnn.files.iter().filter(|f| f.link.is_some() && f.soname.is_none());
+    let broken = broken.map(|f| {
+        let target = f.link.as_ref().map(|t| t.display().to_string()).unwrap_or_default();
+        Verdict::fail(format!("the link {directory}/{} leads to no library", f.name))
+            .saw(format!("{} -> {target}", f.name))
+            .mend("install cuDNN's files anew", anew(cudnn))
+    });
+    let sonames: BTreeSet<_> = cudnn.files.iter().filter_map(|f| f.soname.as_deref()).collect();
+    let own_file = |soname: &str| {
+        let own = cudnn.files.iter().filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
+        own.max_by_key(|f| f.name.len()).map_or("", |f| &f.name)
+    };
+    // What is wrong with a name that should be a link, and what it should lead to.
+    let missing = sonames.iter().filter(|s| !cudnn.files.iter().any(|f| f.name == **s)).map(|soname| {
+        let file = own_file(soname);
+        let cause = format!("{directory} has no link {soname}, by which programs find {file}");
+        (cause, format!("the SONAME of {file} is {soname}"), (*soname).to_owned(), file.to_owned())
+    });
+    let copies = cudnn.files.iter().filter_map(|f| Some((f, original(cudnn, f)?))).map(|(copy, original)| {
+        let name = &copy.name;
+        let cause = format!("{directory}/{name} is a copy where a link belongs: it stays when cuDNN is updated");
+        // libX.so leads to libX.so.N, and that to the file.
+        let target = copy.soname.as_ref().filter(|s| *s != name).unwrap_or(&original.name);
+        (cause, format!("{name} has the bytes of {}", original.name), name.clone(), target.clone())
+    });
+    let wrong: Vec<_> = missing.chain(copies).collect();
+    let commands = wrong.iter().map(|(_, _, name, target)| format!("sudo ln -sf {target} {directory}/{name}"));
+    let commands: Vec<_> = commands.chain(["sudo ldconfig".to_owned()]).collect();
+    let wrong = wrong.iter().map(|(cause, evidence, ..)| {
+        Verdict::fail(cause.clone()).saw(evidence.clone()).mend("make the links", commands.clone())
+    });
+    let version = cudnn.version.map(|v| format!("cuDNN {v}, ")).unwrap_or_default();
+    let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", cudnn.files.len()));
+    Verdict::worst(broken.chain(wrong).chain([whole])).unwrap_or_else(Verdict::pass)
+}
+
+/// The file whose bytes `copy` has, where `copy` has the name of a link: of equal ones the longest name is the library's
+/// own.
+fn original<'a>(cudnn: &'a Cudnn, copy: &LibraryFile) -> Option<&'a LibraryFile> {
+    let sum = copy.sha256.as_ref()?;
+    let alike = cudnn.files.iter().filter(|f| f.sha256.as_ref() == Some(sum) && f.name.starts_with(&copy.name));
+    alike.filter(|f| f.name.len() > copy.name.len()).max_by_key(|f| f.name.len())
+}
+
+fn anew(cudnn: &Cudnn) -> Vec<String> {
+    match cudnn.origin {
+        Origin::Dpkg => {
+            let major = cudnn.version.map(|v| v.major.to_string()).unwrap_or_default();
+            vec![format!("sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' 'libcudnn{major}*')")]
+        }
+        Origin::Rpm | Origin::Runfile | Origin::Unknown => vec!["sudo gpusetup apply --profile toolkit".to_owned()],
+    }
+}
+
+/// The cuDNN of the default toolkit: what nvcc's programs are compiled against.
+fn default_cudnn(seen: &Evidence) -> Option<&Cudnn> {
+    let toolkit = seen.default_toolkit.as_ref()?;
+    seen.facts.cudnn.iter().find(|c| c.directory.starts_with(toolkit))
+}
+
+pub fn cache(seen: &Evidence) -> Verdict {
+    if seen.facts.cudnn.is_empty() && !seen.cached.iter().any(|c| c.soname.starts_with("libcudnn")) {
+        return Verdict::skip(NONE);
+    }
+    if seen.facts.loader_cache.is_none() {
+        return Verdict::fail("there is no /etc/ld.so.cache that can be read").mend("make it anew", ["sudo ldconfig"]);
+    }
+    let gone = seen.cached.iter().filter(|c| !c.exists).map(|c| {
+        Verdict::fail(format!("the loader's cache names {}, which is gone", c.path.display()))
+            .saw(format!("{} => {}", c.soname, c.path.display()))
+            .mend("make the cache anew", ["sudo ldconfig"])
+    });
+    let default = default_cudnn(seen).map(|c| &c.directory);
+    let each = seen.facts.cudnn.iter().map(|cudnn| {
+        let directory = &cudnn.directory;
+        let shown = directory.display();
+        if !seen.loader_directories.contains(directory) {
+            let evidence = format!("{shown} is not on the loader's path");
+            if default != Some(directory) {
+                return Verdict::pass().saw(evidence);
+            }
+            let file = "/etc/ld.so.conf.d/gpusetup-cuda.conf";
+            return Verdict::fail(format!("the loader does not look where cuDNN is: {shown}"))
+                .alone()
+                .saw(evidence)
+                .mend(
+                    "put the folder on its path",
+                    [format!("echo {shown} | sudo tee {file}"), "sudo ldconfig".to_owned()],
+                );
+        }
+        let sonames: BTreeSet<_> = cudnn.files.iter().filter_map(|f| f.soname.as_deref()).collect();
+        let known = |s: &str| seen.cached.iter().any(|c| c.soname == s && c.directory == *directory);
+        match sonames.iter().find(|s| cudnn.files.iter().any(|f| f.name == **s) && !known(s)) {
+            None => Verdict::pass().saw(format!("{shown}: {} libraries, all in the cache", sonames.len())),
+            Some(soname) => Verdict::fail(format!("the loader's cache does not know {soname} of {shown}"))
+                .saw("/etc/ld.so.cache was not made anew since".to_owned())
+                .mend("make the cache anew", ["sudo ldconfig"]),
+        }
+    });
+    Verdict::worst(each.chain(gone)).unwrap_or_else(|| Verdict::skip(NONE))
+}
+
+pub fn winner(seen: &Evidence) -> Verdict {
+    let each = seen.cudnn.iter().map(|(soname, answer)| {
+        let places: BTreeSet<PathBuf> =
+            seen.cached.iter().filter(|c| c.soname == *soname).map(|c| c.path.clone()).collect();
+        let first = seen.cached.iter().find(|c| c.soname == *soname);
+        let all = places.iter().fold(Verdict::pass(), |v, p| v.saw(format!("{soname} => {}", p.display())));
+        let own = default_cudnn(seen).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
+        let loaded = match answer {
+            Answer::Is(version) => *version,
+            // It may be on nobody's path by intent, in a toolkit that is not the default one.
+            Answer::Failed(why) if first.is_none() && own.is_none() => {
+                return Verdict::skip("no cuDNN is on the loader's path").saw(why.clone());
+            }
+            Answer::Failed(why) => {
+                let verdict = Verdict::fail(format!("programs cannot load {soname}")).saw(why.clone());
+                return verdict.mend("install cuDNN's files anew", ["sudo gpusetup apply --profile toolkit"]);
+            }
+            Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not asked")).saw(why.clone()),
+        };
+        let said = all.saw(format!("cudnnGetVersion says {loaded}"));
+        let Some((own, version)) = own.and_then(|c| Some((c, c.version?))) else { return said };
+        if version.library_suffix() == loaded.library_suffix() {
+            return said;
+        }
+        let place = first.map_or("another place".to_owned(), |c| c.directory.display().to_string());
+        let cause = format!(
+            "programs get cuDNN {loaded} from {place}, and the default toolkit has {version} in {}",
+            own.directory.display()
+        );
+        let mend = |v: Verdict| {
+            v.mend(
+                "remove the one that is not wanted, or take its folder out of the loader's path",
+                [format!("grep -rn {place} /etc/ld.so.conf /etc/ld.so.conf.d"), "sudo ldconfig".to_owned()],
+            )
+        };
+        // What was compiled for a newer one may not run with an older; the other way round it does.
+        let older = (loaded.major, loaded.minor, loaded.patch) < (version.major, version.minor, version.patch);
+        let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        Verdict::worst([mend(verdict), said]).unwrap_or_else(Verdict::pass)
+    });
+    let why = if seen.facts.cudnn.is_empty() { NONE } else { "no file of cuDNN's says its SONAME" };
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
+}

@@ -1,0 +1,180 @@
+//! The driver as a whole: whether it knows the GPUs, where it comes from, whether it may load and has.
+
+use super::{next_kernel, no_driver_of_its_own};
+use crate::compat::ModuleFlavour;
+use crate::doctor::{Answer, Evidence, Verdict};
+use crate::host::{InstalledDriver, Origin, SecureBoot};
+
+pub fn knows_gpus(seen: &Evidence) -> Verdict {
+    let each = seen.facts.gpus.iter().zip(&seen.cards).map(|(gpu, card)| {
+        let at = &gpu.address;
+        let card = match card {
+            Err(why) => {
+                return Verdict::warn(why.clone()).saw(format!("{at}: {}", gpu.pci_id)).mend(
+                    "look what the driver says of it, and report the line, so that it gets known",
+                    [format!("lspci -nn -s {at}"), "sudo dmesg | grep NVRM".to_owned()],
+                );
+            }
+            Ok(card) => card,
+        };
+        let range = match (card.first_branch, card.last_branch) {
+            (first, Some(last)) => format!("branches {} to {last}", first.map_or("?".to_owned(), |f| f.to_string())),
+            (Some(first), None) => format!("branch {first} and newer"),
+            (None, None) => "every branch of today".to_owned(),
+        };
+        let evidence = format!("{at}: {}: {range}", card.name);
+        let Some(driver) = &seen.facts.driver else { return Verdict::pass().saw(evidence) };
+        let branch = driver.version.branch;
+        let cause = match (card.first_branch, card.last_branch) {
+            (_, Some(last)) if branch > last => {
+                format!("driver {} does not know {}: branch {last} was the last that did", driver.version, card.name)
+            }
+            (Some(first), _) if branch < first => {
+                format!("driver {} does not know {}: branch {first} is the first that does", driver.version, card.name)
+            }
+            _ => return Verdict::pass().saw(evidence),
+        };
+        let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
+        Verdict::fail(cause).saw(evidence).mend("install a branch that knows it", [format!("gpusetup plan{fits}")])
+    });
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no NVIDIA GPU"))
+}
+
+pub fn one_origin(seen: &Evidence) -> Verdict {
+    let Some(driver) = &seen.facts.driver else {
+        return no_driver_of_its_own(seen).unwrap_or_else(Verdict::pass);
+    };
+    let said = |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
+    // Debian keeps several, each below /usr/lib/ARCH/nvidia/, and switches between them by alternatives.
+    let others: Vec<_> = seen.facts.other_drivers.iter().filter(|d| !d.evidence.contains("/nvidia/")).collect();
+    let all = others.iter().fold(Verdict::pass().saw(said(driver)), |v, d| v.saw(said(d)));
+    let Some(other) = others.first() else { return all };
+    let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
+    let cause = format!("two drivers are installed over each other: {} and {}", driver.version, other.version);
+    let mend = if runfile {
+        Verdict::fail(cause).mend(
+            "take the runfile's away, then bring the packages' files back",
+            ["sudo nvidia-uninstall --silent", "gpusetup plan"],
+        )
+    } else {
+        Verdict::fail(cause).mend("let the package manager finish the update that stopped halfway", ["gpusetup plan"])
+    };
+    Verdict::worst([mend, all]).unwrap_or_else(Verdict::pass)
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Dpkg => "Debian packages",
+        Origin::Rpm => "RPM packages",
+        Origin::Runfile => "NVIDIA's runfile",
+        Origin::Unknown => "somebody who left no trace",
+    }
+}
+
+pub fn flavour(seen: &Evidence) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return skip;
+    }
+    let Some((driver, flavour)) = seen.facts.driver.as_ref().and_then(|d| Some((d, d.modules?))) else {
+        return Verdict::skip("the flavour of the kernel modules does not show");
+    };
+    let cards = seen.cards.iter().flatten();
+    let each = cards.map(|card| {
+        let evidence = format!("{}: the {flavour} modules of {}", card.name, driver.version);
+        if card.modules.contains(&flavour) {
+            return Verdict::pass().saw(evidence);
+        }
+        let needed = match flavour {
+            ModuleFlavour::Open => ModuleFlavour::Proprietary,
+            ModuleFlavour::Proprietary => ModuleFlavour::Open,
+        };
+        Verdict::fail(format!("{} needs the {needed} kernel modules, and the {flavour} ones are installed", card.name))
+            .saw(evidence)
+            .mend("install the other flavour", [format!("gpusetup plan --modules {needed}")])
+    });
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU that the database knows"))
+}
+
+pub fn secure_boot(seen: &Evidence) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return skip;
+    }
+    match seen.facts.secure_boot {
+        SecureBoot::Absent => return Verdict::pass().saw("no UEFI"),
+        SecureBoot::Disabled => return Verdict::pass().saw("Secure Boot is off"),
+        SecureBoot::Unknown => return Verdict::skip("whether Secure Boot is on could not be read"),
+        SecureBoot::Enabled => {}
+    }
+    let evidence = |v: Verdict| v.saw("Secure Boot is on: the kernel loads signed modules only");
+    match &seen.signer {
+        Answer::Is(Some(signer)) => {
+            let signed = format!("the nvidia module is signed by {signer}");
+            if is_loaded(seen) == Some(false) {
+                let cause = "the nvidia module is signed, and not loaded: the firmware may not know the key";
+                let commands = ["sudo mokutil --test-key /var/lib/dkms/mok.pub", "mokutil --list-enrolled"];
+                return evidence(Verdict::warn(cause).saw(signed))
+                    .mend("look whether the key is enrolled; enrol it if not (mokutil --import)", commands);
+            }
+            evidence(Verdict::pass().saw(signed))
+        }
+        Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).mend(
+            "enrol DKMS's key at the console, then build again (or switch Secure Boot off in the firmware)",
+            ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
+        ),
+        Answer::Failed(why) | Answer::NotAsked(why) => {
+            Verdict::skip(format!("Secure Boot is on; who signed the module could not be read: {why}"))
+        }
+    }
+}
+
+/// Whether the nvidia module is in the kernel; none where no kernel runs.
+fn is_loaded(seen: &Evidence) -> Option<bool> {
+    Some(seen.facts.loaded_modules.as_ref()?.iter().any(|m| m.name == "nvidia"))
+}
+
+pub fn loaded(seen: &Evidence) -> Verdict {
+    let facts = &seen.facts;
+    if facts.gpus.is_empty() {
+        return Verdict::skip("there is no NVIDIA GPU");
+    }
+    let driver = match (&facts.driver, no_driver_of_its_own(seen)) {
+        (Some(driver), None) => driver,
+        (None, Some(skip))
+            if matches!(facts.machine.kind, crate::host::MachineKind::Physical | crate::host::MachineKind::Virtual) =>
+        {
+            let why = "there is an NVIDIA GPU, and no NVIDIA driver is installed";
+            return skip
+                .evidence
+                .into_iter()
+                .fold(Verdict::fail(why), Verdict::saw)
+                .mend("see what would be installed", ["gpusetup plan"]);
+        }
+        (_, Some(skip)) => return skip,
+        (None, None) => return Verdict::skip("no NVIDIA driver is installed"),
+    };
+    let installed = format!("installed: {} ({})", driver.version, driver.evidence);
+    let Some(modules) = &facts.loaded_modules else {
+        return Verdict::skip("no kernel of this tree runs").saw(installed);
+    };
+    let Some(module) = modules.iter().find(|m| m.name == "nvidia") else {
+        let cause = "the nvidia module is not loaded";
+        return Verdict::fail(cause)
+            .saw(installed)
+            .mend("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
+    };
+    let Some(version) = &module.version else {
+        return Verdict::skip("the loaded module does not say its version").saw(installed);
+    };
+    let evidence = format!("loaded: {version}");
+    if *version == driver.version.to_string() {
+        return Verdict::pass().saw(evidence).saw(installed);
+    }
+    let cause = format!(
+        "the kernel still has the nvidia module {version}, and the libraries are {}: programs fail with \"Driver/library \
+         version mismatch\"",
+        driver.version
+    );
+    let ready = next_kernel(seen).and_then(|k| k.nvidia_module) == Some(driver.version);
+    let mend = if ready { "boot again: the new module is there" } else { "build the module first, then boot again" };
+    Verdict::fail(cause).saw(evidence).saw(installed).mend(mend, ["sudo reboot"])
+}

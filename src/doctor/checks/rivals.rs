@@ -1,0 +1,104 @@
+//! Other drivers of the kernel that take an NVIDIA GPU first.
+
+use super::no_driver_of_its_own;
+use crate::compat::InitramfsTool;
+use crate::doctor::{Answer, Evidence, Verdict};
+use crate::host::Gpu;
+
+pub fn nouveau(seen: &Evidence) -> Verdict {
+    rival(seen, "nouveau", &["nouveau"])
+}
+
+pub fn nova(seen: &Evidence) -> Verdict {
+    rival(seen, "nova", &["nova_core", "nova_drm"])
+}
+
+pub fn vfio(seen: &Evidence) -> Verdict {
+    let held: Vec<_> = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")).collect();
+    let Some(first) = held.first() else {
+        return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { Verdict::pass() };
+    };
+    let commands = [
+        format!("echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind", first.address),
+        "sudo modprobe nvidia".to_owned(),
+    ];
+    held.iter()
+        .fold(
+            Verdict::warn("vfio-pci holds a GPU for a virtual machine: this host's programs do not see it"),
+            |v, g| v.saw(held_by(g)),
+        )
+        .mend("leave it where that is wanted; else give the GPU back", commands)
+}
+
+fn held_by(gpu: &Gpu) -> String {
+    let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
+    format!("{} ({name}) is driven by {}", gpu.address, gpu.bound_to.as_deref().unwrap_or("nobody"))
+}
+
+fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
+    let is_rival = |module: &str| modules.contains(&module.replace('-', "_").as_str());
+    let holds = |g: &&Gpu| g.bound_to.as_deref().is_some_and(is_rival);
+    let held: Vec<_> = seen.facts.gpus.iter().filter(holds).collect();
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return held.first().map_or(skip.clone(), |g| skip.saw(held_by(g)));
+    }
+    let images = images(seen, name, &is_rival);
+    if let Some(first) = held.first() {
+        let verdict = match &images {
+            // The image is the deeper cause: a reboot alone would not help.
+            Some(image) if image.status == super::super::Status::Fail => image.clone(),
+            _ => Verdict::fail(format!("{name} took the GPU at {} when this host booted", first.address))
+                .mend("boot again: from then on it is kept out", ["sudo reboot"]),
+        };
+        let denied = seen.denied.iter().any(|d| is_rival(&d.module));
+        let verdict = if denied { verdict } else { not_denied(seen, name, modules) };
+        return held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
+    }
+    let bound = seen.facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
+    let here = if bound { "nvidia has the GPUs" } else { "no GPU is bound to it" };
+    let own = Verdict::pass().saw(format!("{name}: {here}"));
+    Verdict::worst([own].into_iter().chain(images)).unwrap_or_else(Verdict::pass)
+}
+
+/// What the images of all kernels come to; none where no image was read.
+fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Verdict> {
+    let on_command_line = seen.denied.iter().any(|d| d.modified.is_none() && is_rival(&d.module));
+    let kernels = &seen.facts.kernels.installed;
+    Verdict::worst(kernels.iter().filter_map(|kernel| {
+        let release = &kernel.release;
+        let image = match seen.images.get(release)? {
+            Answer::Is(image) => image,
+            Answer::Failed(why) | Answer::NotAsked(why) => {
+                return Some(Verdict::skip("no initramfs could be read").saw(format!("initramfs of {release}: {why}")));
+            }
+        };
+        let stem = |f: &str| f.rsplit('/').next().and_then(|n| n.split_once(".ko")).map(|(s, _)| s.to_owned());
+        let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
+            return Some(Verdict::pass().saw(format!("the initramfs of {release} has no {name}")));
+        };
+        if on_command_line || image.denied.iter().any(|m| is_rival(m)) {
+            return Some(Verdict::pass().saw(format!("the initramfs of {release} has {name}, and keeps it out")));
+        }
+        let cause = format!("the initramfs of kernel {release} has {name} and nothing that keeps it out");
+        let is_next = seen.facts.kernel() == Some(release);
+        let verdict = if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        Some(verdict.saw(file.clone()).mend("make the initramfs anew, then boot again", rebuild(seen, release)))
+    }))
+}
+
+fn rebuild(seen: &Evidence, kernel: &str) -> Vec<String> {
+    match seen.facts.os.initramfs {
+        Some(InitramfsTool::Dracut) => vec![format!("sudo dracut --force --kver {kernel}")],
+        Some(InitramfsTool::Mkinitcpio) => vec!["sudo mkinitcpio -P".to_owned()],
+        Some(InitramfsTool::UpdateInitramfs) | None => vec![format!("sudo update-initramfs -u -k {kernel}")],
+    }
+}
+
+fn not_denied(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
+    let lines: String = modules.iter().map(|m| format!("blacklist {m}\\n")).collect();
+    let mut commands = vec![format!("printf '{lines}' | sudo tee /etc/modprobe.d/gpusetup-nouveau.conf")];
+    commands.extend(seen.facts.kernel().map(|k| rebuild(seen, k)).unwrap_or_default());
+    commands.push("sudo reboot".to_owned());
+    Verdict::fail(format!("nothing keeps {name} out: neither modprobe's configuration nor the kernel's command line"))
+        .mend("keep it out, in the initramfs too", commands)
+}

@@ -1,0 +1,128 @@
+//! The CUDA toolkits, and how programs and shells find them.
+
+use crate::doctor::{Answer, Evidence, Shells, Verdict};
+use crate::host::Toolkit;
+use crate::system::Node;
+use std::path::Path;
+
+pub fn stubs(seen: &Evidence) -> Verdict {
+    let in_stubs = |path: &Path| path.components().any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat");
+    let cached = seen.cached.iter().filter(|c| c.soname.starts_with("libcuda.so"));
+    let mut verdicts: Vec<_> = cached
+        .map(|entry| {
+            let evidence = format!("{} => {}", entry.soname, entry.path.display());
+            if !in_stubs(&entry.directory) {
+                return Verdict::pass().saw(evidence);
+            }
+            let directory = entry.directory.display();
+            Verdict::fail(format!("programs get the libcuda of {directory}, which is not the driver's"))
+                .saw(evidence)
+                .mend(
+                    format!("take {directory} out of the loader's path"),
+                    [format!("grep -rn {directory} /etc/ld.so.conf /etc/ld.so.conf.d"), "sudo ldconfig".to_owned()],
+                )
+        })
+        .collect();
+    for (file, line) in seen.library_paths.iter().filter(|(_, line)| line.contains("/stubs")) {
+        let cause =
+            format!("{} puts a folder of stubs on LD_LIBRARY_PATH: programs get no real libcuda", file.display());
+        verdicts.push(
+            Verdict::fail(cause)
+                .saw(line.clone())
+                .mend("take the folder out", [format!("sudo sensible-editor {}", file.display())]),
+        );
+    }
+    Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("the loader knows no libcuda"))
+}
+
+pub fn answers(seen: &Evidence) -> Verdict {
+    let each = seen.facts.toolkits.iter().filter_map(|toolkit| {
+        let path = toolkit.path.display();
+        Some(match seen.nvcc.get(&toolkit.path)? {
+            Answer::Is(version) if version.series() == toolkit.version.series() => {
+                Verdict::pass().saw(format!("{path}: nvcc says {version}"))
+            }
+            Answer::Is(version) => {
+                Verdict::fail(format!("{path} is CUDA {}, and its nvcc says {version}", toolkit.version)).mend(
+                    "two releases lie over each other: remove the folder and install one",
+                    ["gpusetup plan --profile toolkit"],
+                )
+            }
+            Answer::Failed(why) => Verdict::fail(format!("the nvcc of {path} does not run"))
+                .saw(why.clone())
+                .mend("install the toolkit anew", ["gpusetup plan --profile toolkit"]),
+            Answer::NotAsked(why) => Verdict::skip("no nvcc could be asked").saw(why.clone()),
+        })
+    });
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no CUDA toolkit with a compiler is installed"))
+}
+
+pub fn on_path(seen: &Evidence) -> Verdict {
+    let prefix = &seen.prefix;
+    let below: Vec<_> = seen.facts.toolkits.iter().filter(|t| t.path.starts_with(prefix)).collect();
+    let Some(newest) = below.last() else {
+        return Verdict::skip("no CUDA toolkit is installed below the prefix");
+    };
+    let default = prefix.join("cuda");
+    Verdict::worst([link(seen, &default, newest), shells(seen, &default)]).unwrap_or_else(Verdict::pass)
+}
+
+fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
+    let shown = default.display();
+    let commands = [format!("sudo ln -sfnT {} {shown}", newest.path.display())];
+    match (seen.facts.node(default), &seen.default_toolkit) {
+        (Some(Node::Link { target }), Some(toolkit)) => {
+            let verdict = Verdict::pass().saw(format!("{shown} -> {}", target.display()));
+            if seen.facts.toolkits.iter().any(|t| t.path == *toolkit) {
+                return verdict;
+            }
+            Verdict::warn(format!("the default toolkit {shown} leads to {}, which is no toolkit", toolkit.display()))
+                .mend("point it to a toolkit", commands)
+        }
+        (Some(Node::Link { target }), None) => {
+            Verdict::fail(format!("the default toolkit {shown} leads to {}, which is gone", target.display()))
+                .mend("point it to a toolkit that is there", commands)
+        }
+        (Some(Node::Directory), _) => Verdict::pass().saw(format!("{shown} is a toolkit itself")),
+        (None, _) => Verdict::skip(format!("what stands at {shown} could not be read")),
+        (Some(Node::Absent | Node::File { .. } | Node::Other), _) => {
+            Verdict::fail(format!("there is no default toolkit: {shown} is missing"))
+                .saw(format!("CUDA {} is in {}", newest.version, newest.path.display()))
+                .mend("point it to a toolkit that is there", commands)
+        }
+    }
+}
+
+fn shells(seen: &Evidence, default: &Path) -> Verdict {
+    let Shells { login, plain } = match &seen.shells {
+        Answer::Is(shells) => shells,
+        Answer::Failed(why) | Answer::NotAsked(why) => {
+            return Verdict::skip("which nvcc shells find could not be asked").saw(why.clone());
+        }
+    };
+    let bin = default.join("bin").display().to_string();
+    let Some(found) = login else {
+        let profile = format!("echo 'PATH={bin}:$PATH' | sudo tee /etc/profile.d/gpusetup-cuda.sh");
+        return Verdict::fail("login shells do not find nvcc").mend(format!("put {bin} on their PATH"), [profile]);
+    };
+    let mut verdict = Verdict::pass().saw(format!("login shells find {}", found.display()));
+    match plain {
+        // Nothing in /etc reaches them all: sudo, cron and units have a PATH of their own.
+        None => {
+            verdict =
+                verdict.saw(format!("shells that read no profile (cron, units, ssh HOST COMMAND) need {bin}/nvcc"));
+        }
+        Some(other) if other != found => {
+            let cause = format!(
+                "login shells find {}, and shells that read no profile (cron, units) {}",
+                found.display(),
+                other.display()
+            );
+            verdict = Verdict::warn(cause)
+                .saw(format!("plain shells find {}", other.display()))
+                .mend("give the full path there, or remove the other toolkit", [format!("{bin}/nvcc --version")]);
+        }
+        Some(other) => verdict = verdict.saw(format!("plain shells find {}", other.display())),
+    }
+    verdict
+}

@@ -1,0 +1,358 @@
+//! One sound host, and what may be wrong with it: each illness is a small change of the same evidence, so that whatever
+//! else is found is a false alarm.
+
+use super::{Answer, Cached, Denial, Evidence, Image, Report, Shells, Status, examine};
+use crate::embedded::database;
+use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
+use crate::resolve::known_card;
+use crate::system::Node;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+const LIB: &str = "/usr/local/cuda-12.8/lib64";
+const KERNEL: &str = "6.8.0-71-generic";
+const OLD_KERNEL: &str = "6.8.0-64-generic";
+
+/// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and cuDNN 9.10.2.
+pub fn sound() -> Evidence {
+    let kernel = |release: &str| {
+        json!({"release": release, "headers": true, "compiler": "x86_64-linux-gnu-gcc-13 (Ubuntu 13.3.0-6ubuntu2) 13.3.0",
+               "nvidia_module": "580.95.05",
+               "initramfs": {"path": format!("/boot/initrd.img-{release}"), "size": 1, "modified": 100}})
+    };
+    let file = |name: &str, link: Option<&str>| json!({"name": name, "link": link, "soname": "libcudnn.so.9", "size": 9, "sha256": null});
+    let facts: Facts = serde_json::from_value(json!({
+        "schema": "gpusetup.facts/1", "tool": "0", "gcc": "13.3.0", "glibc": "2.39", "secure_boot": "disabled",
+        "machine": {"arch": "x86_64", "kind": "physical", "inside": null, "is_tree": false, "boot_id": "b"},
+        "os": {"id": "ubuntu", "version": "24.04", "like": ["debian"], "name": "Ubuntu 24.04.3 LTS",
+               "package_manager": "apt", "initramfs": "update-initramfs", "immutable": false},
+        "gpus": [{"address": "0000:17:00.0", "pci_id": "10de:20b0", "subsystem": null, "class": "0302",
+                  "bound_to": "nvidia", "name": "NVIDIA A100-SXM4-40GB", "compute_capability": "8.0", "assumed": false}],
+        "nvswitches": [],
+        "kernels": {"running": KERNEL, "next_boot": KERNEL, "installed": [kernel(OLD_KERNEL), kernel(KERNEL)]},
+        "loaded_modules": [{"name": "nvidia", "version": "580.95.05"}],
+        "driver": {"version": "580.95.05", "origin": "dpkg", "modules": "open",
+                   "evidence": "package libnvidia-compute-580 580.95.05"},
+        "other_drivers": [],
+        "toolkits": [{"version": "12.8.1", "path": "/usr/local/cuda-12.8", "origin": "runfile", "has_nvcc": true}],
+        "cudnn": [{"version": "9.10.2", "directory": LIB, "origin": "unknown", "header": null,
+                   "files": [file("libcudnn.so.9", Some("libcudnn.so.9.10.2")), file("libcudnn.so.9.10.2", None)]}],
+        "nvcc": null,
+        "loader_cache": {"modified": 100, "entries": []},
+        "repositories": [], "space": [],
+        "paths": {"/usr/local/cuda": {"kind": "link", "target": "cuda-12.8", "modified": 1}},
+        "unreadable": []
+    }))
+    .expect("facts");
+    let database = database();
+    let cached = |soname: &str, directory: &str| Cached {
+        soname: soname.into(),
+        path: Path::new(directory).join(soname),
+        directory: directory.into(),
+        exists: true,
+    };
+    let denial = Denial { module: "nouveau".into(), by: "/lib/modprobe.d/nvidia.conf".into(), modified: Some(1) };
+    Evidence {
+        distribution: crate::resolve::distribution(&database, &facts).cloned(),
+        prefix: "/usr/local".into(),
+        default_toolkit: Some("/usr/local/cuda-12.8".into()),
+        cards: facts.gpus.iter().map(|g| known_card(&database, g).map_err(|m| m.to_string())).collect(),
+        dkms: vec!["nvidia".into()],
+        compilers: vec![13],
+        denied: vec![denial],
+        images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
+        signer: Answer::NotAsked("the firmware asks for no signatures".into()),
+        nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
+        shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None }),
+        loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
+        cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
+        library_paths: Vec::new(),
+        cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
+        facts,
+    }
+}
+
+fn examined(evidence: Evidence) -> Report {
+    examine(evidence, &database(), &[])
+}
+
+/// What was found beside what is well, with a mark for what only follows: `GS104 fail`, `GS501 fail < GS104`.
+fn found(change: impl FnOnce(&mut Evidence)) -> Vec<String> {
+    let mut evidence = sound();
+    change(&mut evidence);
+    let report = examined(evidence);
+    let ill = report.checks.iter().filter(|f| !matches!(f.status, Status::Pass | Status::Skip));
+    ill.map(|f| {
+        assert!(f.cause.is_some() && f.remediation.is_some(), "{}: neither cause nor cure", f.id);
+        let status = if f.status == Status::Fail { "fail" } else { "warn" };
+        f.consequence_of.map_or(format!("{} {status}", f.id), |cause| format!("{} {status} < {cause}", f.id))
+    })
+    .collect()
+}
+
+fn rival(modules: &[&str]) -> Answer<Image> {
+    let rivals = modules.iter().map(|m| format!("usr/lib/modules/x/kernel/drivers/gpu/{m}.ko.zst")).collect();
+    Answer::Is(Image { rivals, denied: Vec::new() })
+}
+
+fn other(version: &str, origin: Origin, evidence: &str) -> InstalledDriver {
+    InstalledDriver { version: version.parse().expect("a version"), origin, modules: None, evidence: evidence.into() }
+}
+
+#[test]
+fn nothing_is_wrong_with_a_sound_host() {
+    let report = examined(sound());
+    assert_eq!(found(|_| ()), [""; 0]);
+    assert!(!report.has_failed(true) && report.first().is_none());
+    let passed = report.checks.iter().filter(|f| f.status == Status::Pass).count();
+    assert_eq!(
+        passed,
+        super::CHECKS.len(),
+        "{:?}",
+        report.checks.iter().filter(|f| f.status != Status::Pass).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn gpus_and_drivers() {
+    let old_card = |e: &mut Evidence| {
+        e.facts.gpus[0].pci_id = "10de:15f9".into();
+        e.cards = vec![known_card(&database(), &e.facts.gpus[0]).map_err(|m| m.to_string())];
+    };
+    assert_eq!(found(old_card), ["GS504 fail"], "a P100 has no GSP for the open modules");
+    let dropped = |e: &mut Evidence| {
+        old_card(e);
+        e.facts.driver.as_mut().expect("a driver").version = "595.58.03".parse().expect("a version");
+        e.facts.loaded_modules = Some(Vec::new());
+        e.facts.kernels.installed.iter_mut().for_each(|k| k.nvidia_module = "595.58.03".parse().ok());
+    };
+    assert_eq!(found(dropped), ["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503"]);
+    assert_eq!(found(|e| e.cards = vec![Err("the GPU 10de:ffff is not in the database".into())]), ["GS503 warn"]);
+    assert_eq!(found(|e| e.facts.gpus[0].bound_to = Some("vfio-pci".into())), ["GS203 warn"]);
+    assert_eq!(
+        found(|e| {
+            e.facts.driver = None;
+            e.facts.loaded_modules = Some(Vec::new());
+        }),
+        ["GS501 fail"]
+    );
+}
+
+#[test]
+fn two_drivers_over_each_other() {
+    let runfile = other("550.54.15", Origin::Runfile, "/var/log/nvidia-installer.log");
+    assert_eq!(found(|e| e.facts.other_drivers.push(runfile.clone())), ["GS401 fail"]);
+    let half = other("570.1.1", Origin::Unknown, "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.1.1");
+    assert_eq!(found(|e| e.facts.other_drivers.push(half.clone())), ["GS401 fail"]);
+    // Debian's alternatives are several drivers side by side, and meant to be.
+    let beside = other("470.1.1", Origin::Unknown, "/usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.1.1");
+    assert_eq!(found(|e| e.facts.other_drivers.push(beside.clone())), [""; 0]);
+}
+
+#[test]
+fn kernels_and_their_modules() {
+    let next = |e: &mut Evidence| e.facts.kernels.installed.remove(1);
+    let without = |e: &mut Evidence, headers, module| {
+        let mut kernel = next(e);
+        kernel.headers = headers;
+        kernel.nvidia_module = module;
+        e.facts.kernels.installed.push(kernel);
+    };
+    let module = || "580.95.05".parse().ok();
+    assert_eq!(found(|e| without(e, false, module())), ["GS101 warn"], "the next update will fail");
+    assert_eq!(found(|e| without(e, false, None)), ["GS101 fail", "GS104 fail < GS101"]);
+    assert_eq!(found(|e| without(e, true, None)), ["GS104 fail"]);
+    assert_eq!(found(|e| without(e, true, "570.1.1".parse().ok())), ["GS104 fail"]);
+    assert_eq!(found(|e| e.facts.kernels.installed[0].nvidia_module = None), ["GS104 warn"], "only the old kernel");
+    let other_gcc = |e: &mut Evidence| {
+        e.compilers = vec![11];
+        e.facts.gcc = Some("11.4.0".into());
+    };
+    assert_eq!(found(other_gcc), ["GS102 warn"]);
+    let neither = |e: &mut Evidence| {
+        other_gcc(e);
+        without(e, true, None);
+    };
+    assert_eq!(found(neither), ["GS102 fail", "GS104 fail < GS102"]);
+    // Modules that come built need neither.
+    let prebuilt = |e: &mut Evidence| {
+        e.dkms.clear();
+        without(e, false, module());
+    };
+    assert_eq!(found(prebuilt), [""; 0]);
+}
+
+#[test]
+fn rivals_in_the_initramfs_and_on_the_gpu() {
+    let image = |kernel: &'static str, image: Answer<Image>| {
+        move |e: &mut Evidence| {
+            e.images.insert(kernel.to_owned(), image);
+        }
+    };
+    assert_eq!(found(image(KERNEL, rival(&["nouveau"]))), ["GS201 fail"]);
+    assert_eq!(found(image(OLD_KERNEL, rival(&["nouveau"]))), ["GS201 warn"], "only the old kernel");
+    assert_eq!(found(image(KERNEL, rival(&["nova_core"]))), ["GS202 fail"]);
+    // A splash screen brings all graphics modules; the blacklist comes with them.
+    let splash = Answer::Is(Image { rivals: vec!["x/nouveau.ko".into()], denied: vec!["nouveau".into()] });
+    assert_eq!(found(image(KERNEL, splash)), [""; 0]);
+    assert_eq!(found(image(KERNEL, Answer::NotAsked("it is root's".into()))), [""; 0]);
+    let on_command_line = |e: &mut Evidence| {
+        image(KERNEL, rival(&["nouveau"]))(e);
+        e.denied.push(Denial { module: "nouveau".into(), by: "/proc/cmdline".into(), modified: None });
+    };
+    assert_eq!(found(on_command_line), [""; 0]);
+    let held = |by: &'static str| {
+        move |e: &mut Evidence| {
+            e.facts.gpus[0].bound_to = Some(by.into());
+            e.facts.loaded_modules = Some(Vec::new());
+        }
+    };
+    assert_eq!(found(held("nouveau")), ["GS201 fail", "GS501 fail < GS201"], "a reboot is all it takes");
+    assert_eq!(found(held("nova-core")), ["GS202 fail", "GS501 fail < GS202"]);
+    let before_install = |e: &mut Evidence| {
+        held("nouveau")(e);
+        e.facts.driver = None;
+    };
+    assert_eq!(found(before_install), ["GS501 fail"], "nouveau is right where no other driver is");
+}
+
+#[test]
+fn what_is_loaded() {
+    let loaded = |version: &'static str| {
+        move |e: &mut Evidence| {
+            e.facts.loaded_modules = Some(vec![LoadedModule { name: "nvidia".into(), version: Some(version.into()) }]);
+        }
+    };
+    assert_eq!(found(loaded("570.1.1")), ["GS501 fail"], "updated, and not booted since");
+    assert_eq!(found(|e| e.facts.loaded_modules = Some(Vec::new())), ["GS501 fail"]);
+    let secure = |signer: Answer<Option<String>>, is_loaded: bool| {
+        move |e: &mut Evidence| {
+            e.facts.secure_boot = SecureBoot::Enabled;
+            e.signer = signer;
+            if !is_loaded {
+                e.facts.loaded_modules = Some(Vec::new());
+            }
+        }
+    };
+    assert_eq!(found(secure(Answer::Is(None), false)), ["GS301 fail", "GS501 fail < GS301"]);
+    assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), true)), [""; 0]);
+    assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), false)), ["GS301 warn", "GS501 fail"]);
+}
+
+#[test]
+fn toolkits_and_shells() {
+    assert_eq!(
+        found(|e| {
+            e.facts.paths.clear();
+            e.facts
+                .paths
+                .insert("/usr/local/cuda".into(), crate::host::PathState { node: Node::Absent, modified: None });
+            e.default_toolkit = None;
+        }),
+        ["GS701 fail"]
+    );
+    assert_eq!(found(|e| e.default_toolkit = None), ["GS701 fail"], "the link leads to what is gone");
+    assert_eq!(found(|e| e.shells = Answer::Is(Shells::default())), ["GS701 fail"]);
+    let two = Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()) };
+    assert_eq!(found(|e| e.shells = Answer::Is(two)), ["GS701 warn"]);
+    let nvcc = |answer| {
+        move |e: &mut Evidence| {
+            e.nvcc.insert("/usr/local/cuda-12.8".into(), answer);
+        }
+    };
+    assert_eq!(found(nvcc(Answer::Failed("exit status 127".into()))), ["GS709 fail"]);
+    assert_eq!(found(nvcc(Answer::Is("12.4".parse().expect("a version")))), ["GS709 fail"]);
+    let stubs = |e: &mut Evidence| {
+        e.cached[1].directory = "/usr/local/cuda-12.8/targets/x86_64-linux/lib/stubs".into();
+    };
+    assert_eq!(found(stubs), ["GS507 fail"]);
+    let profile = ("/etc/profile.d/x.sh".into(), "export LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs".to_owned());
+    assert_eq!(found(|e| e.library_paths.push(profile)), ["GS507 fail"]);
+}
+
+#[test]
+fn cudnn_links_cache_and_winner() {
+    let files = |e: &mut Evidence| std::mem::take(&mut e.facts.cudnn[0].files);
+    assert_eq!(
+        found(|e| e.facts.cudnn[0].files.retain(|f| f.link.is_none())),
+        ["GS702 fail"],
+        "no link of the library's SONAME"
+    );
+    let broken = |e: &mut Evidence| e.facts.cudnn[0].files[0].soname = None;
+    assert_eq!(found(broken), ["GS702 fail"]);
+    let copy = |e: &mut Evidence| {
+        let copies = files(e).into_iter().map(|f| LibraryFile { link: None, sha256: Some("00".into()), ..f });
+        e.facts.cudnn[0].files = copies.collect();
+    };
+    assert_eq!(found(copy), ["GS702 fail"]);
+    assert_eq!(found(|e| e.cached.retain(|c| c.soname != "libcudnn.so.9")), ["GS708 fail"]);
+    assert_eq!(found(|e| e.loader_directories.retain(|d| d != Path::new(LIB))), ["GS708 fail"]);
+    assert_eq!(found(|e| e.facts.loader_cache = None), ["GS708 fail"]);
+    let gone = |e: &mut Evidence| {
+        e.cached[0].exists = false;
+        e.facts.cudnn[0].files.remove(0);
+        e.cudnn.insert("libcudnn.so.9".into(), Answer::Failed("cannot open shared object file".into()));
+    };
+    assert_eq!(found(gone), ["GS702 fail", "GS708 fail < GS702", "GS703 fail < GS702"]);
+    let loaded = |version: &'static str| {
+        move |e: &mut Evidence| {
+            e.cudnn.insert("libcudnn.so.9".into(), Answer::Is(version.parse().expect("a version")));
+        }
+    };
+    assert_eq!(found(loaded("9.1.0")), ["GS703 fail"], "older than what is compiled against");
+    assert_eq!(found(loaded("9.20.0")), ["GS703 warn"]);
+    // A second toolkit has a cuDNN of its own, and nobody's path leads there.
+    let beside = |e: &mut Evidence| {
+        let mut other: Cudnn = e.facts.cudnn[0].clone();
+        other.directory = "/usr/local/cuda-12.4/lib64".into();
+        e.facts.cudnn.push(other);
+    };
+    assert_eq!(found(beside), [""; 0]);
+}
+
+#[test]
+fn a_host_that_is_none_of_ours_is_left_alone() {
+    for kind in [MachineKind::Container, MachineKind::Wsl2, MachineKind::Jetson] {
+        let change = |e: &mut Evidence| {
+            e.facts.machine.kind = kind;
+            e.facts.driver = None;
+            e.facts.gpus[0].bound_to = Some("nouveau".into());
+            e.facts.kernels.installed.clear();
+            e.facts.loaded_modules = None;
+        };
+        assert_eq!(found(change), [""; 0], "{kind:?}");
+    }
+    let bare = |e: &mut Evidence| {
+        e.facts.gpus.clear();
+        e.cards.clear();
+        e.facts.driver = None;
+        e.facts.toolkits.clear();
+        e.facts.cudnn.clear();
+        (e.nvcc, e.cudnn, e.cached, e.dkms) = Default::default();
+        e.default_toolkit = None;
+        e.shells = Answer::Is(Shells::default());
+    };
+    assert_eq!(found(bare), [""; 0], "no GPU, and nothing of NVIDIA's");
+}
+
+#[test]
+fn the_first_thing_to_do_is_a_cause() {
+    let mut evidence = sound();
+    evidence.images.insert(KERNEL.into(), rival(&["nouveau"]));
+    evidence.facts.gpus[0].bound_to = Some("nouveau".into());
+    evidence.facts.loaded_modules = Some(Vec::new());
+    evidence.shells = Answer::Is(Shells::default());
+    let report = examined(evidence);
+    let first = report.first().expect("something is wrong");
+    assert_eq!(first.id, "GS201");
+    let commands = &first.remediation.as_ref().expect("a cure").commands;
+    assert_eq!(commands[0], format!("sudo update-initramfs -u -k {KERNEL}"));
+    assert!(report.has_failed(false));
+}
+
+#[test]
+fn only_the_checks_asked_for_are_run() {
+    let report = examine(sound(), &database(), &["GS201"]);
+    assert_eq!(report.checks.iter().map(|f| f.id).collect::<Vec<_>>(), ["GS201"]);
+    assert_eq!(report.summary.pass, 1);
+}

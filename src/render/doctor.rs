@@ -1,0 +1,135 @@
+//! What doctor found, for a person.
+
+use super::{Paint, count, wrapped};
+use crate::doctor::{Finding, Report, Status};
+use crate::host::Facts;
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Colours.
+    pub paint: Paint,
+    /// The terminal shows more than ASCII.
+    pub unicode: bool,
+    /// With what was read for each check, and a line of its own for each that was skipped.
+    pub verbose: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+/// The findings, each with its cause and what mends it, what follows from another under that one; then the one thing to
+/// do first, and how many of each.
+pub fn text(report: &Report, look: Look) -> String {
+    let mut out = host(&report.host, look.width);
+    let shown = |f: &&Finding| f.consequence_of.is_none() && (look.verbose || f.status != Status::Skip);
+    for finding in report.checks.iter().filter(shown) {
+        out += &one(finding, look, "");
+        for consequence in report.checks.iter().filter(|f| f.consequence_of == Some(finding.id)) {
+            out += &one(consequence, look, "    ");
+        }
+    }
+    if !look.verbose {
+        out += &skipped(report, look);
+    }
+    out.push('\n');
+    if let Some(first) = report.first() {
+        let commands = first.remediation.as_ref().map(|r| r.commands.as_slice()).unwrap_or_default();
+        out += &wrapped(
+            "First   ",
+            &format!("{}: {}", first.id, first.cause.as_deref().unwrap_or(first.title)),
+            look.width,
+        );
+        for command in commands {
+            out += &format!("          {}\n", look.paint.bold(command));
+        }
+    }
+    let s = report.summary;
+    let mut parts = vec![count(s.fail as u64, "problem"), count(s.warn as u64, "warning")];
+    parts.extend((s.error > 0).then(|| format!("{} that did not end", count(s.error as u64, "check"))));
+    parts.push(format!("{} passed", s.pass));
+    parts.push(format!("{} not applicable", s.skip));
+    out += &format!("{}.\n", parts.join(", "));
+    out
+}
+
+/// The skipped checks, a line for each reason.
+fn skipped(report: &Report, look: Look) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for finding in report.checks.iter().filter(|f| f.status == Status::Skip) {
+        let why = finding.cause.as_deref().unwrap_or_default();
+        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, ids)) => ids.push(finding.id),
+            None => reasons.push((why, vec![finding.id])),
+        }
+    }
+    let mark = if look.unicode { "[-] " } else { "[--] " };
+    reasons
+        .iter()
+        .map(|(why, ids)| wrapped(mark, &format!("{}: not checked, {why}", ids.join(" ")), look.width))
+        .collect()
+}
+
+fn host(facts: &Facts, width: usize) -> String {
+    let kernel = facts.kernel().map(|k| format!(", kernel {k}")).unwrap_or_default();
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for gpu in &facts.gpus {
+        let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
+        match names.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, count)) => *count += 1,
+            None => names.push((name, 1)),
+        }
+    }
+    let times = |(name, n): &(&str, usize)| if *n == 1 { (*name).to_owned() } else { format!("{n} × {name}") };
+    let gpus = if names.is_empty() {
+        "no NVIDIA GPU".to_owned()
+    } else {
+        names.iter().map(times).collect::<Vec<_>>().join(", ")
+    };
+    wrapped("Host    ", &format!("{}{kernel}, {gpus}", facts.os.name), width) + "\n"
+}
+
+fn one(finding: &Finding, look: Look, indent: &str) -> String {
+    let Look { paint, unicode, verbose, width } = look;
+    let (mark, plain) = match finding.status {
+        Status::Pass => ("✓", "ok"),
+        Status::Warn => ("!", "!!"),
+        Status::Fail => ("✗", "XX"),
+        Status::Skip => ("-", "--"),
+        Status::Error => ("☠", "??"),
+    };
+    let mark = format!("[{}]", if unicode { mark } else { plain });
+    let mark_width = mark.chars().count();
+    let mark = match finding.status {
+        Status::Pass => paint.green(&mark),
+        Status::Warn => paint.yellow(&mark),
+        Status::Fail | Status::Error => paint.red(&mark),
+        Status::Skip => paint.dim(&mark),
+    };
+    let is_well = matches!(finding.status, Status::Pass | Status::Skip);
+    let title = match (finding.status, &finding.cause) {
+        (Status::Skip, Some(why)) => format!("not checked, {why}"),
+        (Status::Warn | Status::Fail | Status::Error, Some(cause)) => cause.clone(),
+        _ => finding.title.to_owned(),
+    };
+    // Filled as if the mark had no colours, then given them.
+    let head = format!("{indent}{} {} ", "m".repeat(mark_width), finding.id);
+    let filled = wrapped(&head, &title, width);
+    let mut out = format!("{indent}{mark}{}", &filled[indent.len() + mark_width..]);
+    let inner = format!("{indent}{} ", " ".repeat(mark_width));
+    if let Some(cause) = finding.consequence_of {
+        out += &wrapped(&format!("{inner}why   "), &format!("it follows from {cause}: mend that first"), width);
+    }
+    if verbose || !is_well {
+        for evidence in &finding.evidence {
+            out += &wrapped(&format!("{inner}saw   "), evidence, width);
+        }
+    }
+    if let Some(remediation) = finding.remediation.as_ref().filter(|_| finding.consequence_of.is_none()) {
+        out += &wrapped(&format!("{inner}fix   "), &remediation.text, width);
+        for command in &remediation.commands {
+            // A command is not broken into lines: it is to be copied.
+            out += &format!("{inner}        {}\n", paint.bold(command));
+        }
+    }
+    out
+}

@@ -1,0 +1,111 @@
+//! `gpusetup doctor`, as a user runs it.
+
+mod common;
+#[path = "support/schema.rs"]
+mod schema;
+
+use common::{Tree, run};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A library with `cudnnGetVersion` by gcc; `body` is what the function does.
+fn library(folder: &Path, body: &str) -> PathBuf {
+    let (source, library) = (folder.join("cudnn.c"), folder.join("libcudnn.so.9"));
+    let text = format!(
+        "#include <stddef.h>\n#include <stdlib.h>\n#include <unistd.h>\nsize_t cudnnGetVersion(void) {{ {body} }}\n"
+    );
+    std::fs::write(&source, text).expect("written");
+    let made = Command::new("gcc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(made.expect("gcc is there").success());
+    library
+}
+
+#[test]
+fn json_is_as_the_schema_says() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
+    for arguments in [&["doctor", "--json"][..], &["doctor", "--json", "GS503", "gs201"]] {
+        let ran = tree.run(arguments);
+        let report: Value = serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
+        assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
+        assert_eq!(ran.code, if arguments.len() == 2 { 20 } else { 0 }, "GS501: no driver is installed");
+    }
+    let report = run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&report.out).expect("JSON of this machine");
+    assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
+}
+
+#[test]
+fn text_names_cause_cure_and_what_comes_first() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
+    let ran = tree.run(&["doctor"]);
+    assert_eq!(ran.code, 20);
+    for part in [
+        "GS501 there is an NVIDIA GPU, and no NVIDIA driver is installed",
+        "fix",
+        "gpusetup plan",
+        "First",
+        "1 problem",
+    ] {
+        assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
+    }
+    assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
+    assert!(ran.out.is_ascii(), "the tests have no UTF-8 locale");
+    assert!(tree.run(&["doctor", "-v"]).out.lines().count() > ran.out.lines().count());
+}
+
+#[test]
+fn a_host_with_nothing_to_check_is_not_ill() {
+    let ran = Tree::debian_12().run(&["doctor", "--strict"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("0 problems, 0 warnings"), "{}", ran.out);
+}
+
+#[test]
+fn checks_are_listed_and_unknown_ones_refused() {
+    let ran = run(&["doctor", "--list-checks"]);
+    assert!(ran.code == 0 && ran.out.contains("GS201  nouveau keeps off the GPUs"), "{}", ran.out);
+    let ran = run(&["doctor", "GS999"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("GS999") && ran.err.contains("--list-checks"), "{}", ran.err);
+}
+
+#[test]
+fn a_library_is_asked_for_its_version() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let ask = |body: &str| run(&["ask-cudnn", library(folder.path(), body).to_str().expect("UTF-8")]);
+    let ran = ask("return 91002;");
+    assert_eq!((ran.code, ran.out.trim()), (0, "91002"), "{}", ran.err);
+    let ran = run(&["ask-cudnn", "libcudnn-of-nobody.so.9"]);
+    assert!(ran.code == 1 && ran.err.contains("libcudnn-of-nobody.so.9"), "{}", ran.err);
+}
+
+#[test]
+fn a_library_that_ends_its_caller_ends_only_the_child() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let library = library(folder.path(), "abort();");
+    let asked = gpusetup::doctor::ask_in_child(
+        Path::new(env!("CARGO_BIN_EXE_gpusetup")),
+        &gpusetup::system::System::live(),
+        library.to_str().expect("UTF-8"),
+        Duration::from_secs(20),
+    );
+    let why = format!("{asked:?}");
+    assert!(why.contains("Failed") && why.contains("signal 6"), "{why}");
+}
+
+#[test]
+fn a_library_that_hangs_is_given_up() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let library = library(folder.path(), "for (;;) sleep(1);");
+    let began = Instant::now();
+    let asked = gpusetup::doctor::ask_in_child(
+        Path::new(env!("CARGO_BIN_EXE_gpusetup")),
+        &gpusetup::system::System::live(),
+        library.to_str().expect("UTF-8"),
+        Duration::from_millis(300),
+    );
+    assert!(format!("{asked:?}").contains("Failed"), "{asked:?}");
+    assert!(began.elapsed() < Duration::from_secs(60), "it is ended, if not at once");
+}
