@@ -63,10 +63,19 @@ fn rebuild_all(tool: InitramfsTool) -> Vec<String> {
     argv.iter().map(|a| (*a).to_owned()).collect()
 }
 
-/// "nouveau holds 0000:17:00.0", for each GPU that another driver of the kernel holds.
+/// "nouveau holds 0000:17:00.0", for each other driver of the kernel that holds GPUs.
 fn holders(job: &Job) -> Vec<String> {
-    let held = |g: &crate::host::Gpu| Some((g.bound_to.clone().filter(|d| is_rival(d))?, g.address.clone()));
-    job.facts.gpus.iter().filter_map(held).map(|(driver, address)| format!("{driver} holds {address}")).collect()
+    let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for gpu in &job.facts.gpus {
+        if let Some(driver) = gpu.bound_to.as_deref().filter(|d| is_rival(d)) {
+            held.entry(driver).or_default().push(&gpu.address);
+        }
+    }
+    let said = |(driver, addresses): (&str, Vec<&str>)| match addresses.as_slice() {
+        [first, .., last] => format!("{driver} holds {} GPUs ({first} to {last})", addresses.len()),
+        all => format!("{driver} holds {}", all.concat()),
+    };
+    held.into_iter().map(said).collect()
 }
 
 /// Whether a rival is in the kernel now, so that only a reboot gets it off the GPU.

@@ -36,6 +36,7 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
         None => "no kernel installed".to_owned(),
     };
     out += &wrapped("Host    ", &format!("{}, {kernel}, {}", host.os.name, host.machine.arch), width);
+    let mut shown: Vec<(usize, usize, String)> = Vec::new();
     for (n, gpu) in host.gpus.iter().enumerate() {
         let name = gpu.name.as_deref().unwrap_or("unknown");
         let capability = gpu.compute_capability.map(|c| format!(", compute capability {c}")).unwrap_or_default();
@@ -45,7 +46,19 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
             (None, false) => String::new(),
         };
         let id = if gpu.pci_id.is_empty() { String::new() } else { format!(" [{}]", gpu.pci_id) };
-        out += &wrapped(&format!("GPU {n:<3} "), &format!("{name}{id}{capability}{state}"), width);
+        let text = format!("{name}{id}{capability}{state}");
+        match shown.last_mut() {
+            Some((_, last, same)) if *same == text => *last = n,
+            _ => shown.push((n, n, text)),
+        }
+    }
+    // Eight of a kind, as in every HGX, are one line.
+    for (first, last, text) in shown {
+        let (label, times) = match last - first {
+            0 => (format!("GPU {first}"), String::new()),
+            more => (format!("GPU {first}-{last}"), format!("{} x ", more + 1)),
+        };
+        out += &wrapped(&format!("{label:<7} "), &format!("{times}{text}"), width);
     }
     out
 }
