@@ -6,7 +6,7 @@ use super::{Failure, preflight};
 use crate::fetch::{Wanted, fetch, is_cached};
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, packages, program, service, unpack};
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, State, Step};
 use crate::system::{System, interrupt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,7 +64,9 @@ pub fn apply(on: &System, plan: &Plan, tell: Teller) -> Result<Outcome, Failure>
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()) })?;
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
     for (s, step) in plan.steps.iter().enumerate() {
-        tell(&News::Step(step));
+        if step.state != State::Skipped {
+            tell(&News::Step(step));
+        }
         for (o, act) in step.operations.iter().enumerate() {
             let (at, operation) = ((s, o), &act.operation);
             not_interrupted()?;

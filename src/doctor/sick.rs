@@ -279,6 +279,16 @@ fn cudnn_links_cache_and_winner() {
         "no link of the library's SONAME"
     );
     let broken = |e: &mut Evidence| e.facts.cudnn[0].files[0].soname = None;
+    let chain = |e: &mut Evidence| {
+        e.facts.cudnn[0].files.remove(0);
+        let dev = json!({"name": "libcudnn.so", "link": "libcudnn.so.9", "soname": null, "size": 0, "sha256": null});
+        e.facts.cudnn[0].files.push(serde_json::from_value(dev).expect("a link"));
+    };
+    let mut evidence = sound();
+    chain(&mut evidence);
+    let report = examined(evidence);
+    let cure = report.first().and_then(|f| f.remediation.as_ref()).expect("a cure");
+    assert_eq!(cure.commands[0], format!("sudo ln -sf libcudnn.so.9.10.2 {LIB}/libcudnn.so.9"), "one link mends both");
     assert_eq!(found(broken), ["GS702 fail"]);
     let copy = |e: &mut Evidence| {
         let copies = files(e).into_iter().map(|f| LibraryFile { link: None, sha256: Some("00".into()), ..f });

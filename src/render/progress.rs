@@ -23,13 +23,15 @@ pub struct Teller {
     on_terminal: bool,
     last: Instant,
     out: Box<dyn Write>,
+    /// What the host was already, told as a number when it is more than one thing.
+    kept: Vec<String>,
 }
 
 impl Teller {
     /// On standard error; bars only where it is a terminal and they are wanted.
     pub fn new(bars: bool) -> Self {
         let on_terminal = bars && std::io::stderr().is_terminal();
-        Self { bar: None, on_terminal, last: Instant::now(), out: Box::new(std::io::stderr()) }
+        Self { bar: None, on_terminal, last: Instant::now(), out: Box::new(std::io::stderr()), kept: Vec::new() }
     }
 
     /// Tells one thing.
@@ -37,7 +39,7 @@ impl Teller {
         match news {
             News::Step(step) => self.line(&format!("{}: {}", step.id.as_str(), step.title)),
             News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
-            News::Kept(operation) => self.line(&format!("  is so already: {}", operation.describe())),
+            News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  taken back: {}", operation.describe())),
             News::Recovering(operation) => self.line(&format!("  taken back, begun only: {}", operation.describe())),
             News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
@@ -49,6 +51,11 @@ impl Teller {
             bar.finish_and_clear();
         }
         self.last = Instant::now();
+        match std::mem::take(&mut self.kept).as_slice() {
+            [] => {}
+            [one] => self.line(&format!("  is so already: {one}")),
+            more => self.line(&format!("  {} things are so already", more.len())),
+        }
         // Whoever read this has gone away; the work goes on.
         let _ = writeln!(self.out, "{text}");
     }
@@ -108,7 +115,13 @@ mod tests {
     #[test]
     fn without_a_terminal_there_is_a_line_every_ten_seconds() {
         let out = Written::default();
-        let mut teller = Teller { bar: None, on_terminal: false, last: Instant::now(), out: Box::new(out.clone()) };
+        let mut teller = Teller {
+            bar: None,
+            on_terminal: false,
+            last: Instant::now(),
+            out: Box::new(out.clone()),
+            kept: Vec::new(),
+        };
         let operation = Operation::Remove { path: PathBuf::from("/f") };
         let working =
             |have| News::Working { operation: &operation, since: PATIENCE, bytes: Some((have, Some(2_000_000))) };

@@ -13,7 +13,12 @@ pub fn links(seen: &Evidence) -> Verdict {
 
 fn links_of(cudnn: &Cudnn) -> Verdict {
     let directory = cudnn.directory.display();
-    let broken = cudnn.files.iter().filter(|f| f.link.is_some() && f.soname.is_none());
+    // One that leads to a missing link is whole again when that is there.
+    let leads_to_missing = |f: &LibraryFile| {
+        let target = f.link.as_ref().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
+        cudnn.files.iter().any(|other| other.soname.as_ref() == Some(&target))
+    };
+    let broken = cudnn.files.iter().filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
     let broken = broken.map(|f| {
         let target = f.link.as_ref().map(|t| t.display().to_string()).unwrap_or_default();
         Verdict::fail(format!("the link {directory}/{} leads to no library", f.name))

@@ -1,0 +1,53 @@
+//! How fast plans are made for a fleet whose facts are known: `cargo bench --bench fleet`. Prints hosts a second for fleets
+//! of 1 to 100,000 varied hosts on all cores, and the memory that the process ever had.
+
+#[path = "../tests/support/fleet.rs"]
+mod fleet;
+
+use fleet::Fleet;
+use gpusetup::embedded::database;
+use gpusetup::plan::plan;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+fn main() {
+    let database = database();
+    let fleet = Fleet::new(&database);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{:>8} {:>9} {:>9} {:>12} {:>9}", "hosts", "planned", "refused", "hosts/s", "memory");
+    for size in [1, 100, 10_000, 100_000] {
+        let (next, planned) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..cores.min(size) {
+                scope.spawn(|| {
+                    // In handfuls: a counter that all fetch from for each host would be what is measured.
+                    const HANDFUL: usize = 16;
+                    loop {
+                        let from = next.fetch_add(HANDFUL, Ordering::Relaxed);
+                        for n in from..size.min(from + HANDFUL) {
+                            let (facts, request) = fleet.host(n);
+                            let made = plan(&database, facts, request);
+                            planned.fetch_add(usize::from(made.is_ok()), Ordering::Relaxed);
+                        }
+                        if from >= size {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        let took = began.elapsed().as_secs_f64();
+        let planned = planned.into_inner();
+        let (refused, rate) = (size - planned, size as f64 / took);
+        println!("{size:>8} {planned:>9} {refused:>9} {rate:>12.0} {:>6} MB", most_memory() / 1024);
+    }
+    println!("on {cores} cores");
+}
+
+/// Kilobytes.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,152 @@
+//! Any number of hosts that differ in everything that a plan looks at: number n is always the same.
+
+use gpusetup::compat::{Database, ModuleFlavour, PackageManager};
+use gpusetup::host::Facts;
+use gpusetup::resolve::{Method, Prefer, Request};
+use gpusetup::version::Want;
+use serde_json::json;
+
+/// Makes hosts.
+pub struct Fleet<'a> {
+    database: &'a Database,
+    /// A host of each distribution, with nothing installed.
+    bare: Vec<Facts>,
+}
+
+impl<'a> Fleet<'a> {
+    /// Hosts of what the database knows.
+    pub fn new(database: &'a Database) -> Self {
+        let bare = database.distributions.iter().filter(|d| d.version != "*").map(bare).collect();
+        Self { database, bare }
+    }
+
+    /// Host number `n`, and what is asked for there.
+    pub fn host(&self, n: usize) -> (Facts, Request) {
+        let mut dice = Dice(n as u64);
+        let mut facts = dice.of(&self.bare).clone();
+        if dice.one_in(8) {
+            facts.machine.arch = "aarch64".to_owned();
+        } else if dice.one_in(12) {
+            facts.machine.arch = "ppc64le".to_owned();
+        }
+        let kinds = if dice.one_in(6) { 2 } else { 1 };
+        for kind in 0..kinds {
+            let gpu = dice.of(&self.database.gpus);
+            for unit in 0..*dice.of(&[1, 1, 1, 2, 4, 8]) {
+                facts.gpus.push(gpusetup::host::Gpu {
+                    address: format!("0000:{:02x}:00.0", 16 * kind + unit),
+                    pci_id: format!("10de:{}", gpu.device),
+                    subsystem: gpu.subsystem.clone(),
+                    class: "0302".to_owned(),
+                    bound_to: dice.of(&[None, Some("nouveau"), Some("nvidia")]).map(str::to_owned),
+                    name: Some(gpu.name.clone()),
+                    compute_capability: gpu.compute_capability,
+                    assumed: false,
+                });
+            }
+        }
+        if dice.one_in(3) {
+            facts.gcc = Some(format!("{}.2.0", dice.of(&[8, 9, 10, 11, 12, 13, 14, 15, 16])));
+        }
+        if dice.one_in(4) {
+            facts.driver = Some(gpusetup::host::InstalledDriver {
+                version: dice.of(&self.database.drivers).version,
+                origin: *dice.of(&[gpusetup::host::Origin::Dpkg, gpusetup::host::Origin::Runfile]),
+                modules: Some(*dice.of(&[ModuleFlavour::Open, ModuleFlavour::Proprietary])),
+                evidence: "a file".to_owned(),
+            });
+        }
+        if dice.one_in(4) {
+            let version = dice.of(&self.database.cuda).version;
+            facts.toolkits.push(gpusetup::host::Toolkit {
+                version,
+                path: format!("/usr/local/cuda-{}", version.series()).into(),
+                origin: gpusetup::host::Origin::Runfile,
+                has_nvcc: true,
+            });
+        }
+        let request = self.request(&mut dice);
+        (facts, request)
+    }
+
+    fn request(&self, dice: &mut Dice) -> Request {
+        let driver = match dice.next() % 8 {
+            0 => dice.of(&self.database.driver_branches).branch.to_string(),
+            1 => dice.of(&self.database.drivers).version.to_string(),
+            2 => format!(">={}", dice.of(&self.database.driver_branches).branch),
+            _ => "latest".to_owned(),
+        };
+        let cuda = match dice.next() % 8 {
+            0 => dice.of(&self.database.cuda).version.to_string(),
+            1 => dice.of(&self.database.cuda).version.series().to_string(),
+            2 => format!("<{}", dice.of(&self.database.cuda).version.series()),
+            _ => "latest".to_owned(),
+        };
+        let cudnn = match dice.next() % 8 {
+            0 => dice.of(&self.database.cudnn_artifacts).version.to_string(),
+            1 => dice.of(&["8", "9", "7"]).to_string(),
+            _ => "latest".to_owned(),
+        };
+        let latest = |text: &str| text == "latest";
+        Request {
+            driver: if latest(&driver) { Want::Best } else { driver.parse().expect("a requirement") },
+            cuda: if latest(&cuda) { Want::Best } else { cuda.parse().expect("a requirement") },
+            cudnn: if latest(&cudnn) { Want::Best } else { cudnn.parse().expect("a requirement") },
+            method: *dice.of(&[Method::Auto, Method::Auto, Method::Packages, Method::Runfile]),
+            modules: *dice.of(&[None, None, None, Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)]),
+            prefer: *dice.of(&[Prefer::Stable, Prefer::Stable, Prefer::Latest, Prefer::LongestSupport]),
+            upgrade: dice.one_in(5),
+            prefix: "/usr/local".into(),
+            cache: "/var/cache/gpusetup".into(),
+            assumed_gpus: Vec::new(),
+            leave_out: Vec::new(),
+            library_path: false,
+            today: "2026-11-20".to_owned(),
+        }
+    }
+}
+
+fn bare(d: &gpusetup::compat::Distribution) -> Facts {
+    let manager = match d.package_manager {
+        PackageManager::Apt => "apt",
+        PackageManager::Dnf => "dnf",
+        PackageManager::Zypper => "zypper",
+    };
+    // Every repository that the database knows for it is enabled.
+    let repositories: Vec<_> = d.drivers.iter().flat_map(|o| &o.repository.seen_as).collect();
+    serde_json::from_value(json!({
+        "schema": "gpusetup.facts/1", "tool": "0", "gcc": d.gcc.map(|g| format!("{g}.2.0")), "glibc": d.glibc,
+        "machine": {"arch": "x86_64", "kind": "physical", "inside": null, "is_tree": false, "boot_id": "b"},
+        "os": {"id": d.id, "version": d.version, "like": [], "name": d.name, "package_manager": manager,
+               "initramfs": d.initramfs, "immutable": false},
+        "secure_boot": "disabled", "gpus": [], "nvswitches": [],
+        "kernels": {"running": "6.8.0-71-generic", "next_boot": "6.8.0-71-generic",
+                    "installed": [{"release": "6.8.0-71-generic", "headers": true, "compiler": null, "nvidia_module": null,
+                                   "initramfs": {"path": "/boot/initrd.img-6.8.0-71-generic", "size": 1, "modified": 1}}]},
+        "loaded_modules": [], "driver": null, "other_drivers": [], "toolkits": [], "cudnn": [], "nvcc": null,
+        "loader_cache": null, "repositories": repositories, "space": [], "paths": {}, "unreadable": []
+    }))
+    .expect("facts")
+}
+
+/// Numbers that look thrown, the same each time (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> usize {
+        // Neighbouring hosts must not be alike: the number is spread first.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) as usize
+    }
+
+    fn of<'t, T>(&mut self, all: &'t [T]) -> &'t T {
+        &all[self.next() % all.len()]
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.next().is_multiple_of(n)
+    }
+}
