@@ -5,6 +5,7 @@ mod card;
 mod cuda;
 mod driver;
 mod misfit;
+mod refusal;
 mod search;
 
 pub use card::{Card, known_card};

@@ -1,7 +1,8 @@
 //! The driver: every candidate that the database and the host's repositories know, each either fit for the GPUs or
 //! refused by a rule, the fit ones in the order of preference.
 
-use super::{Card, Method, Misfit, Prefer, Rejection, Request};
+use super::refusal::{Refusal, Subject, Told};
+use super::{Card, Method, Misfit, Prefer, Request};
 use crate::compat::{
     BranchKind, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer, DriverVariant,
     Maturity, ModuleFlavour,
@@ -47,22 +48,29 @@ impl Install<'_> {
     }
 }
 
-/// Every candidate that fits, preferred first, and those that do not with the rule that refused them.
+/// Every candidate that may be chosen, preferred first, and the versions refused by a rule of the driver's own. Of releases
+/// that differ in nothing but their age only the newest is a candidate.
 pub fn candidates<'a>(
     database: &'a Database,
     facts: &Facts,
     request: &Request,
     cards: &[Card],
-) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Rejection)>) {
-    let (mut fit, mut refused) = (Vec::new(), Vec::new());
+) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
+    let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::new());
     for (version, maturity, install) in known(database, facts) {
         let Some(branch) = database.branch(version.branch) else { continue };
         let verdict = examine(version, branch, &install, request, cards)
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
-            Ok(modules) => fit.push(Candidate { version, branch, modules, install }),
-            Err(Refusal { rule, because }) => refused
-                .push((version, Rejection { candidate: format!("driver {version}"), because, rule: rule.to_owned() })),
+            Ok(modules) => {
+                let candidate = Candidate { version, branch, modules, install };
+                match fit.iter_mut().find(|c| differ_in_age_only(c, &candidate)) {
+                    Some(newest) if newest.version < version => *newest = candidate,
+                    Some(_) => {}
+                    None => fit.push(candidate),
+                }
+            }
+            Err(refusal) => refused.push((version, refusal)),
         }
     }
     // A branch whose life is over is nobody's choice while another would do; asked for by name it is.
@@ -70,17 +78,27 @@ pub fn candidates<'a>(
     let alive = fit.iter().any(|c| !is_over(c, &request.today));
     if alive && !asked {
         fit.retain(|c| {
-            let over = is_over(c, &request.today);
-            if over && !matches!(c.install, Install::Kept(_)) {
-                let because = format!("branch {} {}", c.branch.branch, end(c.branch));
-                let candidate = format!("driver {}", c.version);
-                refused.push((c.version, Rejection { candidate, because, rule: "driver-branch-life".to_owned() }));
+            let over = is_over(c, &request.today) && !matches!(c.install, Install::Kept(_));
+            if over {
+                refused.push((c.version, Refusal::BranchOver(c.branch.branch)));
             }
-            !over || matches!(c.install, Install::Kept(_))
+            !over
         });
     }
-    fit.sort_by_key(|c| rank(c, request));
+    fit.sort_by(|a, b| rank(a, request).cmp(&rank(b, request)));
     (fit, refused)
+}
+
+/// Whether every rule that looks at anything but the version treats both alike.
+fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
+    let kind = |i: &Install| match i {
+        Install::Kept(_) => 0,
+        Install::Packages(_) => 1,
+        Install::Runfile(_) => 2,
+        Install::CudaRunfile(_) => 3,
+    };
+    let same = (a.branch.branch, a.modules, kind(&a.install)) == (b.branch.branch, b.modules, kind(&b.install));
+    same && !matches!(a.install, Install::Kept(_) | Install::Packages(_))
 }
 
 /// Everything that could be installed here, in no particular order.
@@ -105,8 +123,15 @@ fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<(DriverVersion, Matur
         }
     }
     // A driver that is published only inside a CUDA runfile.
+    let published = |v: &DriverVersion| {
+        let at = database.drivers.binary_search_by(|r| v.cmp(&r.version));
+        at.is_ok_and(|at| {
+            let mut artifacts = database.drivers[at].artifacts.iter();
+            artifacts.any(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch)
+        })
+    };
     for artifact in database.cuda_artifacts.iter().filter(|a| a.artifact.arch == super::cuda_arch(arch)) {
-        if let Some(version) = artifact.bundled_driver.filter(|v| !all.iter().any(|(known, _, _)| known == v)) {
+        if let Some(version) = artifact.bundled_driver.filter(|v| !published(v)) {
             all.push((version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact)));
         }
     }
@@ -138,15 +163,6 @@ fn is_for_everybody(maturity: Maturity) -> bool {
     matches!(maturity, Maturity::Production | Maturity::Legacy | Maturity::Datacenter | Maturity::NewFeature)
 }
 
-struct Refusal {
-    rule: &'static str,
-    because: String,
-}
-
-fn refusal<T>(rule: &'static str, because: String) -> Result<T, Refusal> {
-    Err(Refusal { rule, because })
-}
-
 /// The flavour to install it with, or the rule that refuses it.
 fn examine(
     version: DriverVersion,
@@ -156,37 +172,28 @@ fn examine(
     cards: &[Card],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
-    for card in cards {
-        let name = &card.name;
+    for (n, card) in cards.iter().enumerate() {
         match (card.first_branch, card.last_branch) {
-            (_, Some(last)) if number > last => {
-                return refusal("driver-knows-gpu", format!("branch {last} is the last that knows {name}"));
-            }
-            (Some(first), _) if number < first => {
-                return refusal("driver-knows-gpu", format!("{name} needs branch {first} or newer"));
-            }
+            (_, Some(last)) if number > last => return Err(Refusal::AfterLastBranch(n, last)),
+            (Some(first), _) if number < first => return Err(Refusal::BeforeFirstBranch(n, first)),
             _ => {}
         }
     }
     let modules = flavour(branch, install, request, cards)?;
     if !request.driver.accepts(version) {
-        return refusal("driver-wanted", format!("{} was asked for", request.driver));
+        return Err(Refusal::NotWanted);
     }
     match (request.method, install.method()) {
-        (Method::Packages, Method::Runfile) => {
-            return refusal("driver-method", "packages were asked for, and no enabled repository has it".to_owned());
-        }
-        (Method::Runfile, Method::Packages) => {
-            return refusal("driver-method", "the runfile was asked for".to_owned());
-        }
+        (Method::Packages, Method::Runfile) => return Err(Refusal::NotPackaged),
+        (Method::Runfile, Method::Packages) => return Err(Refusal::Packaged),
         _ => {}
     }
     match install {
         Install::Runfile(artifact) if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() => {
-            refusal("driver-published", "no checksum of its runfile is known, so it could not be verified".to_owned())
+            Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified"))
         }
         Install::CudaRunfile(artifact) if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() => {
-            refusal("driver-published", "no checksum of the CUDA runfile around it is known".to_owned())
+            Err(Refusal::NoSum("no checksum of the CUDA runfile around it is known"))
         }
         _ => Ok(modules),
     }
@@ -194,19 +201,17 @@ fn examine(
 
 /// Releases for trying out are nobody's choice unless asked for by their whole number, or by `--prefer latest`.
 fn is_ripe(version: DriverVersion, maturity: Maturity, request: &Request) -> Result<(), Refusal> {
-    let exactly = matches!(&request.driver, Want::Meeting(r) if r.to_string() == version.to_string());
-    let because = match maturity {
-        _ if exactly || request.prefer == Prefer::Latest => return Ok(()),
-        Maturity::Beta => "it is a beta release",
-        Maturity::VulkanBeta => "it is a release for Vulkan developers",
-        Maturity::Unknown => "no source says what kind of release it is",
+    match maturity {
         Maturity::Production
         | Maturity::Legacy
         | Maturity::Datacenter
         | Maturity::NewFeature
-        | Maturity::CudaRunfileOnly => return Ok(()),
-    };
-    refusal("driver-release-kind", because.to_owned())
+        | Maturity::CudaRunfileOnly => Ok(()),
+        Maturity::Beta | Maturity::VulkanBeta | Maturity::Unknown => {
+            let exactly = matches!(&request.driver, Want::Meeting(r) if r.to_string() == version.to_string());
+            if exactly || request.prefer == Prefer::Latest { Ok(()) } else { Err(Refusal::Unripe(maturity)) }
+        }
+    }
 }
 
 /// The flavour that all GPUs share, the branch has, and the request allows.
@@ -217,8 +222,8 @@ fn flavour(
     cards: &[Card],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
-        Install::Packages(offer) => vec![offer.modules],
-        _ => branch.modules.clone(),
+        Install::Packages(offer) => std::slice::from_ref(&offer.modules),
+        _ => branch.modules.as_slice(),
     };
     let fits = |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
     let (open, proprietary) = (ModuleFlavour::Open, ModuleFlavour::Proprietary);
@@ -230,23 +235,15 @@ fn flavour(
     if let Some(chosen) = order.into_iter().find(|f| fits(*f) && cards.iter().all(|c| c.modules.contains(f))) {
         return Ok(chosen);
     }
-    let number = branch.branch;
-    if let (Some(open_only), Some(old)) =
-        (cards.iter().find(|c| !c.modules.contains(&proprietary)), cards.iter().find(|c| !c.modules.contains(&open)))
-    {
-        let because = format!("{} needs the open kernel modules, {} the proprietary ones", open_only.name, old.name);
-        return refusal("driver-has-modules", because);
+    let without = |flavour| cards.iter().position(|c: &Card| !c.modules.contains(&flavour));
+    if let (Some(open_only), Some(old)) = (without(proprietary), without(open)) {
+        return Err(Refusal::FlavoursExclude(open_only, old));
     }
-    let card = cards.iter().find(|c| !offered.iter().any(|f| fits(*f) && c.modules.contains(f)));
-    match (request.modules, card) {
-        (Some(asked), Some(card)) => {
-            refusal("driver-has-modules", format!("{} does not run with the {} modules asked for", card.name, asked))
-        }
-        (None, Some(card)) => {
-            refusal("driver-has-modules", format!("branch {number} has no kernel modules here that run {}", card.name))
-        }
-        (_, None) => refusal("driver-has-modules", format!("branch {number} has no such kernel modules here")),
-    }
+    let card = cards.iter().position(|c| !offered.iter().any(|f| fits(*f) && c.modules.contains(f)));
+    Err(match (request.modules, card) {
+        (Some(asked), Some(card)) => Refusal::FlavourUnfit(card, asked),
+        (_, card) => Refusal::NoFlavour(card, branch.branch),
+    })
 }
 
 /// Whether NVIDIA no longer cares for its branch: by its published end, else when a year went by without a release.
@@ -266,16 +263,8 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     }
 }
 
-fn end(branch: &DriverBranch) -> String {
-    match (&branch.end_of_life, &branch.latest_release) {
-        (Some(end), _) => format!("reached its end of life in {end}"),
-        (None, Some(last)) => format!("had its last release in {last}"),
-        (None, None) => "has had no release for years".to_owned(),
-    }
-}
-
 /// Smaller is preferred.
-fn rank(c: &Candidate, request: &Request) -> impl Ord + use<> {
+fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
     let upgrade = request.upgrade;
     let kept = matches!(c.install, Install::Kept(_)) && !upgrade;
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
@@ -284,7 +273,7 @@ fn rank(c: &Candidate, request: &Request) -> impl Ord + use<> {
         Prefer::Stable | Prefer::LongestSupport => steady,
     };
     let life = match request.prefer {
-        Prefer::LongestSupport => Reverse(c.branch.end_of_life.clone()),
+        Prefer::LongestSupport => Reverse(c.branch.end_of_life.as_deref()),
         Prefer::Stable | Prefer::Latest => Reverse(None),
     };
     // Of one branch, packages come before the runfile: they follow kernel updates by themselves. Of two offers of one
@@ -295,18 +284,20 @@ fn rank(c: &Candidate, request: &Request) -> impl Ord + use<> {
 }
 
 /// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.
-pub fn none_fits(refused: &[(DriverVersion, Rejection)], request: &Request, cards: &[Card]) -> Misfit {
-    const TELLING: [&str; 5] =
-        ["driver-knows-gpu", "driver-has-modules", "driver-method", "driver-published", "driver-release-kind"];
-    let wanted = |v: &DriverVersion| request.driver.accepts(*v);
-    let of_wanted: Vec<_> = refused.iter().filter(|(v, _)| wanted(v)).collect();
-    let who = cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");
-    for rule in TELLING.iter().rev().filter(|_| !of_wanted.is_empty()) {
-        let hit = of_wanted.iter().filter(|(_, r)| r.rule == *rule).max_by_key(|(v, _)| *v);
-        // A rule counts when it alone stands between the request and a driver: the last one examined.
-        if let Some((version, rejection)) = hit {
-            return Misfit::new(rule, format!("driver {version} does not fit: {}", rejection.because)).check("GS503");
-        }
+pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
+    // A rule counts when it alone stands between the request and a driver: the last one examined.
+    let near = |refusal: Refusal| match refusal {
+        Refusal::Unripe(_) => 5,
+        Refusal::NoSum(_) => 4,
+        Refusal::NotPackaged | Refusal::Packaged => 3,
+        Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,
+        Refusal::AfterLastBranch(..) | Refusal::BeforeFirstBranch(..) => 1,
+        _ => 0,
+    };
+    let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
+    if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
+        return Misfit::refused(&Subject::Driver(*version), *refusal, told).check("GS503");
     }
-    Misfit::new("driver-wanted", format!("no driver {} for {who} is known", request.driver)).check("GS503")
+    let who = told.cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");
+    Misfit::new("driver-wanted", format!("no driver {} for {who} is known", told.request.driver)).check("GS503")
 }

@@ -1,5 +1,6 @@
 //! What a person gets when nothing fits: which facts exclude each other, and what would fit instead.
 
+use super::refusal::{Refusal, Subject, Told};
 use std::fmt;
 
 /// Why there is no plan.
@@ -40,6 +41,16 @@ impl Misfit {
             sentence: sentence.into(),
             hints: Vec::new(),
         }
+    }
+
+    /// The candidate that came nearest was refused for this.
+    pub fn refused(of: &Subject, refusal: Refusal, told: &Told) -> Self {
+        let what = match of {
+            Subject::Driver(version) => format!("driver {version}"),
+            Subject::Cuda(version) => format!("CUDA {version}"),
+            Subject::Cudnn(version, _) => format!("cuDNN {version}"),
+        };
+        Self::new(refusal.rule(of.layer()), format!("{what} does not fit: {}", refusal.because(of, told)))
     }
 
     /// The request itself cannot be.

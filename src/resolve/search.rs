@@ -2,12 +2,13 @@
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
 use super::card::cards;
-use super::cuda::{Cudnn, Toolkit, cudnn, toolkit};
+use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkit};
 use super::driver::{Candidate, Install, candidates, is_over, none_fits};
+use super::refusal::{Refusal, Subject, Told};
 use super::{Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver, Selection};
-use crate::compat::{Database, ModuleFlavour};
+use crate::compat::{CudnnArtifact, Database, ModuleFlavour};
 use crate::host::Facts;
-use crate::version::Want;
+use crate::version::{CudaVersion, Want};
 
 /// The answer, with what the planner needs to act on it.
 #[derive(Debug, Clone)]
@@ -70,91 +71,113 @@ fn search<'a>(
     request: &Request,
     cards: &[Card],
 ) -> Result<Resolution<'a>, Misfit> {
-    let mut rejected = Vec::new();
+    let told = &told(database, facts, request, cards);
     let (mut drivers, mut refused_drivers) = (vec![None], Vec::new());
     if request.driver.is_wanted() {
         let (fit, refused) = candidates(database, facts, request, cards);
         if fit.is_empty() {
-            return Err(none_fits(&refused, request, cards));
+            return Err(none_fits(&refused, told));
         }
         drivers = fit.into_iter().map(Some).collect();
         refused_drivers = refused;
     }
-    let mut first_misfit = None;
+    let ground = Ground::new(database, facts, request, cards);
+    let mut unlayered: Vec<(Candidate, Unlayered)> = Vec::new();
     for driver in drivers {
-        match layers(database, facts, request, cards, driver.as_ref()) {
-            Err(misfit) => {
+        // What an older driver of no newer a branch runs, the newer one would have run too.
+        let hopeless = |d: &Candidate| {
+            unlayered.iter().any(|(tried, _)| {
+                let native = |c: &Candidate| c.branch.max_cuda;
+                d.version <= tried.version
+                    && (native(tried).is_none() || native(d).is_some_and(|n| Some(n) <= native(tried)))
+            })
+        };
+        if driver.as_ref().is_some_and(hopeless) {
+            continue;
+        }
+        match (layers(&ground, driver.as_ref()), driver) {
+            (Err(why), Some(driver)) => unlayered.push((driver, why)),
+            (Err(why), None) => return Err(why.misfit(told)),
+            (Ok((cuda, cudnn, refused_layers)), driver) => {
+                let mut rejected = Vec::new();
                 if let Some(driver) = &driver {
-                    let candidate = format!("driver {}", driver.version);
-                    let because = misfit.sentence.clone();
-                    refused_drivers.push((driver.version, Rejection { candidate, because, rule: misfit.rule.clone() }));
+                    let newer = refused_drivers.into_iter().filter(|(v, _)| *v > driver.version);
+                    let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
+                    let tried = unlayered.iter().filter(|(d, _)| d.version > driver.version);
+                    all.extend(tried.map(|(d, why)| (d.version, why.rejection(d, told))));
+                    all.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
+                    all.dedup_by_key(|(v, _)| *v);
+                    rejected.extend(all.into_iter().map(|(_, r)| r));
                 }
-                first_misfit.get_or_insert(misfit);
-            }
-            Ok((cuda, cudnn, refused_layers)) => {
-                if let Some(driver) = &driver {
-                    refused_drivers.retain(|(v, _)| *v > driver.version);
-                    refused_drivers.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
-                    refused_drivers.dedup_by_key(|(v, _)| *v);
-                    rejected.extend(refused_drivers.into_iter().map(|(_, r)| r));
-                }
-                rejected.extend(refused_layers);
+                rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
                 let reasons = reasons(cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
                 return Ok(Resolution { cards: cards.to_vec(), driver, cuda, cudnn, reasons, rejected });
             }
         }
     }
-    Err(first_misfit.unwrap_or_else(|| Misfit::new("driver-wanted", "no driver fits")))
+    match unlayered.first() {
+        Some((_, why)) => Err(why.misfit(told)),
+        None => Err(Misfit::new("driver-wanted", "no driver fits")),
+    }
 }
 
-type Layers<'a> = (Option<Toolkit<'a>>, Option<Cudnn<'a>>, Vec<Rejection>);
+fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Told<'a> {
+    Told { database, cards, request, arch: &facts.machine.arch, glibc: facts.glibc.as_deref() }
+}
+
+/// Why there are no layers for a driver: the refusal that is worth telling; none where nothing like it is known at all.
+#[derive(Debug, Clone)]
+enum Unlayered<'a> {
+    Cuda(Option<(CudaVersion, Refusal)>),
+    Cudnn(Option<(&'a CudnnArtifact, Refusal)>),
+}
+
+impl Unlayered<'_> {
+    fn misfit(&self, told: &Told) -> Misfit {
+        match self {
+            Self::Cuda(Some((version, refusal))) => Misfit::refused(&Subject::Cuda(*version), *refusal, told),
+            Self::Cuda(None) => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
+            Self::Cudnn(Some((a, refusal))) => {
+                Misfit::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
+            }
+            Self::Cudnn(None) => {
+                Misfit::new("cudnn-wanted", format!("no cuDNN release {} is known", told.request.cudnn))
+            }
+        }
+    }
+
+    /// Of the driver that it leaves without layers.
+    fn rejection(&self, driver: &Candidate, told: &Told) -> Rejection {
+        let misfit = self.misfit(told);
+        Rejection { candidate: format!("driver {}", driver.version), because: misfit.sentence, rule: misfit.rule }
+    }
+}
+
+type Layers<'a> = (Option<Toolkit<'a>>, Option<Cudnn<'a>>, Vec<(Subject<'a>, Refusal)>);
 
 /// Toolkit and cuDNN for one driver.
-fn layers<'a>(
-    database: &'a Database,
-    facts: &Facts,
-    request: &Request,
-    cards: &[Card],
-    driver: Option<&Candidate>,
-) -> Result<Layers<'a>, Misfit> {
+fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
+    let request = on.request;
     if !request.cuda.is_wanted() {
         return Ok((None, None, Vec::new()));
     }
-    let (cuda, refused) = toolkit(database, facts, request, cards, driver);
+    let (cuda, refused) = toolkit(on, driver);
     let Some(cuda) = cuda else {
-        let wanted =
-            refused.iter().filter(|(v, _)| request.cuda.accepts(*v)).max_by_key(|(v, r)| (came_far(&r.rule), *v));
-        return Err(match wanted {
-            Some((version, r)) => Misfit::new(&r.rule, format!("CUDA {version} does not fit: {}", r.because)),
-            None => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", request.cuda)),
-        });
+        let wanted = refused.into_iter().filter(|(v, _)| request.cuda.accepts(*v));
+        return Err(Unlayered::Cuda(wanted.max_by_key(|(v, r)| (r.came_far(), *v))));
     };
-    let mut rejected: Vec<_> = refused.into_iter().map(|(_, r)| r).collect();
+    let mut rejected: Vec<_> = refused.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).collect();
     if !request.cudnn.is_wanted() {
         return Ok((Some(cuda), None, rejected));
     }
-    let (cudnn, refused) = cudnn(database, facts, request, cards, driver, &cuda);
-    if cudnn.is_none() && request.cudnn == Want::Best {
-        // Not asked for by name: a stack without it is better than none.
-        rejected.extend(refused.into_iter().map(|(_, r)| r));
-        return Ok((Some(cuda), None, rejected));
+    let (cudnn, refused) = cudnn(on, driver, &cuda);
+    // Not asked for by name: a stack without it is better than none.
+    if cudnn.is_none() && request.cudnn != Want::Best {
+        let wanted = refused.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
+        return Err(Unlayered::Cudnn(wanted.max_by_key(|(a, _)| a.version)));
     }
-    if cudnn.is_none() {
-        let wanted = refused.iter().filter(|(v, _)| request.cudnn.accepts(*v)).max_by_key(|(v, _)| *v);
-        return Err(match wanted {
-            Some((version, r)) => Misfit::new(&r.rule, format!("cuDNN {version} does not fit: {}", r.because)),
-            None => Misfit::new("cudnn-wanted", format!("no cuDNN release {} is known", request.cudnn)),
-        });
-    }
-    rejected.extend(refused.into_iter().map(|(_, r)| r));
+    rejected.extend(refused.into_iter().map(|(a, r)| (Subject::Cudnn(a.version, &a.cuda_line), r)));
     Ok((Some(cuda), cudnn, rejected))
-}
-
-/// How near a refused toolkit came to being chosen: the refusal worth telling is that of the nearest.
-fn came_far(rule: &str) -> usize {
-    const ORDER: [&str; 5] =
-        ["cuda-targets-gpu", "cuda-runs-on-driver", "cuda-native-driver", "cuda-c-library", "cuda-host-compiler"];
-    ORDER.iter().position(|r| *r == rule).unwrap_or(0)
 }
 
 /// Says what would fit, by asking again with fewer wishes.

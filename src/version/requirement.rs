@@ -42,6 +42,11 @@ pub enum Want<V> {
 }
 
 impl<V: Version> Requirement<V> {
+    /// Whether it is `latest`, which every version meets.
+    pub fn is_latest(&self) -> bool {
+        self.comparators.is_empty()
+    }
+
     /// Whether `version` meets it.
     pub fn matches(&self, version: V) -> bool {
         let have = version.components();

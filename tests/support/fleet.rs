@@ -1,6 +1,6 @@
 //! Any number of hosts that differ in everything that a plan looks at: number n is always the same.
 
-use gpusetup::compat::{Database, ModuleFlavour, PackageManager};
+use gpusetup::compat::{Database, Gpu, ModuleFlavour, PackageManager};
 use gpusetup::host::Facts;
 use gpusetup::resolve::{Method, Prefer, Request};
 use gpusetup::version::Want;
@@ -11,13 +11,16 @@ pub struct Fleet<'a> {
     database: &'a Database,
     /// A host of each distribution, with nothing installed.
     bare: Vec<Facts>,
+    /// GPUs that toolkits of today can serve.
+    of_today: Vec<&'a Gpu>,
 }
 
 impl<'a> Fleet<'a> {
     /// Hosts of what the database knows.
     pub fn new(database: &'a Database) -> Self {
         let bare = database.distributions.iter().filter(|d| d.version != "*").map(bare).collect();
-        Self { database, bare }
+        let five = |g: &&Gpu| g.compute_capability.is_some_and(|c| c.major >= 5);
+        Self { database, bare, of_today: database.gpus.iter().filter(five).collect() }
     }
 
     /// Host number `n`, and what is asked for there.
@@ -31,7 +34,7 @@ impl<'a> Fleet<'a> {
         }
         let kinds = if dice.one_in(6) { 2 } else { 1 };
         for kind in 0..kinds {
-            let gpu = dice.of(&self.database.gpus);
+            let gpu = if dice.one_in(5) { dice.of(&self.database.gpus) } else { *dice.of(&self.of_today) };
             for unit in 0..*dice.of(&[1, 1, 1, 2, 4, 8]) {
                 facts.gpus.push(gpusetup::host::Gpu {
                     address: format!("0000:{:02x}:00.0", 16 * kind + unit),

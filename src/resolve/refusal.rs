@@ -1,0 +1,265 @@
+//! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates and tells of a few, so
+//! sentences are made only of those; the same values give the facts of a derivation, each with its source.
+
+use super::{Card, Rejection, Request};
+use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
+
+/// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Told::cards`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A later driver branch than the last that knows the card.
+    AfterLastBranch(usize, u16),
+    /// An earlier driver branch than the first that knows the card.
+    BeforeFirstBranch(usize, u16),
+    /// One card runs the open kernel modules only, another the proprietary ones only.
+    FlavoursExclude(usize, usize),
+    /// The card does not run the flavour that was asked for.
+    FlavourUnfit(usize, ModuleFlavour),
+    /// The branch has no flavour here that runs the card, if one is to blame.
+    NoFlavour(Option<usize>, u16),
+    /// Another version was asked for.
+    NotWanted,
+    /// Packages were asked for.
+    NotPackaged,
+    /// The runfile was asked for.
+    Packaged,
+    /// No sum of the file is known.
+    NoSum(&'static str),
+    /// A release that is not for everybody.
+    Unripe(Maturity),
+    /// The branch's life is over.
+    BranchOver(u16),
+    /// No source gives the card's compute capability.
+    NoCapability(usize),
+    /// The toolkit or cuDNN begins above the card.
+    BelowLowest(usize, ComputeCapability),
+    /// It ends below the card.
+    AboveHighest(usize, ComputeCapability),
+    /// The toolkit came before the card's architecture.
+    BeforeArchitecture(usize, CudaVersion),
+    /// The toolkit came after the last that targets the card's architecture.
+    AfterArchitecture(usize, CudaVersion),
+    /// The layer needs a newer driver: at least, and what there is.
+    OldDriver(DriverVersion, DriverVersion),
+    /// The driver branch runs older toolkits natively: the branch, and the newest of them.
+    NotNative(u16, CudaVersion),
+    /// The C library is too old for it.
+    OldLibrary,
+    /// Its headers do not compile with so new a C library.
+    NewLibrary,
+    /// There is no runfile for the machine's architecture.
+    NoRunfile,
+    /// Its nvcc takes this gcc at most; this is the host's.
+    NewCompiler(u16, u16),
+    /// No source says what it needs.
+    Unknown,
+    /// cuDNN is built for another CUDA line than this toolkit's.
+    OtherLine(CudaVersion),
+}
+
+/// The layers of the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// The driver.
+    Driver,
+    /// The toolkit.
+    Cuda,
+    /// cuDNN.
+    Cudnn,
+}
+
+/// What a refusal is told with.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// The facts it refers to.
+    pub database: &'a Database,
+    /// The cards that it names.
+    pub cards: &'a [Card],
+    /// What was asked for.
+    pub request: &'a Request,
+    /// The machine architecture.
+    pub arch: &'a str,
+    /// The host's C library.
+    pub glibc: Option<&'a str>,
+}
+
+impl Refusal {
+    /// The rule's name.
+    pub fn rule(self, of: Layer) -> &'static str {
+        match (self, of) {
+            (Self::AfterLastBranch(..) | Self::BeforeFirstBranch(..), _) => "driver-knows-gpu",
+            (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => "driver-has-modules",
+            (Self::NotPackaged | Self::Packaged, _) => "driver-method",
+            (Self::Unripe(_), _) => "driver-release-kind",
+            (Self::BranchOver(_), _) => "driver-branch-life",
+            (Self::NotWanted, Layer::Driver) => "driver-wanted",
+            (Self::NotWanted, Layer::Cuda) => "cuda-wanted",
+            (Self::NotWanted, Layer::Cudnn) => "cudnn-wanted",
+            (Self::NoSum(_), Layer::Driver) => "driver-published",
+            (Self::NoSum(_) | Self::NoRunfile, Layer::Cuda) => "cuda-published",
+            (Self::NoSum(_), Layer::Cudnn) | (Self::NoRunfile, _) => "cudnn-published",
+            (Self::BelowLowest(..) | Self::AboveHighest(..), Layer::Cudnn) => "cudnn-runs-on-gpu",
+            (
+                Self::NoCapability(_)
+                | Self::BelowLowest(..)
+                | Self::AboveHighest(..)
+                | Self::BeforeArchitecture(..)
+                | Self::AfterArchitecture(..),
+                _,
+            ) => "cuda-targets-gpu",
+            (Self::OldDriver(..), Layer::Cudnn) => "cudnn-runs-on-driver",
+            (Self::OldDriver(..), _) => "cuda-runs-on-driver",
+            (Self::NotNative(..), _) => "cuda-native-driver",
+            (Self::OldLibrary | Self::NewLibrary, _) => "cuda-c-library",
+            (Self::NewCompiler(..), _) => "cuda-host-compiler",
+            (Self::Unknown, _) => "cudnn-known",
+            (Self::OtherLine(_), _) => "cudnn-for-cuda",
+        }
+    }
+
+    /// The sentence, which begins in the middle: "it targets 7.5 and up; Tesla V100 is compute capability 7.0".
+    pub fn because(self, of: &Subject, told: &Told) -> String {
+        let name = |card: usize| told.cards.get(card).map_or("a card", |c| c.name.as_str());
+        let whose = |card: usize| match told.cards.get(card).and_then(|c| c.capability) {
+            Some(capability) => format!("{} is compute capability {capability}", name(card)),
+            None => name(card).to_owned(),
+        };
+        match self {
+            Self::AfterLastBranch(card, last) => format!("branch {last} is the last that knows {}", name(card)),
+            Self::BeforeFirstBranch(card, first) => format!("{} needs branch {first} or newer", name(card)),
+            Self::FlavoursExclude(open, proprietary) => {
+                format!("{} needs the open kernel modules, {} the proprietary ones", name(open), name(proprietary))
+            }
+            Self::FlavourUnfit(card, asked) => {
+                format!("{} does not run with the {asked} modules asked for", name(card))
+            }
+            Self::NoFlavour(Some(card), branch) => {
+                format!("branch {branch} has no kernel modules here that run {}", name(card))
+            }
+            Self::NoFlavour(None, branch) => format!("branch {branch} has no such kernel modules here"),
+            Self::NotWanted => {
+                let asked = match of {
+                    Subject::Driver(_) => told.request.driver.to_string(),
+                    Subject::Cuda(_) => told.request.cuda.to_string(),
+                    Subject::Cudnn(..) => told.request.cudnn.to_string(),
+                };
+                format!("{asked} was asked for")
+            }
+            Self::NotPackaged => "packages were asked for, and no enabled repository has it".to_owned(),
+            Self::Packaged => "the runfile was asked for".to_owned(),
+            Self::NoSum(what) => what.to_owned(),
+            Self::Unripe(maturity) => match maturity {
+                Maturity::Beta => "it is a beta release",
+                Maturity::VulkanBeta => "it is a release for Vulkan developers",
+                _ => "no source says what kind of release it is",
+            }
+            .to_owned(),
+            Self::BranchOver(number) => {
+                let how = told.database.branch(number).map(end).unwrap_or_default();
+                format!("branch {number} {how}")
+            }
+            Self::NoCapability(card) => format!("no source gives the compute capability of {}", name(card)),
+            Self::BelowLowest(card, lowest) if of.layer() == Layer::Cudnn => {
+                format!("it needs {lowest} or newer; {}", whose(card))
+            }
+            Self::BelowLowest(card, lowest) => format!("it targets {lowest} and up; {}", whose(card)),
+            Self::AboveHighest(card, highest) if of.layer() == Layer::Cudnn => {
+                format!("it knows {highest} at most; {}", whose(card))
+            }
+            Self::AboveHighest(card, highest) => format!("it targets {highest} at most; {}", whose(card)),
+            Self::BeforeArchitecture(card, first) => {
+                let family = told.cards.get(card).and_then(|c| told.database.architecture(c.capability?));
+                let family = family.map_or("the architecture", |a| &a.name);
+                format!("{family} began with CUDA {first}; {}", whose(card))
+            }
+            Self::AfterArchitecture(card, last) => {
+                let capability = told.cards.get(card).and_then(|c| c.capability);
+                let capability = capability.map(|c| c.to_string()).unwrap_or_default();
+                format!("CUDA {last} was the last for {capability}; {}", whose(card))
+            }
+            Self::OldDriver(least, have) => format!("it needs driver {least} or newer, not {have}"),
+            Self::NotNative(branch, native) => {
+                format!("driver branch {branch} runs CUDA {native} natively; a newer toolkit's PTX would not load")
+            }
+            Self::OldLibrary => {
+                let least = release(of, told).and_then(|r| r.glibc_min.as_deref()).unwrap_or("?");
+                format!("it needs glibc {least} or newer, this host has {}", told.glibc.unwrap_or("?"))
+            }
+            Self::NewLibrary => {
+                let from = release(of, told).and_then(|r| r.glibc_breaks_from.as_deref()).unwrap_or("?");
+                let have = told.glibc.unwrap_or("?");
+                format!("its headers do not compile with glibc {from} and newer ({have} here)")
+            }
+            Self::NoRunfile => format!("there is no runfile of it for {}", told.arch),
+            Self::NewCompiler(most, have) => format!("its nvcc takes gcc {most} at most; this host has gcc {have}"),
+            Self::Unknown => "no source says what it needs".to_owned(),
+            Self::OtherLine(series) => {
+                let line = if let Subject::Cudnn(_, line) = of { line } else { "another line" };
+                format!("it is built for CUDA {line}, not for {series}")
+            }
+        }
+    }
+
+    /// As it stands in a plan's `rejected`.
+    pub fn rejection(self, of: &Subject, told: &Told) -> Rejection {
+        Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).to_owned() }
+    }
+
+    /// How near the candidate came to being chosen: of several refusals that of the nearest is worth telling.
+    pub fn came_far(self) -> usize {
+        match self {
+            Self::NewCompiler(..) => 5,
+            Self::OldLibrary | Self::NewLibrary => 4,
+            Self::NotNative(..) => 3,
+            Self::OldDriver(..) => 2,
+            _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// What is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// A driver.
+    Driver(DriverVersion),
+    /// A toolkit.
+    Cuda(CudaVersion),
+    /// A cuDNN, of a CUDA line.
+    Cudnn(crate::version::CudnnVersion, &'a str),
+}
+
+impl Subject<'_> {
+    /// Its layer.
+    pub fn layer(&self) -> Layer {
+        match self {
+            Self::Driver(_) => Layer::Driver,
+            Self::Cuda(_) => Layer::Cuda,
+            Self::Cudnn(..) => Layer::Cudnn,
+        }
+    }
+}
+
+impl std::fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Driver(version) => write!(f, "driver {version}"),
+            Self::Cuda(version) => write!(f, "cuda {version}"),
+            Self::Cudnn(version, line) => write!(f, "cudnn {version} for CUDA {line}"),
+        }
+    }
+}
+
+fn release<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a crate::compat::CudaRelease> {
+    if let Subject::Cuda(version) = of { told.database.cuda(*version) } else { None }
+}
+
+/// How a branch's life ended.
+pub fn end(branch: &DriverBranch) -> String {
+    match (&branch.end_of_life, &branch.latest_release) {
+        (Some(end), _) => format!("reached its end of life in {end}"),
+        (None, Some(last)) => format!("had its last release in {last}"),
+        (None, None) => "has had no release for years".to_owned(),
+    }
+}
