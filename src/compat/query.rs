@@ -1,8 +1,8 @@
 //! Looking things up.
 
 use super::{
-    Architecture, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, Gpu, ModuleFlavour, NvSwitch,
-    PciDevice,
+    Architecture, Artifact, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, Gpu, ModuleFlavour,
+    NvSwitch, PciDevice,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -127,6 +127,13 @@ impl Database {
             self.distributions.iter().filter(|d| d.id == id).find(release)
         };
         of(id).or_else(|| like.iter().find_map(|l| of(l)))
+    }
+}
+
+impl Artifact {
+    /// Whether it can be fetched and verified: nothing else is ever chosen.
+    pub fn is_verifiable(&self) -> bool {
+        self.url.is_some() && self.sha256.is_some()
     }
 }
 

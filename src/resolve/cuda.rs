@@ -63,43 +63,37 @@ pub struct Cudnn<'a> {
     pub range: &'a CudnnRange,
 }
 
-/// The toolkit to take with this driver, and the newer ones refused; `driver` is none when no driver is to be chosen.
-pub fn toolkit<'a>(
+/// Every toolkit that fits this driver, preferred first, or the rule that refuses it; `driver` is none when no driver is to
+/// be chosen.
+pub fn toolkits<'a>(
     on: &Ground<'a, '_>,
     driver: Option<&Candidate>,
-) -> (Option<Toolkit<'a>>, Vec<(CudaVersion, Refusal)>) {
-    let mut refused = Vec::new();
-    let series = |r: &CudaRelease| r.version.series();
+) -> impl Iterator<Item = (CudaVersion, Result<Toolkit<'a>, Refusal>)> {
     let installed = |r: &CudaRelease| {
         on.facts.toolkits.iter().any(|t| {
             t.has_nvcc
                 && t.path.parent() == Some(&on.request.prefix)
-                && t.version.series() == series(r)
+                && t.version.series() == r.version.series()
                 && (t.version == r.version || t.version.patch.is_none())
         })
     };
     let releases = || on.database.cuda.iter();
     let kept: Vec<_> = if on.request.upgrade { Vec::new() } else { releases().filter(|r| installed(r)).collect() };
-    let others = releases().filter(|r| !kept.iter().any(|k| k.version == r.version));
-    for release in kept.iter().copied().chain(others) {
-        let kept = installed(release);
-        let artifact = artifact(on, release.version);
-        match examine(on, driver, release, artifact, kept) {
-            Ok(side_gcc) => {
-                refused.retain(|(v, _)| *v > release.version);
-                return (Some(Toolkit { release, artifact, kept, side_gcc }), refused);
-            }
-            Err(refusal) => refused.push((release.version, refusal)),
-        }
-    }
-    (None, refused)
+    let others: Vec<_> = releases().filter(|r| !kept.iter().any(|k| k.version == r.version)).collect();
+    kept.into_iter().chain(others).map(move |release| {
+        let (artifact, kept) = (artifact(on, release.version), installed(release));
+        let side_gcc = examine(on, driver, release, artifact, kept);
+        (release.version, side_gcc.map(|side_gcc| Toolkit { release, artifact, kept, side_gcc }))
+    })
 }
 
 /// The release's runfile for the machine.
 fn artifact<'a>(on: &Ground<'a, '_>, version: CudaVersion) -> Option<&'a CudaArtifact> {
     let all = &on.database.cuda_artifacts;
     let start = all.partition_point(|a| a.version > version);
-    all[start..].iter().take_while(|a| a.version == version).find(|a| a.artifact.arch == on.arch)
+    let here = || all[start..].iter().take_while(|a| a.version == version).filter(|a| a.artifact.arch == on.arch);
+    // 10.2 has one for RHEL 6 besides, whose sum nobody knows.
+    here().find(|a| a.artifact.is_verifiable()).or_else(|| here().next())
 }
 
 /// The side compiler it needs, or the rule that refuses it.
@@ -130,7 +124,7 @@ fn examine(
     match artifact.map(|a| &a.artifact) {
         _ if kept => {}
         None => return Err(Refusal::NoRunfile),
-        Some(a) if a.url.is_none() || a.sha256.is_none() => {
+        Some(a) if !a.is_verifiable() => {
             return Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified"));
         }
         Some(_) => {}
@@ -198,6 +192,13 @@ pub fn cudnn<'a>(
         match cudnn_fits(on, driver, toolkit, artifact) {
             Ok(range) => {
                 let chosen = artifact.version;
+                if kept(artifact) {
+                    let newer = all().filter(|a| a.version > chosen && !refused.iter().any(|(r, _)| r == a));
+                    let newer: Vec<_> = newer
+                        .map(|a| (a, cudnn_fits(on, driver, toolkit, a).err().unwrap_or(Refusal::Installed)))
+                        .collect();
+                    refused.extend(newer);
+                }
                 refused.retain(|(a, _)| a.version > chosen);
                 return (Some(Cudnn { artifact, range }), refused);
             }
@@ -238,7 +239,7 @@ fn cudnn_fits<'a>(
     if !on.request.cudnn.accepts(artifact.version) {
         return Err(Refusal::NotWanted);
     }
-    if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() {
+    if !artifact.artifact.is_verifiable() {
         return Err(Refusal::NoSum("its address or checksum is not known, so it could not be verified"));
     }
     Ok(range)

@@ -118,7 +118,8 @@ fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<(DriverVersion, Matur
     }
     for release in &database.drivers {
         let runfile = |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == arch;
-        if let Some(artifact) = release.artifacts.iter().find(runfile) {
+        let verifiable = release.artifacts.iter().filter(runfile).find(|a| a.artifact.is_verifiable());
+        if let Some(artifact) = verifiable.or_else(|| release.artifacts.iter().find(runfile)) {
             all.push((release.version, release.maturity, Install::Runfile(artifact)));
         }
     }
@@ -189,10 +190,10 @@ fn examine(
         _ => {}
     }
     match install {
-        Install::Runfile(artifact) if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() => {
+        Install::Runfile(artifact) if !artifact.artifact.is_verifiable() => {
             Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified"))
         }
-        Install::CudaRunfile(artifact) if artifact.artifact.url.is_none() || artifact.artifact.sha256.is_none() => {
+        Install::CudaRunfile(artifact) if !artifact.artifact.is_verifiable() => {
             Err(Refusal::NoSum("no checksum of the CUDA runfile around it is known"))
         }
         _ => Ok(modules),
@@ -281,6 +282,24 @@ fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
     let by_runfile = c.install.method() != Method::Packages;
     let unusual = c.modules != c.branch.default_modules;
     (!kept, tier, life, Reverse(c.version.branch), by_runfile, unusual, Reverse(c.version))
+}
+
+/// Why a newer candidate that fits was not taken: the first preference in which it differs.
+pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
+    let is_kept = |c: &Candidate| matches!(c.install, Install::Kept(_)) && !request.upgrade;
+    let steady =
+        |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
+    if is_kept(chosen) && !is_kept(other) {
+        Refusal::Installed
+    } else if request.prefer != Prefer::Latest && steady(chosen) && !steady(other) {
+        Refusal::Unsteady
+    } else if chosen.branch.branch != other.branch.branch {
+        Refusal::ShorterLife
+    } else if chosen.install.method() != other.install.method() {
+        Refusal::RunfileLast
+    } else {
+        Refusal::UnusualFlavour
+    }
 }
 
 /// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.

@@ -52,6 +52,18 @@ pub enum Refusal {
     NoRunfile,
     /// Its nvcc takes this gcc at most; this is the host's.
     NewCompiler(u16, u16),
+    /// It fits, and the one that is installed fits too.
+    Installed,
+    /// It fits, and a steadier branch does too.
+    Unsteady,
+    /// It fits, and another branch is cared for longer.
+    ShorterLife,
+    /// It fits, and packages of the same branch come before its runfile.
+    RunfileLast,
+    /// It fits, and the branch's own default flavour does too.
+    UnusualFlavour,
+    /// No cuDNN that was asked for is built for it.
+    NoCudnn,
     /// No source says what it needs.
     Unknown,
     /// cuDNN is built for another CUDA line than this toolkit's.
@@ -113,6 +125,11 @@ impl Refusal {
             (Self::NotNative(..), _) => "cuda-native-driver",
             (Self::OldLibrary | Self::NewLibrary, _) => "cuda-c-library",
             (Self::NewCompiler(..), _) => "cuda-host-compiler",
+            (Self::Installed, Layer::Driver) => "driver-kept",
+            (Self::Installed, Layer::Cuda) => "cuda-kept",
+            (Self::Installed, Layer::Cudnn) => "cudnn-kept",
+            (Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::UnusualFlavour, _) => "driver-preference",
+            (Self::NoCudnn, _) => "cuda-has-cudnn",
             (Self::Unknown, _) => "cudnn-known",
             (Self::OtherLine(_), _) => "cudnn-for-cuda",
         }
@@ -193,6 +210,16 @@ impl Refusal {
             }
             Self::NoRunfile => format!("there is no runfile of it for {}", told.arch),
             Self::NewCompiler(most, have) => format!("its nvcc takes gcc {most} at most; this host has gcc {have}"),
+            Self::Installed => "the one installed fits, and is kept; --upgrade takes the newest".to_owned(),
+            Self::Unsteady => {
+                "its branch is neither a production nor a long-term one; --prefer latest takes it".to_owned()
+            }
+            Self::ShorterLife => "another branch is cared for longer".to_owned(),
+            Self::RunfileLast => {
+                "packages of the same branch follow the system's updates; --method runfile takes it".to_owned()
+            }
+            Self::UnusualFlavour => "its modules are not of the flavour that the branch defaults to".to_owned(),
+            Self::NoCudnn => format!("no cuDNN {} is built for it", told.request.cudnn),
             Self::Unknown => "no source says what it needs".to_owned(),
             Self::OtherLine(series) => {
                 let line = if let Subject::Cudnn(_, line) = of { line } else { "another line" };

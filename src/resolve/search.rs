@@ -2,8 +2,8 @@
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
 use super::card::cards;
-use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkit};
-use super::driver::{Candidate, Install, candidates, is_over, none_fits};
+use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkits};
+use super::driver::{Candidate, Install, candidates, is_over, none_fits, outranked};
 use super::refusal::{Refusal, Subject, Told};
 use super::{Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver, Selection};
 use crate::compat::{CudnnArtifact, Database, ModuleFlavour};
@@ -82,6 +82,7 @@ fn search<'a>(
         refused_drivers = refused;
     }
     let ground = Ground::new(database, facts, request, cards);
+    let all_fit: Vec<Candidate> = drivers.iter().flatten().cloned().collect();
     let mut unlayered: Vec<(Candidate, Unlayered)> = Vec::new();
     for driver in drivers {
         // What an older driver of no newer a branch runs, the newer one would have run too.
@@ -105,6 +106,11 @@ fn search<'a>(
                     let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
                     let tried = unlayered.iter().filter(|(d, _)| d.version > driver.version);
                     all.extend(tried.map(|(d, why)| (d.version, why.rejection(d, told))));
+                    let behind = all_fit.iter().filter(|d| d.version > driver.version);
+                    all.extend(behind.map(|d| {
+                        let why = outranked(driver, d, request);
+                        (d.version, why.rejection(&Subject::Driver(d.version), told))
+                    }));
                     all.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
                     all.dedup_by_key(|(v, _)| *v);
                     rejected.extend(all.into_iter().map(|(_, r)| r));
@@ -161,23 +167,44 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
     if !request.cuda.is_wanted() {
         return Ok((None, None, Vec::new()));
     }
-    let (cuda, refused) = toolkit(on, driver);
-    let Some(cuda) = cuda else {
-        let wanted = refused.into_iter().filter(|(v, _)| request.cuda.accepts(*v));
-        return Err(Unlayered::Cuda(wanted.max_by_key(|(v, r)| (r.came_far(), *v))));
-    };
-    let mut rejected: Vec<_> = refused.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).collect();
-    if !request.cudnn.is_wanted() {
-        return Ok((Some(cuda), None, rejected));
+    let mut refused: Vec<(CudaVersion, Refusal)> = Vec::new();
+    // Of the newest toolkit that all but the cuDNN asked for would suit.
+    let mut without_cudnn = None;
+    for (version, toolkit) in toolkits(on, driver) {
+        let cuda = match toolkit {
+            Ok(cuda) => cuda,
+            Err(refusal) => {
+                refused.push((version, refusal));
+                continue;
+            }
+        };
+        let (cudnn, refused_cudnns) =
+            if request.cudnn.is_wanted() { cudnn(on, driver, &cuda) } else { (None, Vec::new()) };
+        // Asked for by name, cuDNN decides the toolkit too; else a stack without it is better than none.
+        if cudnn.is_none() && matches!(request.cudnn, Want::Meeting(_)) {
+            let wanted = refused_cudnns.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
+            without_cudnn.get_or_insert(wanted.max_by_key(|(a, _)| a.version));
+            refused.push((version, Refusal::NoCudnn));
+            continue;
+        }
+        // Of an installed one that is kept the newer ones were not asked yet.
+        let newer = |v: &CudaVersion| *v > version;
+        let known: Vec<_> = refused.iter().map(|(v, _)| *v).collect();
+        let rest = toolkits(on, driver).filter(|(v, _)| cuda.kept && newer(v) && !known.contains(v));
+        refused.extend(rest.map(|(v, toolkit)| (v, toolkit.err().unwrap_or(Refusal::Installed))));
+        refused.retain(|(v, _)| newer(v));
+        refused.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
+        let cudnns = refused_cudnns.into_iter().map(|(a, r)| (Subject::Cudnn(a.version, &a.cuda_line), r));
+        let rejected = refused.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).chain(cudnns).collect();
+        return Ok((Some(cuda), cudnn, rejected));
     }
-    let (cudnn, refused) = cudnn(on, driver, &cuda);
-    // Not asked for by name: a stack without it is better than none.
-    if cudnn.is_none() && request.cudnn != Want::Best {
-        let wanted = refused.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
-        return Err(Unlayered::Cudnn(wanted.max_by_key(|(a, _)| a.version)));
-    }
-    rejected.extend(refused.into_iter().map(|(a, r)| (Subject::Cudnn(a.version, &a.cuda_line), r)));
-    Ok((Some(cuda), cudnn, rejected))
+    Err(match without_cudnn {
+        Some(nearest) => Unlayered::Cudnn(nearest),
+        None => {
+            let wanted = refused.into_iter().filter(|(v, _)| request.cuda.accepts(*v));
+            Unlayered::Cuda(wanted.max_by_key(|(v, r)| (r.came_far(), *v)))
+        }
+    })
 }
 
 /// Says what would fit, by asking again with fewer wishes.

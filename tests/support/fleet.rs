@@ -1,4 +1,5 @@
 //! Any number of hosts that differ in everything that a plan looks at: number n is always the same.
+#![allow(dead_code)] // each test program uses its part
 
 use gpusetup::compat::{Database, Gpu, ModuleFlavour, PackageManager};
 use gpusetup::host::Facts;
@@ -23,6 +24,13 @@ impl<'a> Fleet<'a> {
         Self { database, bare, of_today: database.gpus.iter().filter(five).collect() }
     }
 
+    /// A host with GPU number `n` of the database, and no wishes.
+    pub fn plain(&self, n: usize) -> (Facts, Request) {
+        let mut facts = self.bare[n % self.bare.len()].clone();
+        facts.gpus.push(unit(&self.database.gpus[n % self.database.gpus.len()], 0, None));
+        (facts, no_wishes())
+    }
+
     /// Host number `n`, and what is asked for there.
     pub fn host(&self, n: usize) -> (Facts, Request) {
         let mut dice = Dice(n as u64);
@@ -35,17 +43,9 @@ impl<'a> Fleet<'a> {
         let kinds = if dice.one_in(6) { 2 } else { 1 };
         for kind in 0..kinds {
             let gpu = if dice.one_in(5) { dice.of(&self.database.gpus) } else { *dice.of(&self.of_today) };
-            for unit in 0..*dice.of(&[1, 1, 1, 2, 4, 8]) {
-                facts.gpus.push(gpusetup::host::Gpu {
-                    address: format!("0000:{:02x}:00.0", 16 * kind + unit),
-                    pci_id: format!("10de:{}", gpu.device),
-                    subsystem: gpu.subsystem.clone(),
-                    class: "0302".to_owned(),
-                    bound_to: dice.of(&[None, Some("nouveau"), Some("nvidia")]).map(str::to_owned),
-                    name: Some(gpu.name.clone()),
-                    compute_capability: gpu.compute_capability,
-                    assumed: false,
-                });
+            for n in 0..*dice.of(&[1, 1, 1, 2, 4, 8]) {
+                let driver = dice.of(&[None, Some("nouveau"), Some("nvidia")]);
+                facts.gpus.push(unit(gpu, 16 * kind + n, *driver));
             }
         }
         if dice.one_in(3) {
@@ -99,13 +99,41 @@ impl<'a> Fleet<'a> {
             modules: *dice.of(&[None, None, None, Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)]),
             prefer: *dice.of(&[Prefer::Stable, Prefer::Stable, Prefer::Latest, Prefer::LongestSupport]),
             upgrade: dice.one_in(5),
-            prefix: "/usr/local".into(),
-            cache: "/var/cache/gpusetup".into(),
-            assumed_gpus: Vec::new(),
-            leave_out: Vec::new(),
-            library_path: false,
-            today: "2026-11-20".to_owned(),
+            ..no_wishes()
         }
+    }
+}
+
+/// The request of somebody who names nothing.
+pub fn no_wishes() -> Request {
+    Request {
+        driver: Want::Best,
+        cuda: Want::Best,
+        cudnn: Want::Best,
+        method: Method::Auto,
+        modules: None,
+        prefer: Prefer::Stable,
+        upgrade: false,
+        prefix: "/usr/local".into(),
+        cache: "/var/cache/gpusetup".into(),
+        assumed_gpus: Vec::new(),
+        leave_out: Vec::new(),
+        library_path: false,
+        today: "2026-11-20".to_owned(),
+    }
+}
+
+/// A GPU of this kind, in slot number `slot`.
+pub fn unit(gpu: &Gpu, slot: usize, driver: Option<&str>) -> gpusetup::host::Gpu {
+    gpusetup::host::Gpu {
+        address: format!("0000:{slot:02x}:00.0"),
+        pci_id: format!("10de:{}", gpu.device),
+        subsystem: gpu.subsystem.clone(),
+        class: "0302".to_owned(),
+        bound_to: driver.map(str::to_owned),
+        name: Some(gpu.name.clone()),
+        compute_capability: gpu.compute_capability,
+        assumed: false,
     }
 }
 

@@ -1,0 +1,366 @@
+//! A second solver, written to be obviously right and not to be fast: it lists everything that could be chosen, strikes out
+//! what a rule forbids, sorts by preference and takes the first. It shares no code with the resolver, only the database,
+//! and both must come to the same on many thousands of hosts.
+
+#[path = "support/fleet.rs"]
+mod fleet;
+
+use fleet::Fleet;
+use gpusetup::compat::{
+    BranchKind, CudaRelease, CudnnArtifact, Database, DriverBranch, DriverVariant, Maturity, ModuleFlavour,
+};
+use gpusetup::embedded::database;
+use gpusetup::host::{Facts, Origin};
+use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
+use gpusetup::version::{ComputeCapability, CudaVersion, DriverVersion, Want};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const VARIED: usize = 20_000;
+
+/// A card as the rules see it.
+struct Card {
+    capability: Option<ComputeCapability>,
+    modules: Vec<ModuleFlavour>,
+    branches: std::ops::RangeInclusive<u16>,
+}
+
+/// A way to get a driver.
+#[derive(Debug, Clone)]
+struct Driver<'a> {
+    version: DriverVersion,
+    branch: &'a DriverBranch,
+    modules: ModuleFlavour,
+    method: Method,
+    kept: bool,
+    maturity: Maturity,
+    verified: bool,
+}
+
+#[derive(Debug, PartialEq)]
+struct Answer {
+    driver: Option<(String, ModuleFlavour, Method)>,
+    cuda: Option<String>,
+    cudnn: Option<String>,
+}
+
+#[test]
+fn the_resolver_agrees_with_the_oracle() {
+    let database = database();
+    let fleet = Fleet::new(&database);
+    let plain = database.gpus.len();
+    let (next, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    // Every GPU once with no wishes, then varied hosts.
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let (facts, request) = match n {
+                        n if n < plain => fleet.plain(n),
+                        n if n < plain + VARIED => fleet.host(n - plain),
+                        _ => break,
+                    };
+                    answers.fetch_add(usize::from(agree(&database, n, &facts, &request)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let (cases, answers) = (plain + VARIED, answers.into_inner());
+    println!("the oracle agrees on {cases} hosts: {answers} answers, {} refusals", cases - answers);
+    assert!(answers > cases / 4 && cases - answers > cases / 10, "a family of hosts that proves something");
+}
+
+/// Whether there is an answer, which must be the same from both.
+fn agree(database: &Database, n: usize, facts: &Facts, request: &Request) -> bool {
+    let expected = solve(database, facts, request);
+    let found = resolve(database, facts, request).map(|found| answer(&found.selection()));
+    match (&expected, &found) {
+        (None, Err(_)) => false,
+        (Some(expected), Ok(found)) if expected == found => true,
+        _ => {
+            let found = found.map_err(|misfit| misfit.to_string());
+            panic!("host {n}: {expected:?} is right, not {found:?}: {}", told_briefly(facts, request))
+        }
+    }
+}
+
+fn told_briefly(facts: &Facts, request: &Request) -> String {
+    let gpus: Vec<_> = facts.gpus.iter().map(|g| &g.pci_id).collect();
+    let driver = facts.driver.as_ref().map(|d| (d.version.to_string(), d.origin));
+    let toolkits: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
+    let Request { driver: d, cuda, cudnn, method, modules, prefer, upgrade, .. } = request;
+    format!(
+        "{} on {}, gpus {gpus:?}, gcc {:?}, driver {driver:?}, toolkits {toolkits:?}; asked for driver {d}, cuda {cuda}, \
+         cudnn {cudnn}, {method:?}, {modules:?}, {prefer:?}, upgrade {upgrade}",
+        facts.os.name, facts.machine.arch, facts.gcc
+    )
+}
+
+fn answer(s: &Selection) -> Answer {
+    Answer {
+        driver: s.driver.as_ref().map(|d| (d.version.to_string(), d.modules, d.method)),
+        cuda: s.cuda.as_ref().map(|c| c.version.to_string()),
+        cudnn: s.cudnn.as_ref().map(|n| format!("{} for {}", n.version, n.cuda_major)),
+    }
+}
+
+fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
+    let cards = facts.gpus.iter().map(|g| card(db, g, request)).collect::<Option<Vec<_>>>()?;
+    let drivers = if request.driver.is_wanted() {
+        let mut all: Vec<_> = drivers(db, facts, request, &cards).into_iter().map(Some).collect();
+        all.sort_by(|a, b| preference(a, request).cmp(&preference(b, request)));
+        all
+    } else {
+        vec![None]
+    };
+    for driver in &drivers {
+        if !request.cuda.is_wanted() {
+            return Some(Answer { driver: told(driver), cuda: None, cudnn: None });
+        }
+        let mut toolkits: Vec<_> =
+            db.cuda.iter().filter(|c| toolkit_fits(db, facts, request, &cards, driver.as_ref(), c)).collect();
+        toolkits.sort_by_key(|c| (request.upgrade || !installed(facts, request, c), std::cmp::Reverse(c.version)));
+        for toolkit in toolkits {
+            let mut cudnns: Vec<_> = db
+                .cudnn_artifacts
+                .iter()
+                .filter(|_| request.cudnn.is_wanted())
+                .filter(|a| cudnn_fits(db, facts, request, &cards, driver.as_ref(), toolkit, a))
+                .collect();
+            cudnns.sort_by_key(|a| std::cmp::Reverse(a.version));
+            // One that was asked for by name must be there; otherwise it is a gift.
+            if cudnns.is_empty() && matches!(request.cudnn, Want::Meeting(_)) {
+                continue;
+            }
+            return Some(Answer {
+                driver: told(driver),
+                cuda: Some(toolkit.version.to_string()),
+                cudnn: cudnns.first().map(|a| format!("{} for {}", a.version, toolkit.version.major)),
+            });
+        }
+    }
+    None
+}
+
+fn told(driver: &Option<Driver>) -> Option<(String, ModuleFlavour, Method)> {
+    driver.as_ref().map(|d| (d.version.to_string(), d.modules, d.method))
+}
+
+fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<Card> {
+    let number = u16::from_str_radix(&gpu.pci_id[5..], 16).ok()?;
+    let of_device = |g: &&gpusetup::compat::Gpu| g.device.0 == number;
+    let own = db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_some() && g.subsystem == gpu.subsystem);
+    let known = own.or_else(|| db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_none()));
+    let Some(known) = known else {
+        let modules = request.modules.filter(|_| matches!(request.driver, Want::Meeting(_)))?;
+        return Some(Card { capability: None, modules: vec![modules], branches: 0..=u16::MAX });
+    };
+    let family = known.compute_capability.and_then(|c| db.architectures.iter().find(|a| a.compute_capability == c));
+    // A branch like 173.14 is none that a kernel of today runs.
+    let last = match &known.last_driver_branch {
+        None => u16::MAX,
+        Some(text) => text.parse().ok()?,
+    };
+    let first = family.and_then(|a| a.first_driver_branch).unwrap_or(0).max(known.first_driver_branch.unwrap_or(0));
+    // A range that is upside down holds nothing.
+    Some(Card { capability: known.compute_capability, modules: known.modules.clone(), branches: first..=last })
+}
+
+fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card]) -> Vec<Driver<'a>> {
+    let arch = facts.machine.arch.as_str();
+    let branch = |number: u16| db.driver_branches.iter().find(|b| b.branch == number);
+    let mut all = Vec::new();
+    let mut add = |version: DriverVersion, flavours: &[ModuleFlavour], method, kept, maturity, verified| {
+        let Some(branch) = branch(version.branch) else { return };
+        // The flavour that the branch defaults to comes first.
+        let mut flavours = flavours.to_vec();
+        flavours.sort_by_key(|f| *f != branch.default_modules);
+        let fits = |f: &&ModuleFlavour| {
+            request.modules.is_none_or(|asked| asked == **f) && cards.iter().all(|c| c.modules.contains(f))
+        };
+        if let Some(modules) = flavours.iter().find(fits).copied() {
+            all.push(Driver { version, branch, modules, method, kept, maturity, verified });
+        }
+    };
+    if let Some(d) = &facts.driver {
+        let method = if d.origin == Origin::Runfile { Method::Runfile } else { Method::Packages };
+        let flavours = branch(d.version.branch).map(|b| b.modules.clone()).unwrap_or_default();
+        add(d.version, &flavours, method, true, Maturity::Production, true);
+    }
+    let distribution = db.distributions.iter().find(|d| {
+        d.id == facts.os.id && (d.version == facts.os.version || facts.os.version.split('.').next() == Some(&d.version))
+    });
+    for offer in distribution.map(|d| d.drivers.as_slice()).unwrap_or_default() {
+        let everybody = |m: Maturity| {
+            matches!(m, Maturity::Production | Maturity::Legacy | Maturity::Datacenter | Maturity::NewFeature)
+        };
+        let newest = db
+            .drivers
+            .iter()
+            .filter(|r| r.version.branch == offer.branch && everybody(r.maturity))
+            .filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch))
+            .map(|r| r.version)
+            .max();
+        // Every repository is enabled on these hosts.
+        if let Some(version) = offer.version.or(newest).filter(|_| offer.archs.iter().any(|a| a == arch)) {
+            add(version, &[offer.modules], Method::Packages, false, Maturity::Production, true);
+        }
+    }
+    for release in &db.drivers {
+        let full = release.artifacts.iter().filter(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch);
+        let Some(b) = branch(release.version.branch) else { continue };
+        for full in full {
+            let verified = full.artifact.url.is_some() && full.artifact.sha256.is_some();
+            add(release.version, &b.modules, Method::Runfile, false, release.maturity, verified);
+        }
+    }
+    let cuda_arch = if arch == "aarch64" { "sbsa" } else { arch };
+    for carrier in db.cuda_artifacts.iter().filter(|a| a.artifact.arch == cuda_arch) {
+        let Some(version) = carrier.bundled_driver else { continue };
+        let alone = db.drivers.iter().any(|r| {
+            r.version == version
+                && r.artifacts.iter().any(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch)
+        });
+        let verified = carrier.artifact.url.is_some() && carrier.artifact.sha256.is_some();
+        if let Some(b) = branch(version.branch).filter(|_| !alone) {
+            add(version, &b.modules, Method::Runfile, false, Maturity::CudaRunfileOnly, verified);
+        }
+    }
+    let ripe = |d: &Driver| {
+        let trial = matches!(d.maturity, Maturity::Beta | Maturity::VulkanBeta | Maturity::Unknown);
+        let by_number = matches!(&request.driver, Want::Meeting(r) if r.to_string() == d.version.to_string());
+        !trial || by_number || request.prefer == Prefer::Latest
+    };
+    all.retain(|d| {
+        cards.iter().all(|c| c.branches.contains(&d.version.branch))
+            && request.driver.accepts(d.version)
+            && (request.method == Method::Auto || request.method == d.method)
+            && d.verified
+            && ripe(d)
+    });
+    if !matches!(request.driver, Want::Meeting(_)) && all.iter().any(|d| alive(d.branch, &request.today)) {
+        all.retain(|d| d.kept || alive(d.branch, &request.today));
+    }
+    all
+}
+
+/// A branch without a published end is alive for a year from its last release.
+fn alive(branch: &DriverBranch, today: &str) -> bool {
+    let day = |text: &str| format!("{text}-31")[..10.min(text.len() + 3)].to_owned();
+    match (&branch.end_of_life, &branch.latest_release) {
+        (Some(end), _) if end.len() == 7 => today <= day(end).as_str(),
+        (Some(end), _) => today <= end.as_str(),
+        (None, Some(last)) => {
+            let year: u16 = last[..4].parse().expect("a year");
+            today <= format!("{}{}", year + 1, &last[4..]).as_str()
+        }
+        (None, None) => false,
+    }
+}
+
+/// The smaller the better.
+fn preference<'d>(driver: &'d Option<Driver<'_>>, request: &Request) -> impl Ord + use<'d> {
+    driver.as_ref().map(|d| {
+        let steady = matches!(d.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
+        let life = (request.prefer == Prefer::LongestSupport).then_some(d.branch.end_of_life.as_deref()).flatten();
+        (
+            !d.kept || request.upgrade,
+            request.prefer != Prefer::Latest && !steady,
+            std::cmp::Reverse(life),
+            std::cmp::Reverse(d.version.branch),
+            d.method != Method::Packages,
+            d.modules != d.branch.default_modules,
+            std::cmp::Reverse(d.version),
+        )
+    })
+}
+
+fn installed(facts: &Facts, request: &Request, c: &CudaRelease) -> bool {
+    facts.toolkits.iter().any(|t| {
+        t.has_nvcc
+            && t.path.parent() == Some(&request.prefix)
+            && (t.version == c.version || t.version.patch.is_none() && t.version == c.version.series())
+    })
+}
+
+fn series(v: CudaVersion) -> (u16, u16) {
+    (v.major, v.minor)
+}
+
+fn toolkit_fits(
+    db: &Database,
+    facts: &Facts,
+    request: &Request,
+    cards: &[Card],
+    driver: Option<&Driver>,
+    c: &CudaRelease,
+) -> bool {
+    let targets = |card: &Card| {
+        let Some(capability) = card.capability else { return false };
+        let family = db.architectures.iter().find(|a| a.compute_capability == capability);
+        let first = family.and_then(|a| a.first_cuda).map_or((0, 0), series);
+        let last = family.and_then(|a| a.last_cuda).map_or((u16::MAX, 0), series);
+        (c.lowest_capability..=c.highest_capability).contains(&capability)
+            && (first..=last).contains(&series(c.version))
+    };
+    let by_name = matches!(&request.cuda, Want::Meeting(r) if r.to_string() != "latest");
+    let runs = |d: &Driver| {
+        d.version >= c.minimum_driver && (by_name || d.branch.max_cuda.is_none_or(|m| series(c.version) <= series(m)))
+    };
+    let arch = if facts.machine.arch == "aarch64" { "sbsa" } else { &facts.machine.arch };
+    let published = db.cuda_artifacts.iter().any(|a| {
+        a.version == c.version && a.artifact.arch == arch && a.artifact.url.is_some() && a.artifact.sha256.is_some()
+    });
+    let number = |text: &str| {
+        let mut parts = text.split('.').map(|n| n.parse::<u32>().expect("a number"));
+        (parts.next(), parts.next())
+    };
+    let library = facts.glibc.as_deref().is_none_or(|have| {
+        c.glibc_min.as_deref().is_none_or(|min| number(have) >= number(min))
+            && c.glibc_breaks_from.as_deref().is_none_or(|from| number(have) < number(from))
+    });
+    let distribution = db.distributions.iter().find(|d| d.id == facts.os.id && d.version == facts.os.version);
+    let gcc = facts.gcc.as_deref().map(|v| v.split('.').next().and_then(|n| n.parse::<u16>().ok()).expect("a number"));
+    let compiler = match (gcc.or(distribution.and_then(|d| d.gcc)), c.gcc_max) {
+        (Some(have), Some(most)) if have > most => {
+            distribution.is_some_and(|d| d.gcc_package.is_some() && d.gcc.is_none_or(|default| default <= most + 2))
+        }
+        _ => true,
+    };
+    cards.iter().all(targets)
+        && driver.is_none_or(runs)
+        && request.cuda.accepts(c.version)
+        && library
+        && (published || installed(facts, request, c))
+        && compiler
+}
+
+fn cudnn_fits(
+    db: &Database,
+    facts: &Facts,
+    request: &Request,
+    cards: &[Card],
+    driver: Option<&Driver>,
+    toolkit: &CudaRelease,
+    a: &CudnnArtifact,
+) -> bool {
+    let arch = if facts.machine.arch == "aarch64" { "sbsa" } else { &facts.machine.arch };
+    let needs = db
+        .cudnn
+        .iter()
+        .find(|r| r.cuda_line == a.cuda_line && r.from <= a.version && r.to.is_none_or(|to| a.version <= to));
+    let Some(needs) = needs else { return false };
+    let have = series(toolkit.version);
+    a.artifact.arch == arch
+        && a.artifact.url.is_some()
+        && a.artifact.sha256.is_some()
+        && request.cudnn.accepts(a.version)
+        && have.0 == needs.cuda_min.major
+        && have >= series(needs.cuda_min)
+        && needs.cuda_max.is_none_or(|max| have <= series(max))
+        && driver.is_none_or(|d| needs.minimum_driver.is_none_or(|min| d.version >= min))
+        && cards
+            .iter()
+            .filter_map(|c| c.capability)
+            .all(|c| c >= needs.lowest_capability && needs.highest_capability.is_none_or(|highest| c <= highest))
+}
