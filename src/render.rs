@@ -1,7 +1,9 @@
 //! How results look: text for people, scripts, progress. Made from the values that JSON is made from, so that the two
 //! cannot disagree; nothing is decided here.
 
+pub mod db;
 pub mod doctor;
+pub mod explain;
 pub mod facts;
 pub mod plan;
 pub mod progress;

@@ -3,15 +3,17 @@
 
 mod card;
 mod cuda;
+mod derive;
 mod driver;
 mod misfit;
 mod refusal;
 mod search;
 
 pub use card::{Card, known_card};
-pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit};
+pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, serves};
+pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
-pub use misfit::{Misfit, MisfitKind};
+pub use misfit::{Alternative, Misfit, MisfitKind};
 pub use search::{Resolution, resolve, summary};
 
 use crate::compat::ModuleFlavour;

@@ -51,7 +51,7 @@ pub struct StatusOptions {
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        let problem = Self { code: failure.exit_code(), message: failure.to_string(), hints: Vec::new() };
+        let problem = Self::new(failure.exit_code(), failure.to_string());
         match failure {
             Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
                 .hint("run the same command again to go on; what was done so far can be taken back: gpusetup rollback"),
@@ -198,11 +198,7 @@ fn only_root(system: &System) -> Result<(), Problem> {
         return Ok(());
     }
     let what = if system.is_live() { "this host" } else { "the tree" };
-    Err(Problem {
-        code: 5,
-        message: format!("only root may change {what}"),
-        hints: vec!["run it with sudo".to_owned()],
-    })
+    Err(Problem::new(5, format!("only root may change {what}")).hint("run it with sudo"))
 }
 
 /// A plan file that nobody but its owner could have written.
@@ -213,7 +209,7 @@ fn read_plan(path: &Path) -> Result<Plan, Problem> {
     if meta.mode() & 0o022 != 0 || ![0, me].contains(&meta.uid()) {
         let sentence = format!("{} can be written by others, and root would do what it says", path.display());
         let hint = format!("if it is yours: chmod go-w {}", path.display());
-        return Err(Problem { code: 5, message: sentence, hints: vec![hint] });
+        return Err(Problem::new(5, sentence).hint(hint));
     }
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let plan: Plan = serde_json::from_str(&text)

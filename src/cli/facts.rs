@@ -40,13 +40,7 @@ pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<St
     let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
     let mut facts = probe(&system, database, &look).map_err(|e| Problem::usage(e.to_string()))?;
     for spec in &options.gpu {
-        let more = assumed_gpus(database, spec).map_err(|e| {
-            let problem = Problem::usage(format!("--gpu {spec}: {e}"));
-            match e {
-                SpecError::Unknown { .. } => Problem { code: 4, ..problem },
-                SpecError::Malformed { .. } | SpecError::Ambiguous { .. } => problem,
-            }
-        })?;
+        let more = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
         for mut gpu in more {
             let count = facts.gpus.iter().filter(|g| g.assumed).count();
             gpu.address = format!("assumed:{count}");
@@ -54,6 +48,15 @@ pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<St
         }
     }
     Ok((facts, options.gpu.clone()))
+}
+
+/// What a GPU that cannot be told from others, or is not known, comes to.
+pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
+    let problem = Problem::usage(format!("--gpu {spec}: {e}"));
+    match e {
+        SpecError::Unknown { .. } => Problem { code: 4, ..problem },
+        SpecError::Malformed { .. } | SpecError::Ambiguous { .. } => problem,
+    }
 }
 
 /// A file's text, or that of standard input for `-`.

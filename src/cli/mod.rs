@@ -3,7 +3,9 @@
 
 mod apply;
 mod config;
+mod db;
 mod doctor;
+mod explain;
 mod facts;
 mod options;
 mod plan;
@@ -43,6 +45,13 @@ enum Command {
     Status(apply::StatusOptions),
     /// Verify an install: name causes, and the commands that mend them
     Doctor(doctor::Options),
+    /// Say why a version is chosen or refused, what a check or an exit code means
+    Explain(explain::Options),
+    /// Browse, check and print the compatibility database
+    Db {
+        #[command(subcommand)]
+        command: db::Command,
+    },
     /// Ask a cuDNN library for its version; doctor runs this in a process of its own
     #[command(hide = true)]
     AskCudnn(doctor::AskOptions),
@@ -77,6 +86,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Rollback(options) => apply::rollback(&options),
         Command::Status(options) => apply::status(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Explain(options) => explain::run(&options),
+        Command::Db { command } => db::run(&command),
         Command::AskCudnn(options) => Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());

@@ -152,7 +152,12 @@ pub enum ColorOption {
 impl HostOptions {
     /// The database asked for.
     pub fn database(&self) -> Result<Database, Problem> {
-        match &self.database {
+        Self::database_in(self.database.as_deref())
+    }
+
+    /// The database in a folder, or the built-in one.
+    pub fn database_in(folder: Option<&std::path::Path>) -> Result<Database, Problem> {
+        match folder {
             None => Ok(crate::embedded::database()),
             Some(folder) => load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}"))),
         }

@@ -26,6 +26,9 @@ pub fn check(database: &Database) -> Vec<Problem> {
     toolkits(database, &mut c);
     cudnn(database, &mut c);
     distributions(database, &mut c);
+    for d in &database.disagreements {
+        c.sourced(&Record::of("disagreements", "about", &d.about), &d.sources);
+    }
     c.problems
 }
 

@@ -1,8 +1,8 @@
 //! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
 
 use super::{
-    Architecture, CompilerLimit, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Distribution,
-    DriverBranch, DriverRelease, Gpu, NvSwitch, Problem, Source, check,
+    Architecture, CompilerLimit, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Disagreement,
+    Distribution, DriverBranch, DriverRelease, Gpu, NvSwitch, Problem, Source, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -28,23 +28,28 @@ pub enum LoadError {
         /// What is missing.
         folder: &'static str,
     },
-    /// A file does not have the shape of its kind.
-    #[error("{file}:{line}:{column}: {}{problem}", key.as_ref().map(|k| format!("{k}: ")).unwrap_or_default())]
-    Shape {
-        /// Which file.
-        file: String,
-        /// The line, from 1; 0 where the whole file is meant.
-        line: u64,
-        /// The character in the line, from 1.
-        column: u64,
-        /// The key that stands there or before it.
-        key: Option<String>,
-        /// What is wrong.
-        problem: String,
-    },
+    /// Files that do not have the shape of their kind: the first mistake in each.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Shape(Vec<Misshapen>),
     /// Facts that cannot be.
     #[error("{} wrong facts:\n{}", .0.len(), .0.iter().map(|p| format!("  {p}")).collect::<Vec<_>>().join("\n"))]
     Wrong(Vec<Problem>),
+}
+
+/// A place where a file does not have the shape of its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}:{line}:{column}: {}{problem}", key.as_ref().map(|k| format!("{k}: ")).unwrap_or_default())]
+pub struct Misshapen {
+    /// Which file.
+    pub file: String,
+    /// The line, from 1; 0 where the whole file is meant.
+    pub line: u64,
+    /// The character in the line, from 1.
+    pub column: u64,
+    /// The key that stands there or before it.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub problem: String,
 }
 
 /// What a file may hold: any of the lists, each of which may be spread over several files.
@@ -64,6 +69,7 @@ struct File {
     cudnn_artifacts: Vec<CudnnArtifact>,
     compiler_limits: Vec<CompilerLimit>,
     distributions: Vec<Distribution>,
+    disagreements: Vec<Disagreement>,
 }
 
 /// The database in a folder that has `compat/` and `manifests/`; every fact in it has been checked.
@@ -101,12 +107,17 @@ fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> 
 pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Database, LoadError> {
     // A version that is not quoted is a number to YAML, and 12.10 is 12.1: text must be quoted where it could be one.
     let options = serde_yaml::options! { no_schema: true, with_snippet: false };
-    let (mut all, mut summed) = (File::default(), String::new());
+    let (mut all, mut summed, mut misshapes) = (File::default(), String::new(), Vec::new());
     let files: Vec<_> = files.into_iter().collect();
     for (name, text) in &files {
         summed += &format!("{name} {}\n", sha256(text));
-        let file: File =
-            serde_yaml::from_str_with_options(text, options.clone()).map_err(|e| misshapen(name, text, &e))?;
+        let file: File = match serde_yaml::from_str_with_options(text, options.clone()) {
+            Ok(file) => file,
+            Err(e) => {
+                misshapes.push(misshapen(name, text, &e));
+                continue;
+            }
+        };
         all.version = all.version.or(file.version);
         all.sources.extend(file.sources);
         all.architectures.extend(file.architectures);
@@ -120,6 +131,10 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.cudnn_artifacts.extend(file.cudnn_artifacts);
         all.compiler_limits.extend(file.compiler_limits);
         all.distributions.extend(file.distributions);
+        all.disagreements.extend(file.disagreements);
+    }
+    if !misshapes.is_empty() {
+        return Err(LoadError::Shape(misshapes));
     }
     let mut database = Database {
         version: all.version.unwrap_or_default(),
@@ -136,6 +151,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         cudnn_artifacts: all.cudnn_artifacts,
         compiler_limits: all.compiler_limits,
         distributions: all.distributions,
+        disagreements: all.disagreements,
     };
     // Whatever file a fact stands in: queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
@@ -151,7 +167,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     if problems.is_empty() { Ok(database) } else { Err(LoadError::Wrong(problems)) }
 }
 
-fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> LoadError {
+fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> Misshapen {
     let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
     // The location is told apart, so the text need not repeat it.
     let problem = error.to_string();
@@ -160,7 +176,7 @@ fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> LoadError {
     let problem = problem.replace(&at, "");
     // What is missing stands nowhere: the place is the end of its record, and the text names the key.
     let key = if problem.starts_with("missing field") { None } else { key_at(text, line, column) };
-    LoadError::Shape { file: file.to_owned(), line, column, key, problem }
+    Misshapen { file: file.to_owned(), line, column, key, problem }
 }
 
 /// The key at a place: the last `key:` that begins at or before it in its line.

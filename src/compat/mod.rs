@@ -7,12 +7,14 @@ mod export;
 mod load;
 mod problem;
 mod query;
+mod tally;
 
 pub use check::check;
 pub use export::Export;
-pub use load::{LoadError, load, parse};
+pub use load::{LoadError, Misshapen, load, parse};
 pub use problem::Problem;
 pub use query::Ambiguous;
+pub use tally::Tally;
 
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -51,6 +53,22 @@ pub struct Database {
     pub compiler_limits: Vec<CompilerLimit>,
     /// Distributions: package names and what their repositories offer.
     pub distributions: Vec<Distribution>,
+    /// On what whole sources differ.
+    pub disagreements: Vec<Disagreement>,
+}
+
+/// Something on which whole sources differ, rather than on one fact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disagreement {
+    /// On what.
+    pub about: String,
+    /// What each says.
+    pub differ: String,
+    /// What was taken, and why.
+    pub taken: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
 }
 
 /// Where facts are published.
@@ -93,6 +111,9 @@ pub struct Architecture {
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
+    /// On what sources differ, and what was taken.
+    #[serde(default)]
+    pub disagreement: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -148,6 +169,9 @@ pub struct Gpu {
     /// Can be partitioned into GPU instances.
     #[serde(default)]
     pub mig: bool,
+    /// On what sources differ, and what was taken.
+    #[serde(default)]
+    pub disagreement: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -304,9 +328,12 @@ pub struct Artifact {
     /// How many independent sources give this sum.
     #[serde(default)]
     pub agree: u8,
-    /// What a reader should know: sums on which sources differ, a name that is only expected, …
+    /// What a reader should know: a name that is only expected, …
     #[serde(default)]
     pub note: Option<String>,
+    /// On what sources differ, and what was taken.
+    #[serde(default)]
+    pub disagreement: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }

@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each can run, and which drivers know it.
 
 use super::{Misfit, Request};
-use crate::compat::{Database, ModuleFlavour};
+use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
 use crate::version::{ComputeCapability, Want};
 
@@ -18,8 +18,8 @@ pub struct Card {
     pub first_branch: Option<u16>,
     /// The last driver branch that knows it; none is the newest.
     pub last_branch: Option<u16>,
-    /// Where this is published.
-    pub source: String,
+    /// Where this is published; nowhere for a card that only the request knows.
+    pub sources: Vec<SourceId>,
 }
 
 /// The GPUs that the plan is for, those left out not among them.
@@ -43,7 +43,7 @@ fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfi
             modules: vec![modules],
             first_branch: None,
             last_branch: None,
-            source: "the request (--modules and --driver)".to_owned(),
+            sources: Vec::new(),
         }),
         (known, ..) => known,
     }
@@ -70,7 +70,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             modules: known.modules.clone(),
             first_branch: architecture.and_then(|a| a.first_driver_branch).max(known.first_driver_branch),
             last_branch,
-            source: known.sources.join(", "),
+            sources: known.sources.clone(),
         });
     }
     // A capability without a card (`--gpu sm_80`), or a card newer than the database.
@@ -81,7 +81,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             modules: architecture.modules.clone(),
             first_branch: architecture.first_driver_branch,
             last_branch: architecture.last_driver_branch,
-            source: architecture.sources.join(", "),
+            sources: architecture.sources.clone(),
         });
     }
     Err(Misfit::new(

@@ -132,6 +132,11 @@ fn examine(
     host_compiler(on, release)
 }
 
+/// Whether the release targets the card.
+pub fn serves(database: &Database, release: &CudaRelease, card: &Card) -> bool {
+    targets(database, release, 0, card).is_ok()
+}
+
 fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
     let Some(capability) = card.capability else { return Err(Refusal::NoCapability(n)) };
     if capability < release.lowest_capability {

@@ -1,21 +1,36 @@
 //! What a person gets when nothing fits: which facts exclude each other, and what would fit instead.
 
+use super::derive::{Premise, premises};
 use super::refusal::{Refusal, Subject, Told};
+use super::{Reason, Selection};
 use std::fmt;
 
 /// Why there is no plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Misfit {
     /// What kind of no it is.
     pub kind: MisfitKind,
     /// The rule that decided.
-    pub rule: String,
+    pub rule: &'static str,
     /// The id that `doctor` uses for the same thing.
-    pub check: Option<String>,
+    pub check: Option<&'static str>,
     /// One sentence.
     pub sentence: String,
     /// What would help.
     pub hints: Vec<String>,
+    /// The facts that exclude each other.
+    pub derivation: Vec<Premise>,
+    /// What would fit instead.
+    pub alternative: Option<Box<Alternative>>,
+}
+
+/// What fits when less is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// The choice.
+    pub selection: Selection,
+    /// Why that.
+    pub reasons: Vec<Reason>,
 }
 
 /// Kinds of no, which differ in their exit code.
@@ -33,24 +48,22 @@ pub enum MisfitKind {
 
 impl Misfit {
     /// Nothing fits, because of `rule`.
-    pub fn new(rule: &str, sentence: impl Into<String>) -> Self {
+    pub fn new(rule: &'static str, sentence: impl Into<String>) -> Self {
         Self {
             kind: MisfitKind::NothingFits,
-            rule: rule.to_owned(),
+            rule,
             check: None,
             sentence: sentence.into(),
             hints: Vec::new(),
+            derivation: Vec::new(),
+            alternative: None,
         }
     }
 
     /// The candidate that came nearest was refused for this.
     pub fn refused(of: &Subject, refusal: Refusal, told: &Told) -> Self {
-        let what = match of {
-            Subject::Driver(version) => format!("driver {version}"),
-            Subject::Cuda(version) => format!("CUDA {version}"),
-            Subject::Cudnn(version, _) => format!("cuDNN {version}"),
-        };
-        Self::new(refusal.rule(of.layer()), format!("{what} does not fit: {}", refusal.because(of, told)))
+        let sentence = format!("{} does not fit: {}", of.named(), refusal.because(of, told));
+        Self { derivation: premises(refusal, of, told), ..Self::new(refusal.rule(of.layer()), sentence) }
     }
 
     /// The request itself cannot be.
@@ -59,7 +72,7 @@ impl Misfit {
     }
 
     /// A person must do something first.
-    pub fn blocked(check: &str, sentence: impl Into<String>) -> Self {
+    pub fn blocked(check: &'static str, sentence: impl Into<String>) -> Self {
         Self { kind: MisfitKind::Blocked, ..Self::new("blocked", sentence) }.check(check)
     }
 
@@ -70,8 +83,8 @@ impl Misfit {
     }
 
     /// With the id of the check that finds the same thing.
-    pub fn check(mut self, id: &str) -> Self {
-        self.check = Some(id.to_owned());
+    pub fn check(mut self, id: &'static str) -> Self {
+        self.check = Some(id);
         self
     }
 

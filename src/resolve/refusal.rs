@@ -258,6 +258,15 @@ pub enum Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// Its name in a sentence: `CUDA 13.0.3`.
+    pub fn named(&self) -> String {
+        match self {
+            Self::Driver(version) => format!("driver {version}"),
+            Self::Cuda(version) => format!("CUDA {version}"),
+            Self::Cudnn(version, _) => format!("cuDNN {version}"),
+        }
+    }
+
     /// Its layer.
     pub fn layer(&self) -> Layer {
         match self {

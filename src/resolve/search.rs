@@ -5,7 +5,10 @@ use super::card::cards;
 use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkits};
 use super::driver::{Candidate, Install, candidates, is_over, none_fits, outranked};
 use super::refusal::{Refusal, Subject, Told};
-use super::{Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver, Selection};
+use super::{
+    Alternative, Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver,
+    Selection,
+};
 use crate::compat::{CudnnArtifact, Database, ModuleFlavour};
 use crate::host::Facts;
 use crate::version::{CudaVersion, Want};
@@ -155,7 +158,11 @@ impl Unlayered<'_> {
     /// Of the driver that it leaves without layers.
     fn rejection(&self, driver: &Candidate, told: &Told) -> Rejection {
         let misfit = self.misfit(told);
-        Rejection { candidate: format!("driver {}", driver.version), because: misfit.sentence, rule: misfit.rule }
+        Rejection {
+            candidate: format!("driver {}", driver.version),
+            because: misfit.sentence,
+            rule: misfit.rule.to_owned(),
+        }
     }
 }
 
@@ -183,7 +190,7 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
         // Asked for by name, cuDNN decides the toolkit too; else a stack without it is better than none.
         if cudnn.is_none() && matches!(request.cudnn, Want::Meeting(_)) {
             let wanted = refused_cudnns.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
-            without_cudnn.get_or_insert(wanted.max_by_key(|(a, _)| a.version));
+            without_cudnn.get_or_insert(wanted.max_by_key(|(a, r)| (r.came_far(), a.version)));
             refused.push((version, Refusal::NoCudnn));
             continue;
         }
@@ -226,8 +233,10 @@ fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards
     let found = eased.iter().filter(|r| *r != request).find_map(|r| search(database, facts, r, cards).ok());
     match found {
         Some(answer) => {
-            let hint = format!("what fits: {}", summary(&answer.selection()));
-            misfit.hint(hint)
+            let selection = answer.selection();
+            let hint = format!("what fits: {}", summary(&selection));
+            let reasons = answer.reasons;
+            Misfit { alternative: Some(Box::new(Alternative { selection, reasons })), ..misfit.hint(hint) }
         }
         None if cards.len() > 1 => {
             let alone: Vec<_> = cards
@@ -271,7 +280,7 @@ fn reasons(
         let (rule, text) = driver_reason(cards, request, d);
         say("driver", rule, text, d.branch.sources.join(", "));
         let (rule, text) = modules_reason(cards, request, d);
-        let source = cards.first().map(|c| c.source.clone()).unwrap_or_default();
+        let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
         say("modules", rule, text, source);
         let (rule, text, source) = method_reason(request, d);
         say("method", rule, text, source);

@@ -1,0 +1,134 @@
+//! `gpusetup db`: the compatibility database, browsed, checked, and printed for programs.
+
+use super::Problem;
+use super::options::HostOptions;
+use crate::compat::{Database, LoadError, load};
+use crate::host::assumed_gpus;
+use crate::render;
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// What `db` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List what is known: GPUs, drivers, CUDA, cuDNN
+    List {
+        /// Which
+        kind: Kind,
+        /// Only what fits this GPU: 10de:20b2, "rtx 3090", sm_80
+        #[arg(long = "for", value_name = "SPEC")]
+        of: Option<String>,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Show everything that fits a GPU
+    Show {
+        /// 10de:20b2, "rtx 3090", sm_80
+        spec: String,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Print all of it as one JSON object
+    Export {
+        /// For symmetry with the other commands: there is no other form
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Check every fact: no id twice, none that points nowhere, no range upside down, a source on each
+    Check {
+        /// A folder with compat/ and manifests/ (default: the database that gpusetup carries)
+        folder: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Which database.
+#[derive(Debug, clap::Args)]
+pub struct From {
+    /// Use this database (a folder with compat/ and manifests/) instead of the built-in one
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_DATABASE")]
+    database: Option<PathBuf>,
+}
+
+/// Kinds of facts.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Kind {
+    /// Graphics processors
+    Gpus,
+    /// Driver branches and their newest releases
+    Drivers,
+    /// CUDA releases
+    Cuda,
+    /// cuDNN releases
+    Cudnn,
+}
+
+/// Does it.
+pub fn run(command: &Command) -> Result<u8, Problem> {
+    let width = super::width();
+    match command {
+        Command::List { kind, of, from } => {
+            let database = from.database()?;
+            let gpu = of.as_deref().map(|spec| one_gpu(&database, spec)).transpose()?;
+            let card = gpu.as_ref().map(|g| crate::resolve::known_card(&database, g)).transpose()?;
+            let table = match kind {
+                Kind::Gpus => render::db::gpus(&database, of.as_deref().map(str::to_lowercase).as_deref()),
+                Kind::Drivers => render::db::drivers(&database, card.as_ref()),
+                Kind::Cuda => render::db::cuda(&database, card.as_ref()),
+                Kind::Cudnn => render::db::cudnn(&database, card.as_ref()),
+            };
+            super::print(&table)?;
+        }
+        Command::Show { spec, from } => {
+            let database = from.database()?;
+            let gpu = one_gpu(&database, spec)?;
+            let card = crate::resolve::known_card(&database, &gpu)?;
+            super::print(&render::db::show(&database, &gpu, &card, width))?;
+        }
+        Command::Export { from, .. } => super::print_json(&from.database()?.export())?,
+        Command::Check { folder, json } => return check(folder.as_ref(), *json, width),
+    }
+    Ok(0)
+}
+
+fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem> {
+    let found = assumed_gpus(database, spec).map_err(|e| super::facts::no_such_gpu(spec, &e))?;
+    found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
+}
+
+fn check(folder: Option<&PathBuf>, json: bool, width: usize) -> Result<u8, Problem> {
+    let database = match folder {
+        None => crate::embedded::database(),
+        Some(folder) => match load(folder) {
+            Ok(database) => database,
+            Err(LoadError::Wrong(problems)) => return wrong(&problems),
+            Err(LoadError::Shape(mistakes)) => return wrong(&mistakes),
+            Err(e) => return Err(Problem::integrity(format!("the database cannot be used: {e}"))),
+        },
+    };
+    let tally = database.tally();
+    if json {
+        super::print_json(&tally)?;
+    } else {
+        super::print(&render::db::check(&database, &tally, width))?;
+    }
+    Ok(0)
+}
+
+/// Every mistake on a line, which editors and CI know to read.
+fn wrong<T: std::fmt::Display>(mistakes: &[T]) -> Result<u8, Problem> {
+    for mistake in mistakes {
+        super::print(&format!("{mistake}\n"))?;
+    }
+    Err(Problem::integrity(format!("the database has {}", render::count(mistakes.len() as u64, "mistake"))))
+}
+
+impl From {
+    fn database(&self) -> Result<Database, Problem> {
+        HostOptions::database_in(self.database.as_deref())
+    }
+}

@@ -1,0 +1,122 @@
+//! `gpusetup explain`: why a version is chosen or refused, what a check or an exit code means.
+
+use super::Problem;
+use super::options::{HostOptions, LookOptions, RequestOptions};
+use crate::doctor::CHECKS;
+use crate::render;
+use crate::resolve::{Misfit, MisfitKind, resolve};
+use crate::version::{Version, Want};
+
+/// Flags of `explain`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// cuda 13.0, driver 535, cudnn 8.9; a check, GS201; or an exit code, exit 4
+    #[arg(required = true, num_args = 1..=2, value_name = "SUBJECT")]
+    subject: Vec<String>,
+    #[command(flatten)]
+    host: HostOptions,
+    #[command(flatten)]
+    request: RequestOptions,
+    #[command(flatten)]
+    look: LookOptions,
+}
+
+/// What every exit code means, as scripts rely on it.
+const EXIT_CODES: [(u8, &str); 14] = [
+    (0, "done; nothing to do; healthy; or the user said no"),
+    (1, "an unexpected error, of gpusetup's own or of reading and writing"),
+    (2, "the request cannot be read, or a question could not be asked because there is no terminal (use --yes)"),
+    (3, "plan --exit-code: there is something to do"),
+    (
+        4,
+        "nothing fits, or the GPU, system, architecture or kernel is not supported: the message names the facts that exclude each other",
+    ),
+    (5, "a person must do something first: Secure Boot, a mixed install, a busy device, room on a disk"),
+    (6, "try again later: somebody else is at work, or the network is away"),
+    (7, "a step failed; what was done is in the journal: mend it and run apply again, or gpusetup rollback"),
+    (8, "installed, and the host says that it does not work: gpusetup doctor"),
+    (9, "there is no NVIDIA GPU (--if-no-gpu skip makes that a success)"),
+    (10, "something is not what it should be: a checksum, a signature, a plan, a database"),
+    (20, "doctor found failures (with --strict: or warnings)"),
+    (130, "interrupted from the keyboard; the journal is whole"),
+    (143, "ended by SIGTERM; the journal is whole"),
+];
+
+/// Explains.
+pub fn run(options: &Options) -> Result<u8, Problem> {
+    let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
+    let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
+    match words.as_slice() {
+        [check] if check.starts_with("gs") => explain_check(check),
+        ["exit" | "exit-code", code] => explain_exit(code),
+        ["driver" | "cuda" | "cudnn"] => version(options, words[0], "latest"),
+        [layer @ ("driver" | "cuda" | "cudnn"), wanted] => version(options, layer, wanted),
+        _ => Err(Problem::usage(format!("`{}` is nothing that can be explained", options.subject.join(" ")))
+            .hint("try: gpusetup explain cuda 13.0 --gpu v100; gpusetup explain GS201; gpusetup explain exit 4")),
+    }
+}
+
+fn explain_check(id: &str) -> Result<u8, Problem> {
+    let check = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id)).ok_or_else(|| {
+        Problem::usage(format!("there is no check {}", id.to_uppercase()))
+            .hint("see them all with: gpusetup doctor --list-checks")
+    })?;
+    let width = super::width();
+    let mut out = render::wrapped(&format!("{}  ", check.id), check.title, width);
+    out += &render::wrapped("  reads         ", check.reads, width);
+    if !check.follows_from.is_empty() {
+        out += &render::wrapped("  may follow    ", &format!("from {}", check.follows_from.join(", ")), width);
+    }
+    out += &format!("  look now      gpusetup doctor {}\n", check.id);
+    super::print(&out)?;
+    Ok(0)
+}
+
+fn explain_exit(code: &str) -> Result<u8, Problem> {
+    let found = EXIT_CODES.iter().find(|(number, _)| number.to_string() == code);
+    let codes = || EXIT_CODES.map(|(number, _)| number.to_string()).join(", ");
+    let (number, meaning) =
+        found.ok_or_else(|| Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes())))?;
+    super::print(&render::wrapped(&format!("{number}  "), meaning, super::width()))?;
+    Ok(0)
+}
+
+/// Asks for the version, and tells the proof of yes or no.
+fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> {
+    let database = options.host.database()?;
+    let (facts, assumed) = super::facts::look(&options.host, &database)?;
+    let mut request = options.request.request(&options.host, assumed)?;
+    let named = match layer {
+        "driver" => {
+            request.driver = want("driver", wanted)?;
+            format!("driver {wanted}")
+        }
+        "cuda" => {
+            request.cuda = want("cuda", wanted)?;
+            format!("CUDA {wanted}")
+        }
+        _ => {
+            request.cudnn = want("cudnn", wanted)?;
+            format!("cuDNN {wanted}")
+        }
+    };
+    let answer = match resolve(&database, &facts, &request) {
+        Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
+        Err(misfit @ Misfit { kind: MisfitKind::NothingFits, .. }) => Err(misfit),
+        Err(misfit) => return Err(misfit.into()),
+    };
+    if options.look.json {
+        super::print_json(&render::explain::Proof::of(&answer))?;
+    } else {
+        let paint = super::paint(options.look.color);
+        super::print(&render::explain::text(&named, &answer, &database, paint, super::width()))?;
+    }
+    Ok(if answer.is_ok() { 0 } else { 4 })
+}
+
+fn want<V: Version>(flag: &str, text: &str) -> Result<Want<V>, Problem>
+where
+    Want<V>: std::str::FromStr<Err = crate::version::VersionError>,
+{
+    text.parse().map_err(|e| Problem::usage(format!("{flag}: {e}")))
+}

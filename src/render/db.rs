@@ -1,0 +1,174 @@
+//! The database as tables.
+
+use super::{count, wrapped};
+use crate::compat::{Database, ModuleFlavour, Tally};
+use crate::host::Gpu;
+use crate::resolve::{Card, serves};
+use std::fmt::Write;
+
+/// Rows under headings, each column as wide as its widest cell.
+fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..headings.len())
+        .map(|n| rows.iter().map(|r| r[n].chars().count()).chain([headings[n].len()]).max().unwrap_or(0))
+        .collect();
+    let line = |cells: Vec<&str>| {
+        let padded: Vec<_> = cells.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
+        padded.join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut out = line(headings.to_vec());
+    for row in rows {
+        out += &line(row.iter().map(String::as_str).collect());
+    }
+    out
+}
+
+fn flavours(modules: &[ModuleFlavour]) -> String {
+    modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn branches(card: &Card) -> String {
+    let end = |b: Option<u16>, open: &str| b.map_or(open.to_owned(), |b| b.to_string());
+    format!("{}-{}", end(card.first_branch, ""), end(card.last_branch, ""))
+}
+
+/// GPUs whose name, id or chip holds a text; all without one.
+pub fn gpus(database: &Database, holding: Option<&str>) -> String {
+    let id = |g: &crate::compat::Gpu| format!("10de:{}", g.device);
+    let holds = |g: &&crate::compat::Gpu| {
+        holding
+            .is_none_or(|text| [g.name.to_lowercase(), id(g), g.chip.to_lowercase()].iter().any(|t| t.contains(text)))
+    };
+    let rows = database.gpus.iter().filter(holds).map(|g| {
+        let capability = g.compute_capability.map_or("-".to_owned(), |c| c.to_string());
+        let last = g.last_driver_branch.clone().unwrap_or_else(|| "current".to_owned());
+        vec![id(g), g.subsystem.clone().unwrap_or_default(), g.name.clone(), capability, last, flavours(&g.modules)]
+    });
+    let rows: Vec<_> = rows.collect();
+    table(&["PCI ID", "BOARD", "NAME", "COMPUTE", "LAST BRANCH", "MODULES"], &rows)
+}
+
+/// Driver branches; those that know a card.
+pub fn drivers(database: &Database, card: Option<&Card>) -> String {
+    let knows = |number: u16| {
+        card.is_none_or(|c| c.first_branch.is_none_or(|f| number >= f) && c.last_branch.is_none_or(|l| number <= l))
+    };
+    let rows = database.driver_branches.iter().filter(|b| knows(b.branch)).map(|b| {
+        let newest = database.drivers.iter().find(|d| d.version.branch == b.branch);
+        vec![
+            b.branch.to_string(),
+            serde_json::to_value(b.kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
+            newest.map_or("-".to_owned(), |d| d.version.to_string()),
+            b.end_of_life.clone().unwrap_or_else(|| "-".to_owned()),
+            b.max_cuda.map_or("-".to_owned(), |c| c.to_string()),
+            flavours(&b.modules),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    table(&["BRANCH", "KIND", "NEWEST", "LIFE ENDS", "CUDA", "MODULES"], &rows)
+}
+
+/// CUDA releases; those that target a card.
+pub fn cuda(database: &Database, card: Option<&Card>) -> String {
+    let rows: Vec<_> = database
+        .cuda
+        .iter()
+        .filter(|c| card.is_none_or(|card| serves(database, c, card)))
+        .map(|c| {
+            let files = database.cuda_artifacts.iter().filter(|a| a.version == c.version && a.artifact.is_verifiable());
+            let mut archs: Vec<_> = files.map(|a| a.artifact.arch.as_str()).collect();
+            archs.dedup();
+            vec![
+                c.version.to_string(),
+                c.date.clone().unwrap_or_else(|| "-".to_owned()),
+                c.minimum_driver.to_string(),
+                format!("{}-{}", c.lowest_capability, c.highest_capability),
+                c.gcc_max.map_or("-".to_owned(), |g| g.to_string()),
+                if archs.is_empty() { "no verified file".to_owned() } else { archs.join(", ") },
+            ]
+        })
+        .collect();
+    table(&["CUDA", "DATE", "DRIVER", "COMPUTE", "GCC", "RUNFILES"], &rows)
+}
+
+/// cuDNN archives; those that run on a card.
+pub fn cudnn(database: &Database, card: Option<&Card>) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for a in &database.cudnn_artifacts {
+        let Some(range) = database.cudnn_range(a.version, &a.cuda_line) else { continue };
+        let runs = |capability| {
+            capability >= range.lowest_capability
+                && range.highest_capability.is_none_or(|highest| capability <= highest)
+        };
+        if card.and_then(|c| c.capability).is_some_and(|c| !runs(c)) {
+            continue;
+        }
+        let (version, line) = (a.version.to_string(), a.cuda_line.clone());
+        match rows.last_mut().filter(|r| r[0] == version && r[1] == line) {
+            Some(row) => {
+                if !row[4].split(", ").any(|arch| arch == a.artifact.arch) {
+                    let _ = write!(row[4], ", {}", a.artifact.arch);
+                }
+            }
+            None => rows.push(vec![
+                version,
+                line,
+                format!("{} and up", range.lowest_capability),
+                range.minimum_driver.map_or("-".to_owned(), |d| d.to_string()),
+                a.artifact.arch.clone(),
+            ]),
+        }
+    }
+    table(&["CUDNN", "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES"], &rows)
+}
+
+/// Everything that fits a card.
+pub fn show(database: &Database, gpu: &Gpu, card: &Card, width: usize) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, width);
+    let id = if gpu.pci_id.is_empty() { String::new() } else { format!(" [{}]", gpu.pci_id) };
+    line("GPU", format!("{}{id}", card.name));
+    line("Compute", card.capability.map_or("not published".to_owned(), |c| format!("capability {c} ({})", c.sm())));
+    line("Modules", flavours(&card.modules));
+    line("Branches", branches(card));
+    let newest_first: Vec<_> = database.cuda.iter().filter(|c| serves(database, c, card)).collect();
+    let series = |c: &crate::compat::CudaRelease| c.version.series().to_string();
+    match (newest_first.first(), newest_first.last()) {
+        (Some(newest), Some(oldest)) => {
+            line("CUDA", format!("{} to {}", series(oldest), newest.version));
+        }
+        _ => line("CUDA", "none targets it".to_owned()),
+    }
+    line("Sources", crate::resolve::source_titles(database, &card.sources));
+    out + "\n"
+        + &drivers(database, Some(card))
+        + "\n"
+        + &cuda(database, Some(card))
+        + "\n"
+        + &cudnn(database, Some(card))
+}
+
+/// What `db check` found, when nothing is wrong.
+pub fn check(database: &Database, tally: &Tally, width: usize) -> String {
+    let number = |n: usize| n.to_string();
+    let rows: Vec<_> = tally
+        .kinds
+        .iter()
+        .map(|k| vec![k.kind.to_owned(), number(k.count), number(k.one_source), number(k.two_or_more)])
+        .collect();
+    let sums = &tally.checksums;
+    let mut out = format!("Database {}: 0 errors\n\n", database.version);
+    out += &table(&["FACTS", "COUNT", "ONE SOURCE", "TWO OR MORE"], &rows);
+    let text = format!(
+        "of {}: {} given alike by two or more independent sources, {} by one, {} not known (listed, never chosen)",
+        count((sums.unknown + sums.one_source + sums.two_or_more) as u64, "file"),
+        sums.two_or_more,
+        sums.one_source,
+        sums.unknown
+    );
+    out += &wrapped("\nChecksums  ", &text, width);
+    out += &format!("\nSources differ on {}:\n", count(tally.disagreements.len() as u64, "record"));
+    for d in &tally.disagreements {
+        out += &wrapped("  ", &format!("{}: {}", d.record, d.text), width);
+    }
+    out
+}

@@ -1,0 +1,91 @@
+//! A proof, for a person and for programs: the facts, what follows from them, and what would fit instead.
+
+use super::{Paint, wrapped};
+use crate::compat::Database;
+use crate::resolve::{Misfit, Premise, Reason, Selection, source_titles, summary};
+use serde::Serialize;
+
+/// Yes with its reasons, or no with what excludes it.
+pub type Answer = Result<(Selection, Vec<Reason>), Misfit>;
+
+/// A proof as JSON.
+#[derive(Debug, Serialize)]
+pub struct Proof<'a> {
+    fits: bool,
+    /// What was asked, or what fits instead.
+    selection: Option<&'a Selection>,
+    reasons: &'a [Reason],
+    refusal: Option<&'a str>,
+    rule: Option<&'a str>,
+    derivation: &'a [Premise],
+    hints: &'a [String],
+}
+
+impl<'a> Proof<'a> {
+    /// Of an answer.
+    pub fn of(answer: &'a Answer) -> Self {
+        match answer {
+            Ok((selection, reasons)) => Self {
+                fits: true,
+                selection: Some(selection),
+                reasons,
+                refusal: None,
+                rule: None,
+                derivation: &[],
+                hints: &[],
+            },
+            Err(misfit) => Self {
+                fits: false,
+                selection: misfit.alternative.as_ref().map(|a| &a.selection),
+                reasons: misfit.alternative.as_ref().map(|a| a.reasons.as_slice()).unwrap_or_default(),
+                refusal: Some(&misfit.sentence),
+                rule: Some(misfit.rule),
+                derivation: &misfit.derivation,
+                hints: &misfit.hints,
+            },
+        }
+    }
+}
+
+/// The proof in numbered lines, each with where it is published.
+pub fn text(asked: &str, answer: &Answer, database: &Database, paint: Paint, width: usize) -> String {
+    let mut out = String::new();
+    let mut number = 0;
+    let mut say = |out: &mut String, text: &str, source: &str| {
+        number += 1;
+        *out += &wrapped(&format!("{number:>2}. "), text, width);
+        if !source.is_empty() {
+            *out += &paint.dim(wrapped("    ", &format!("({source})"), width).trim_end());
+            out.push('\n');
+        }
+    };
+    match answer {
+        Ok((selection, reasons)) => {
+            out += &wrapped("", &paint.green(&format!("{asked} fits: {}", summary(selection))), width);
+            for reason in reasons {
+                say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
+            }
+        }
+        Err(misfit) => {
+            out += &wrapped("", &paint.red(&format!("{asked} does not fit.")), width);
+            for premise in &misfit.derivation {
+                say(&mut out, &premise.text, &premise.source);
+            }
+            out += &wrapped("So  ", &misfit.sentence, width);
+            if let Some(instead) = &misfit.alternative {
+                out += &format!("\n{}", wrapped("Instead  ", &paint.bold(&summary(&instead.selection)), width));
+                for reason in &instead.reasons {
+                    say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
+                }
+            }
+            for hint in misfit.hints.iter().filter(|_| misfit.alternative.is_none()) {
+                out += &wrapped("Hint  ", hint, width);
+            }
+        }
+    }
+    out
+}
+
+fn titles(database: &Database, ids: &str) -> String {
+    source_titles(database, &ids.split(", ").map(str::to_owned).collect::<Vec<_>>())
+}

@@ -1,0 +1,159 @@
+//! From a refusal to its proof: the facts that exclude each other, each with where it is published, shortest first.
+
+use super::refusal::{Layer, Refusal, Subject, Told};
+use crate::compat::{CudnnRange, Database, SourceId};
+use serde::Serialize;
+
+/// A fact that a refusal stands on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Premise {
+    /// A sentence.
+    pub text: String,
+    /// Where it is published, or who said so.
+    pub source: String,
+}
+
+const HOST: &str = "this host";
+const ASKED: &str = "the request";
+
+/// The facts that exclude a candidate.
+pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
+    let fact = |text: String, source: String| Premise { text, source };
+    let published = |ids: &[SourceId]| titles(told, ids);
+    let release = || if let Subject::Cuda(v) = of { told.database.cuda(*v) } else { None };
+    let range = || -> Option<&CudnnRange> {
+        if let Subject::Cudnn(v, line) = of { told.database.cudnn_range(*v, line) } else { None }
+    };
+    let own = |text: String| {
+        let ids = match of.layer() {
+            Layer::Cuda => release().map(|r| r.sources.as_slice()),
+            Layer::Cudnn => range().map(|r| r.sources.as_slice()),
+            Layer::Driver => branch(of, told).map(|b| b.sources.as_slice()),
+        };
+        fact(text, published(ids.unwrap_or_default()))
+    };
+    let card = |n: usize| {
+        let card = &told.cards[n];
+        let text = match card.capability {
+            Some(capability) => format!("{} is compute capability {capability}", card.name),
+            None => format!("no source gives the compute capability of {}", card.name),
+        };
+        fact(text, published(&card.sources))
+    };
+    let of_card = |n: usize, text: String| fact(text, published(&told.cards[n].sources));
+    let named = of.named();
+    let name = |n: usize| &told.cards[n].name;
+    match refusal {
+        Refusal::AfterLastBranch(n, last) => vec![
+            of_card(n, format!("branch {last} is the last that knows {}", name(n))),
+            own(format!("{named} is of branch {}", branch_number(of))),
+        ],
+        Refusal::BeforeFirstBranch(n, first) => vec![
+            of_card(n, format!("branch {first} is the first that knows {}", name(n))),
+            own(format!("{named} is of branch {}", branch_number(of))),
+        ],
+        Refusal::FlavoursExclude(open, old) => vec![
+            of_card(open, format!("{} runs with the open kernel modules only", name(open))),
+            of_card(old, format!("{} has no GSP, so only the proprietary kernel modules run it", name(old))),
+            fact("one host loads one flavour".to_owned(), "the modules have the same names".to_owned()),
+        ],
+        Refusal::FlavourUnfit(n, asked) => vec![
+            fact(format!("the {asked} kernel modules were asked for"), ASKED.to_owned()),
+            of_card(n, format!("{} does not run with them", name(n))),
+        ],
+        Refusal::NoFlavour(Some(n), number) => vec![
+            of_card(n, format!("{} runs with the {} kernel modules", name(n), flavours(&told.cards[n].modules))),
+            own(format!("branch {number} does not have them here")),
+        ],
+        Refusal::BelowLowest(n, lowest) => vec![card(n), own(format!("{named} {} {lowest} and up", verb(of)))],
+        Refusal::AboveHighest(n, highest) => vec![card(n), own(format!("{named} {} {highest} at most", verb(of)))],
+        Refusal::BeforeArchitecture(n, first) => {
+            let family = architecture(told, n);
+            let text = format!("CUDA {first} is the first that targets it");
+            vec![card(n), fact(text, published(family.map_or(&[], |a| a.sources.as_slice())))]
+        }
+        Refusal::AfterArchitecture(n, last) => {
+            let family = architecture(told, n);
+            let text = format!("CUDA {last} is the last that targets it");
+            vec![card(n), fact(text, published(family.map_or(&[], |a| a.sources.as_slice())))]
+        }
+        Refusal::OldDriver(least, have) => {
+            let mut all = vec![own(format!("{named} needs driver {least} or newer"))];
+            // Why there is no newer driver: a card, or a wish.
+            let limit = told.cards.iter().position(|c| c.last_branch == Some(have.branch));
+            all.push(match limit {
+                Some(n) => of_card(n, format!("branch {} is the last that knows {}", have.branch, name(n))),
+                None => fact(format!("driver {have} is the newest that was asked for and fits"), ASKED.to_owned()),
+            });
+            all
+        }
+        Refusal::NotNative(number, native) => {
+            let sources = told.database.branch(number).map(|b| b.sources.as_slice()).unwrap_or_default();
+            vec![
+                fact(format!("driver branch {number} runs CUDA {native} natively"), published(sources)),
+                own(format!("{named} is newer, and its PTX would not load; named with --cuda it is taken")),
+            ]
+        }
+        Refusal::OldLibrary | Refusal::NewLibrary => vec![
+            fact(format!("this host has glibc {}", told.glibc.unwrap_or("?")), HOST.to_owned()),
+            own(refusal.because(of, told)),
+        ],
+        Refusal::NewCompiler(most, have) => vec![
+            fact(format!("this host has gcc {have}, and no older one is packaged for it"), HOST.to_owned()),
+            own(format!("nvcc of {named} takes gcc {most} at most")),
+        ],
+        Refusal::OtherLine(series) => {
+            vec![own(format!("{named} is built for another line than CUDA {series}"))]
+        }
+        Refusal::NoCapability(n) => vec![card(n)],
+        Refusal::NotWanted
+        | Refusal::NotPackaged
+        | Refusal::Packaged
+        | Refusal::NoSum(_)
+        | Refusal::Unripe(_)
+        | Refusal::BranchOver(_)
+        | Refusal::NoFlavour(None, _)
+        | Refusal::NoRunfile
+        | Refusal::Installed
+        | Refusal::Unsteady
+        | Refusal::ShorterLife
+        | Refusal::RunfileLast
+        | Refusal::UnusualFlavour
+        | Refusal::NoCudnn
+        | Refusal::Unknown => vec![own(format!("{named}: {}", refusal.because(of, told)))],
+    }
+}
+
+fn titles(told: &Told, ids: &[SourceId]) -> String {
+    source_titles(told.database, ids)
+}
+
+/// The titles of sources: of the first two, and how many more there are.
+pub fn source_titles(database: &Database, ids: &[SourceId]) -> String {
+    let title = |id: &SourceId| database.sources.iter().find(|s| s.id == *id).map(|s| s.title.as_str());
+    let mut named: Vec<_> = ids.iter().filter_map(title).take(2).map(str::to_owned).collect();
+    if ids.len() > named.len() && !named.is_empty() {
+        named.push(format!("{} more", ids.len() - named.len()));
+    }
+    named.join("; ")
+}
+
+fn verb(of: &Subject) -> &'static str {
+    if of.layer() == Layer::Cudnn { "runs on" } else { "targets" }
+}
+
+fn flavours(all: &[crate::compat::ModuleFlavour]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+fn branch_number(of: &Subject) -> u16 {
+    if let Subject::Driver(v) = of { v.branch } else { 0 }
+}
+
+fn branch<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a crate::compat::DriverBranch> {
+    if let Subject::Driver(v) = of { told.database.branch(v.branch) } else { None }
+}
+
+fn architecture<'a>(told: &Told<'a>, card: usize) -> Option<&'a crate::compat::Architecture> {
+    told.database.architecture(told.cards[card].capability?)
+}

@@ -1,0 +1,118 @@
+//! `gpusetup explain` and `gpusetup db`, as a user runs them.
+
+mod common;
+
+use common::{Tree, run};
+use serde_json::Value;
+
+#[test]
+fn a_refusal_is_proved_from_published_facts() {
+    let host = Tree::ubuntu_24_04();
+    let ran = host.run(&["explain", "cuda", "13.0", "--gpu", "v100"]);
+    assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = [
+        "CUDA 13.0 does not fit.",
+        "1. Tesla V100-SXM2-16GB is compute capability 7.0 (",
+        "2. CUDA 13.0.3 targets 7.5 and up (",
+        "So CUDA 13.0.3 does not fit",
+        "Instead driver 580.178.04 (proprietary modules) + CUDA 12.9.1",
+        "branch 580 is the last that knows Tesla V100",
+    ];
+    let mut rest = text.as_str();
+    for part in expected {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part} is not next in: {rest}"));
+        rest = &rest[at..];
+    }
+    assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
+}
+
+#[test]
+fn a_contradiction_names_both_sides() {
+    let ran = Tree::ubuntu_24_04().run(&["plan", "--gpu", "h100", "--cuda", "13", "--driver", "535"]);
+    assert_eq!(ran.code, 4);
+    for part in ["needs driver 580.65.06 or newer", "because: driver 535", "the request", "hint: what fits"] {
+        assert!(ran.err.contains(part), "{part} is missing: {}", ran.err);
+    }
+}
+
+#[test]
+fn what_fits_is_explained_too() {
+    let ran = Tree::ubuntu_24_04().run(&["explain", "cuda", "12.8", "--gpu", "rtx 3090", "--json"]);
+    let proof = ran.json();
+    assert_eq!(proof["fits"], true);
+    assert!(proof["reasons"].as_array().is_some_and(|r| r.len() >= 4), "{proof:#}");
+}
+
+#[test]
+fn checks_and_exit_codes_are_explained() {
+    let ran = run(&["explain", "GS201"]);
+    assert!(ran.code == 0 && ran.out.contains("nouveau keeps off the GPUs"), "{}", ran.out);
+    let ran = run(&["explain", "exit", "5"]);
+    assert!(ran.code == 0 && ran.out.contains("Secure Boot"), "{}", ran.out);
+    for bad in
+        [&["explain", "GS000"][..], &["explain", "exit", "99"], &["explain", "banana"], &["explain", "cuda", "x"]]
+    {
+        let ran = run(bad);
+        assert!(ran.code == 2 && !ran.err.is_empty(), "{bad:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn the_shipped_database_is_sound_and_says_how_well_founded() {
+    let ran = run(&["db", "check"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains(": 0 errors") && ran.out.contains("TWO OR MORE"), "{}", ran.out);
+    let tally = run(&["db", "check", "--json"]).json();
+    let kinds = tally["kinds"].as_array().expect("kinds");
+    for kind in kinds {
+        let number = |key: &str| kind[key].as_u64().expect("a number");
+        assert_eq!(number("count"), number("one_source") + number("two_or_more"), "{kind}: a fact without a source");
+    }
+    assert!(tally["disagreements"].as_array().is_some_and(|d| d.len() > 100));
+}
+
+#[test]
+fn all_wrong_facts_are_told_in_one_run() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for (file, text) in [
+        ("compat/version.yaml", "version: \"2026.11.20\"\n"),
+        ("compat/sources.yaml", "sources:\n  - {id: a, title: A, location: here}\n"),
+        (
+            "compat/nvswitches.yaml",
+            "nvswitches:\n  - {device: \"1ac2\", name: X, generation: 1, sources: []}\n  - {device: \"1ac2\", name: Other, \
+             generation: 1, sources: [b]}\n",
+        ),
+        ("manifests/x.yaml", "drivers: []\n"),
+    ] {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+    let ran = run(&["db", "check", folder.path().to_str().expect("UTF-8")]);
+    assert_eq!(ran.code, 10);
+    assert!(ran.out.contains("compat/nvswitches.yaml:3") && ran.out.lines().count() >= 3, "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn the_database_is_exported_under_the_names_of_the_contract() {
+    let export = run(&["db", "export", "--json"]).json();
+    assert_eq!(export["schema"], "gpusetup.db/1");
+    let a100 = |g: &&Value| g["pci_id"] == "10de:20b2";
+    let gpu = export["gpus"].as_array().expect("gpus").iter().find(a100).expect("an A100");
+    assert_eq!((&gpu["compute_capability"], &gpu["architecture"]), (&Value::from("8.0"), &Value::from("Ampere")));
+    for list in ["architectures", "driver_branches", "drivers", "cuda", "cudnn", "frameworks", "mig_profiles"] {
+        assert!(export[list].is_array(), "{list}");
+    }
+}
+
+#[test]
+fn the_database_is_browsed() {
+    let ran = run(&["db", "list", "cuda", "--for", "v100"]);
+    assert!(ran.out.contains("12.9.1") && !ran.out.contains("13.0"), "{}", ran.out);
+    let ran = run(&["db", "list", "gpus", "--for", "b200"]);
+    assert!(ran.out.contains("10de:2901"), "{}", ran.out);
+    let ran = run(&["db", "show", "p100"]);
+    assert!(ran.out.contains("capability 6.0") && ran.out.contains("580"), "{}", ran.out);
+    assert_eq!(run(&["db", "show", "h1000"]).code, 4);
+}
