@@ -5,6 +5,7 @@ mod card;
 mod cuda;
 mod derive;
 mod driver;
+mod framework;
 mod misfit;
 mod refusal;
 mod search;
@@ -30,6 +31,9 @@ pub struct Request {
     pub cuda: Want<CudaVersion>,
     /// cuDNN.
     pub cudnn: Want<CudnnVersion>,
+    /// Frameworks to serve, `torch==2.9`.
+    #[serde(default)]
+    pub frameworks: Vec<String>,
     /// How the driver is installed.
     pub method: Method,
     /// The flavour of the kernel modules; none is "as the GPUs need it".

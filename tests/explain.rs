@@ -116,3 +116,46 @@ fn the_database_is_browsed() {
     assert!(ran.out.contains("capability 6.0") && ran.out.contains("580"), "{}", ran.out);
     assert_eq!(run(&["db", "show", "h1000"]).code, 4);
 }
+
+#[test]
+fn frameworks_get_what_they_are_made_with() {
+    let host = Tree::ubuntu_24_04();
+    let chosen = |arguments: &[&str]| {
+        let plan = host.run(&[&["plan", "--json"], arguments].concat()).json();
+        let version = |layer: &str| plan["selection"][layer]["version"].as_str().unwrap_or("none").to_owned();
+        (version("cuda"), version("cudnn"), plan["reasons"][0]["text"].as_str().unwrap_or_default().to_owned())
+    };
+    let (cuda, cudnn, why) = chosen(&["--gpu", "h100", "--for", "torch==2.9"]);
+    assert!(cuda.starts_with("12.8.") && cudnn.starts_with("9.10.2"), "{cuda} {cudnn}");
+    assert_eq!(why, "torch==2.9 is made with CUDA 12.8 and cuDNN 9.10.2.21");
+    // The default build has no kernels for Volta; another does.
+    let (cuda, ..) = chosen(&["--gpu", "v100", "--for", "torch==2.14"]);
+    assert!(cuda.starts_with("12.6."), "{cuda}");
+    // Two together meet in the newest series that either needs.
+    let (cuda, cudnn, _) = chosen(&["--gpu", "h100", "--for", "torch==2.14", "--for", "tf==2.20"]);
+    assert!(cuda.starts_with("12.6.") && cudnn.starts_with("9.10"), "{cuda} {cudnn}");
+    // A toolkit named as well may be newer, and must be of the same major version as one of the builds.
+    let (cuda, ..) = chosen(&["--gpu", "h100", "--for", "torch==2.9", "--cuda", "12.9"]);
+    assert!(cuda.starts_with("12.9."), "{cuda}");
+    // vLLM is what its torch is.
+    assert_eq!(
+        chosen(&["--gpu", "h100", "--for", "vllm==0.20"]).0,
+        chosen(&["--gpu", "h100", "--for", "torch==2.11"]).0
+    );
+}
+
+#[test]
+fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
+    let host = Tree::ubuntu_24_04();
+    let refused = |framework: &str| {
+        let ran = host.run(&["plan", "--gpu", "h100", "--for", framework]);
+        assert_eq!(ran.code, 4, "{framework}: {}", ran.out);
+        ran.err
+    };
+    assert!(refused("torch==2.99").contains("2.14"));
+    assert!(refused("torch==1.0").contains("1.12"));
+    assert!(refused("torchh").contains("known are torch"));
+    let ran = host.run(&["plan", "--gpu", "h100", "--for", "tf==2.4", "--for", "torch==2.14"]);
+    assert_eq!(ran.code, 4);
+    assert!(ran.err.contains("in common") && ran.err.contains("tf==2.4 for CUDA 11"), "{}", ran.err);
+}

@@ -24,6 +24,7 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
         cuda: Want::Nothing,
         cudnn: Want::Nothing,
         method: Method::Auto,
+        frameworks: Vec::new(),
         modules: None,
         prefer: Prefer::Stable,
         upgrade: false,

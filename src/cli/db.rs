@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List what is known: GPUs, drivers, CUDA, cuDNN
+    /// List what is known: GPUs, drivers, CUDA, cuDNN, frameworks
     List {
         /// Which
         kind: Kind,
@@ -65,6 +65,8 @@ pub enum Kind {
     Cuda,
     /// cuDNN releases
     Cudnn,
+    /// Frameworks, and what they are made with
+    Frameworks,
 }
 
 /// Does it.
@@ -80,6 +82,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
                 Kind::Drivers => render::db::drivers(&database, card.as_ref()),
                 Kind::Cuda => render::db::cuda(&database, card.as_ref()),
                 Kind::Cudnn => render::db::cudnn(&database, card.as_ref()),
+                Kind::Frameworks => render::db::frameworks(&database, card.as_ref()),
             };
             super::print(&table)?;
         }

@@ -44,6 +44,9 @@ pub struct RequestOptions {
     /// cuDNN: 9, 9.10.2.21, latest, or none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
     pub cudnn: Option<String>,
+    /// Choose what this framework needs: torch==2.9; repeatable
+    #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
+    pub frameworks: Vec<String>,
     /// Which layers: all three, the driver only, or toolkit and cuDNN only
     #[arg(long, value_enum, env = "GPUSETUP_PROFILE", default_value = "compute")]
     pub profile: Profile,
@@ -176,6 +179,7 @@ impl RequestOptions {
             driver: want("driver", self.driver.as_deref(), with_driver)?,
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
+            frameworks: self.frameworks.clone(),
             method: match self.method {
                 MethodOption::Auto => Method::Auto,
                 MethodOption::Packages => Method::Packages,

@@ -26,10 +26,36 @@ pub fn check(database: &Database) -> Vec<Problem> {
     toolkits(database, &mut c);
     cudnn(database, &mut c);
     distributions(database, &mut c);
+    frameworks(database, &mut c);
     for d in &database.disagreements {
         c.sourced(&Record::of("disagreements", "about", &d.about), &d.sources);
     }
     c.problems
+}
+
+fn frameworks(database: &Database, c: &mut Checker) {
+    c.unique("frameworks", "name", database.frameworks.iter().map(|f| f.name.clone()));
+    for f in &database.frameworks {
+        let record = Record::of("frameworks", "name", &f.name);
+        let mut seen = HashSet::new();
+        for r in &f.releases {
+            c.sourced(&record, &r.sources);
+            if !seen.insert(&r.version) {
+                c.wrong(&record, "version", format!("{} is there twice", r.version));
+            }
+            match (&r.like, r.builds.is_empty()) {
+                (Some(like), true) if database.framework_release(like).is_some_and(|o| !o.builds.is_empty()) => {}
+                (Some(like), true) => c.wrong(&record, "as", format!("{like} is no release with builds")),
+                (None, false) => {}
+                _ => c.wrong(&record, "builds", format!("{} has either builds of its own or another's", r.version)),
+            }
+            for build in &r.builds {
+                if !database.cuda.iter().any(|release| release.version.series() == build.cuda.series()) {
+                    c.wrong(&record, "cuda", format!("{} is no series of the database", build.cuda));
+                }
+            }
+        }
+    }
 }
 
 fn hardware(database: &Database, c: &mut Checker) {

@@ -21,8 +21,8 @@ pub struct Export<'a> {
     cudnn_ranges: &'a [super::CudnnRange],
     distributions: &'a [super::Distribution],
     sources: &'a [super::Source],
-    // Named by the contract; no facts of these kinds are in the database yet.
-    frameworks: [(); 0],
+    frameworks: &'a [super::Framework],
+    // Named by the contract; no facts of this kind are in the database yet.
     mig_profiles: [(); 0],
 }
 
@@ -105,7 +105,7 @@ impl Database {
             cudnn_ranges: &self.cudnn,
             distributions: &self.distributions,
             sources: &self.sources,
-            frameworks: [],
+            frameworks: &self.frameworks,
             mig_profiles: [],
         }
     }

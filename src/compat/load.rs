@@ -2,7 +2,7 @@
 
 use super::{
     Architecture, CompilerLimit, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Disagreement,
-    Distribution, DriverBranch, DriverRelease, Gpu, NvSwitch, Problem, Source, check,
+    Distribution, DriverBranch, DriverRelease, Framework, Gpu, NvSwitch, Problem, Source, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -69,6 +69,7 @@ struct File {
     cudnn_artifacts: Vec<CudnnArtifact>,
     compiler_limits: Vec<CompilerLimit>,
     distributions: Vec<Distribution>,
+    frameworks: Vec<Framework>,
     disagreements: Vec<Disagreement>,
 }
 
@@ -131,6 +132,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.cudnn_artifacts.extend(file.cudnn_artifacts);
         all.compiler_limits.extend(file.compiler_limits);
         all.distributions.extend(file.distributions);
+        all.frameworks.extend(file.frameworks);
         all.disagreements.extend(file.disagreements);
     }
     if !misshapes.is_empty() {
@@ -151,6 +153,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         cudnn_artifacts: all.cudnn_artifacts,
         compiler_limits: all.compiler_limits,
         distributions: all.distributions,
+        frameworks: all.frameworks,
         disagreements: all.disagreements,
     };
     // Whatever file a fact stands in: queries rely on this order.

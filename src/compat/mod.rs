@@ -53,8 +53,61 @@ pub struct Database {
     pub compiler_limits: Vec<CompilerLimit>,
     /// Distributions: package names and what their repositories offer.
     pub distributions: Vec<Distribution>,
+    /// What frameworks are built with.
+    pub frameworks: Vec<Framework>,
     /// On what whole sources differ.
     pub disagreements: Vec<Disagreement>,
+}
+
+/// A framework that brings its own wishes for CUDA and cuDNN.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framework {
+    /// What a user calls it, and pip: `torch`.
+    pub name: String,
+    /// What people call it: `PyTorch`.
+    pub title: String,
+    /// Other names.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Its releases, newest first.
+    pub releases: Vec<FrameworkRelease>,
+}
+
+/// A release of a framework, or all of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameworkRelease {
+    /// `2.9` is every 2.9.x.
+    pub version: String,
+    /// What it is built with; the first is what a plain `pip install` gets.
+    #[serde(default)]
+    pub builds: Vec<FrameworkBuild>,
+    /// Another framework's release whose builds are meant: `torch==2.13`.
+    #[serde(default, rename = "as")]
+    pub like: Option<String>,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A build of a framework.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameworkBuild {
+    /// The CUDA series that it is made with.
+    pub cuda: CudaVersion,
+    /// The cuDNN that it is made with.
+    #[serde(default)]
+    pub cudnn: Option<CudnnVersion>,
+    /// The lowest compute capability that it has kernels for.
+    #[serde(default)]
+    pub lowest_capability: Option<ComputeCapability>,
+    /// Newer ones of the same major version do as well.
+    #[serde(default)]
+    pub newer: bool,
 }
 
 /// Something on which whole sources differ, rather than on one fact.

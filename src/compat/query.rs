@@ -1,8 +1,8 @@
 //! Looking things up.
 
 use super::{
-    Architecture, Artifact, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, Gpu, ModuleFlavour,
-    NvSwitch, PciDevice,
+    Architecture, Artifact, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, Framework, FrameworkRelease,
+    Gpu, ModuleFlavour, NvSwitch, PciDevice,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -92,6 +92,25 @@ impl Database {
         near.dedup();
         near.truncate(5);
         near
+    }
+
+    /// The framework of a name or an alias.
+    pub fn framework(&self, name: &str) -> Option<&Framework> {
+        let is = |f: &&Framework| {
+            f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
+        };
+        self.frameworks.iter().find(is)
+    }
+
+    /// The release that `torch==2.9.1` or `torch` means: the newest of which one version is the other's beginning.
+    pub fn framework_release(&self, wish: &str) -> Option<&FrameworkRelease> {
+        let (name, version) = wish.split_once("==").unwrap_or((wish, ""));
+        let asked: Vec<_> = version.trim().split('.').filter(|n| !n.is_empty()).collect();
+        let meets = |r: &&FrameworkRelease| {
+            let known = r.version.split('.');
+            known.zip(&asked).all(|(a, b)| a == *b)
+        };
+        self.framework(name.trim())?.releases.iter().find(meets)
     }
 
     /// The compute capability's record.

@@ -84,6 +84,7 @@ impl Database {
                 kind("compiler limits", self.compiler_limits.iter().map(|l| &l.sources)),
                 kind("distributions", self.distributions.iter().map(|d| &d.sources)),
                 kind("driver packages", self.distributions.iter().flat_map(|d| &d.drivers).map(|o| &o.sources)),
+                kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| &r.sources)),
             ],
             checksums,
             disagreements: self.differences(artifacts()),

@@ -121,6 +121,31 @@ pub fn cudnn(database: &Database, card: Option<&Card>) -> String {
     table(&["CUDNN", "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES"], &rows)
 }
 
+/// Builds of frameworks; those that have kernels for a card.
+pub fn frameworks(database: &Database, card: Option<&Card>) -> String {
+    let mut rows = Vec::new();
+    for framework in &database.frameworks {
+        for release in &framework.releases {
+            let name = format!("{}=={}", framework.name, release.version);
+            let builds = match &release.like {
+                Some(like) => database.framework_release(like).map(|r| r.builds.as_slice()).unwrap_or_default(),
+                None => &release.builds,
+            };
+            let has = |lowest| card.and_then(|c| c.capability).is_none_or(|have| have >= lowest);
+            for build in builds.iter().filter(|b| b.lowest_capability.is_none_or(has)) {
+                let newer = if build.newer { " or newer" } else { "" };
+                rows.push(vec![
+                    name.clone(),
+                    format!("{}{newer}", build.cuda),
+                    build.cudnn.map_or("-".to_owned(), |c| format!("{c}{newer}")),
+                    build.lowest_capability.map_or("-".to_owned(), |c| format!("{c} and up")),
+                ]);
+            }
+        }
+    }
+    table(&["FRAMEWORK", "CUDA", "CUDNN", "COMPUTE"], &rows)
+}
+
 /// Everything that fits a card.
 pub fn show(database: &Database, gpu: &Gpu, card: &Card, width: usize) -> String {
     let mut out = String::new();

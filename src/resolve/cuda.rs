@@ -108,7 +108,7 @@ fn examine(
         targets(on.database, release, n, card)?;
     }
     if let Some(driver) = driver {
-        runs_on(release, driver, &on.request.cuda)?;
+        runs_on(release, driver, is_named(on.request))?;
     }
     if !on.request.cuda.accepts(release.version) {
         return Err(Refusal::NotWanted);
@@ -158,16 +158,22 @@ fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) ->
 
 /// A toolkit asked for by name may be newer than its driver's own, within the major version; one that gpusetup chooses
 /// may not, because then PTX would not load.
-fn runs_on(release: &CudaRelease, driver: &Candidate, want: &Want<CudaVersion>) -> Result<(), Refusal> {
+fn runs_on(release: &CudaRelease, driver: &Candidate, named: bool) -> Result<(), Refusal> {
     if driver.version < release.minimum_driver {
         return Err(Refusal::OldDriver(release.minimum_driver, driver.version));
     }
     let Some(native) = driver.branch.max_cuda else { return Ok(()) };
-    let asked = matches!(want, Want::Meeting(requirement) if !requirement.is_latest());
-    if release.version.series() > native.series() && !asked {
+    if release.version.series() > native.series() && !named {
         return Err(Refusal::NotNative(driver.branch.branch, native));
     }
     Ok(())
+}
+
+/// Whether the toolkit was named: by the user, or by a framework that is made with that series. The range that a framework
+/// leaves open names none.
+fn is_named(request: &Request) -> bool {
+    let Want::Meeting(requirement) = &request.cuda else { return false };
+    !requirement.is_latest() && (request.frameworks.is_empty() || !requirement.to_string().starts_with(">="))
 }
 
 /// The side gcc that is needed because the default one is too new.

@@ -4,6 +4,7 @@
 use super::card::cards;
 use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkits};
 use super::driver::{Candidate, Install, candidates, is_over, none_fits, outranked};
+use super::framework::{Combination, combinations};
 use super::refusal::{Refusal, Subject, Told};
 use super::{
     Alternative, Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver,
@@ -64,8 +65,30 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     if cards.is_empty() && request.driver.is_wanted() {
         return Err(Misfit::no_gpu());
     }
-    search(database, facts, request, &cards)
-        .map_err(|misfit| with_alternative(database, facts, request, &cards, misfit))
+    if request.frameworks.is_empty() {
+        return search(database, facts, request, &cards)
+            .map_err(|misfit| with_alternative(database, facts, request, &cards, misfit));
+    }
+    let mut first = None;
+    for combination in combinations(database, request, &cards)? {
+        match search(database, facts, &combination.request, &cards) {
+            Ok(mut found) => {
+                let Combination { reason: text, sources: source, .. } = combination;
+                let (subject, rule) = ("for".to_owned(), "framework-build".to_owned());
+                found.reasons.insert(0, Reason { subject, text, rule, source });
+                return Ok(found);
+            }
+            Err(misfit) => {
+                first.get_or_insert(Misfit {
+                    sentence: format!("{}; and {}", combination.reason, misfit.sentence),
+                    ..misfit
+                });
+            }
+        }
+    }
+    let without = Request { frameworks: Vec::new(), ..request.clone() };
+    let misfit = first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named"));
+    Err(with_alternative(database, facts, &without, &cards, misfit))
 }
 
 fn search<'a>(

@@ -111,6 +111,7 @@ pub fn no_wishes() -> Request {
         cuda: Want::Best,
         cudnn: Want::Best,
         method: Method::Auto,
+        frameworks: Vec::new(),
         modules: None,
         prefer: Prefer::Stable,
         upgrade: false,
