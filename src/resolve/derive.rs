@@ -52,6 +52,16 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
             of_card(n, format!("branch {first} is the first that knows {}", name(n))),
             own(format!("{named} is of branch {}", branch_number(of))),
         ],
+        Refusal::BranchesExclude(old, new) => {
+            let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
+            let last = number(told.cards[old].last_branch);
+            let first = number(told.cards[new].first_branch);
+            vec![
+                of_card(old, format!("branch {last} is the last that knows {}", name(old))),
+                of_card(new, format!("branch {first} is the first that knows {}", name(new))),
+                fact("one host loads one driver".to_owned(), "the modules have the same names".to_owned()),
+            ]
+        }
         Refusal::FlavoursExclude(open, old) => vec![
             of_card(open, format!("{} runs with the open kernel modules only", name(open))),
             of_card(old, format!("{} has no GSP, so only the proprietary kernel modules run it", name(old))),

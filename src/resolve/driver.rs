@@ -302,8 +302,22 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Re
     }
 }
 
+/// For a refusal that is about no driver in particular.
+const NO_DRIVER: DriverVersion = DriverVersion { branch: 0, minor: 0, patch: None };
+
 /// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.
 pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
+    let cards = told.cards;
+    let excluded = |old: usize| {
+        let newer = |new: &Card| cards[old].last_branch.is_some_and(|last| new.first_branch.is_some_and(|f| f > last));
+        cards.iter().position(newer).map(|new| (old, new))
+    };
+    if let Some((old, new)) = (0..cards.len()).find_map(excluded) {
+        let why = Refusal::BranchesExclude(old, new);
+        let sentence = format!("no driver serves all GPUs: {}", why.because(&Subject::Driver(NO_DRIVER), told));
+        let derivation = super::derive::premises(why, &Subject::Driver(NO_DRIVER), told);
+        return Misfit { derivation, ..Misfit::new("driver-knows-gpu", sentence).check("GS503") };
+    }
     // A rule counts when it alone stands between the request and a driver: the last one examined.
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) => 5,

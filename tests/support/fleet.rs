@@ -138,7 +138,8 @@ pub fn unit(gpu: &Gpu, slot: usize, driver: Option<&str>) -> gpusetup::host::Gpu
     }
 }
 
-fn bare(d: &gpusetup::compat::Distribution) -> Facts {
+/// A host of a distribution, with every repository that the database knows enabled.
+pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
     let manager = match d.package_manager {
         PackageManager::Apt => "apt",
         PackageManager::Dnf => "dnf",

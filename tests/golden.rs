@@ -1,0 +1,134 @@
+//! Plans for some sixty hosts that people have: clouds' images, NVIDIA's own machines, workstations, mixed rigs, hosts with the
+//! debris of earlier attempts. Each answer is held to a snapshot: a change of facts or rules shows in the review what it
+//! changes for whom. `INSTA_UPDATE=always cargo test --test golden` writes them anew.
+
+#[path = "support/fleet.rs"]
+mod fleet;
+
+use fleet::{no_wishes, unit};
+use gpusetup::compat::Database;
+use gpusetup::embedded::database;
+use gpusetup::host::{Facts, InstalledDriver, NvSwitch, Origin, Toolkit};
+use gpusetup::operation::Operation;
+use gpusetup::plan::{Plan, plan};
+use gpusetup::resolve::{Method, Misfit, Prefer, Request, summary};
+use serde::Deserialize;
+use std::fmt::Write;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hosts {
+    hosts: Vec<Host>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    name: String,
+    os: String,
+    arch: String,
+    gpus: Vec<String>,
+    #[serde(default)]
+    nvswitches: usize,
+    driver: Option<String>,
+    driver_by: Option<Origin>,
+    #[serde(default)]
+    toolkits: Vec<String>,
+    #[serde(default)]
+    frameworks: Vec<String>,
+    prefer: Option<Prefer>,
+    method: Option<Method>,
+    #[serde(default)]
+    upgrade: bool,
+}
+
+#[test]
+fn every_host_gets_the_plan_that_was_reviewed() {
+    let hosts: Hosts = serde_yaml::from_str(include_str!("golden/hosts.yaml")).expect("hosts");
+    assert!(hosts.hosts.len() >= 60, "{} hosts", hosts.hosts.len());
+    let database = database();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("golden");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for host in &hosts.hosts {
+            let (facts, request) = made(host, &database);
+            insta::assert_snapshot!(host.name.clone(), text(&plan(&database, facts, request)));
+        }
+    });
+}
+
+fn made(host: &Host, database: &Database) -> (Facts, Request) {
+    let (id, version) = host.os.split_once(' ').expect("a distribution and its version");
+    let known = database.distribution(id, version, &[]).unwrap_or_else(|| panic!("{} is not known", host.os));
+    let mut facts = fleet::bare(known);
+    facts.os.id = id.to_owned();
+    facts.os.version = version.to_owned();
+    facts.machine.arch = host.arch.clone();
+    for gpu in &host.gpus {
+        let (count, name) = gpu.split_once(" x ").unwrap_or(("1", gpu));
+        let known = database.gpu_named(name).unwrap_or_else(|e| panic!("{}: {e}", host.name));
+        for _ in 0..count.parse().expect("a number") {
+            facts.gpus.push(unit(known, facts.gpus.len(), Some("nouveau")));
+        }
+    }
+    for n in 0..host.nvswitches {
+        facts.nvswitches.push(NvSwitch {
+            address: format!("0001:{n:02x}:00.0"),
+            pci_id: "10de:1af1".into(),
+            name: None,
+        });
+    }
+    if let (Some(version), Some(origin)) = (&host.driver, host.driver_by) {
+        let version = version.parse().expect("a version");
+        facts.driver = Some(InstalledDriver { version, origin, modules: None, evidence: "a file".into() });
+    }
+    for version in &host.toolkits {
+        let version = version.parse().expect("a version");
+        let path = format!("/usr/local/cuda-{version}").into();
+        facts.toolkits.push(Toolkit { version, path, origin: Origin::Runfile, has_nvcc: true });
+    }
+    let request = Request {
+        frameworks: host.frameworks.clone(),
+        prefer: host.prefer.unwrap_or(Prefer::Stable),
+        method: host.method.unwrap_or(Method::Auto),
+        upgrade: host.upgrade,
+        ..no_wishes()
+    };
+    (facts, request)
+}
+
+/// What a reviewer wants to see of a plan.
+fn text(planned: &Result<Plan, Misfit>) -> String {
+    let plan = match planned {
+        Ok(plan) => plan,
+        Err(misfit) => {
+            let mut out = format!("exit {}: {misfit}\n", misfit.exit_code());
+            for premise in &misfit.derivation {
+                let _ = writeln!(out, "because: {}", premise.text);
+            }
+            for hint in &misfit.hints {
+                let _ = writeln!(out, "hint: {hint}");
+            }
+            return out;
+        }
+    };
+    let mut out = format!("{}\n", summary(&plan.selection));
+    for reason in &plan.reasons {
+        let _ = writeln!(out, "  {}: {} [{}]", reason.subject, reason.text, reason.rule);
+    }
+    for step in &plan.steps {
+        let state = serde_json::to_value(step.state).expect("a word");
+        let _ = writeln!(out, "{} {}", step.id.as_str(), state.as_str().unwrap_or_default());
+        // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
+        let telling = |o: &&Operation| matches!(o, Operation::Packages { .. } | Operation::Run { .. });
+        for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {
+            let _ = writeln!(out, "  {}", operation.describe());
+        }
+    }
+    for warning in &plan.warnings {
+        let _ = writeln!(out, "! {}: {}", warning.check, warning.text);
+    }
+    out
+}
