@@ -22,6 +22,8 @@ struct Card {
     capability: Option<ComputeCapability>,
     modules: Vec<ModuleFlavour>,
     branches: std::ops::RangeInclusive<u16>,
+    /// Below it a driver must be there already, or named.
+    listed_from: u16,
 }
 
 /// A way to get a driver.
@@ -153,7 +155,7 @@ fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<C
     let known = own.or_else(|| db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_none()));
     let Some(known) = known else {
         let modules = request.modules.filter(|_| matches!(request.driver, Want::Meeting(_)))?;
-        return Some(Card { capability: None, modules: vec![modules], branches: 0..=u16::MAX });
+        return Some(Card { capability: None, modules: vec![modules], branches: 0..=u16::MAX, listed_from: 0 });
     };
     let family = known.compute_capability.and_then(|c| db.architectures.iter().find(|a| a.compute_capability == c));
     // A branch like 173.14 is none that a kernel of today runs.
@@ -161,9 +163,15 @@ fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<C
         None => u16::MAX,
         Some(text) => text.parse().ok()?,
     };
-    let first = family.and_then(|a| a.first_driver_branch).unwrap_or(0).max(known.first_driver_branch.unwrap_or(0));
+    let first =
+        family.and_then(|a| a.first_driver_branch).unwrap_or(0).max(known.absent_from_branch.map_or(0, |b| b + 1));
     // A range that is upside down holds nothing.
-    Some(Card { capability: known.compute_capability, modules: known.modules.clone(), branches: first..=last })
+    Some(Card {
+        capability: known.compute_capability,
+        modules: known.modules.clone(),
+        branches: first..=last,
+        listed_from: known.first_driver_branch.unwrap_or(0),
+    })
 }
 
 fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card]) -> Vec<Driver<'a>> {
@@ -232,7 +240,8 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         !trial || by_number || request.prefer == Prefer::Latest
     };
     all.retain(|d| {
-        cards.iter().all(|c| c.branches.contains(&d.version.branch))
+        let named = d.kept || matches!(request.driver, Want::Meeting(_));
+        cards.iter().all(|c| c.branches.contains(&d.version.branch) && (named || d.version.branch >= c.listed_from))
             && request.driver.accepts(d.version)
             && (request.method == Method::Auto || request.method == d.method)
             && d.verified

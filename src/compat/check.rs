@@ -102,6 +102,7 @@ fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
     c.known_branch(database, record, "last_driver_branch", last);
     c.known_branch(database, record, "first_driver_branch", g.first_driver_branch);
     c.ordered(record, "first_driver_branch", g.first_driver_branch, last);
+    c.ordered(record, "absent_from_branch", g.absent_from_branch, g.first_driver_branch);
     let Some(capability) = g.compute_capability else { return };
     let Some(architecture) = database.architecture(capability) else {
         // No CUDA release of these files targets 1.x; the drivers still know the cards.

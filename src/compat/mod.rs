@@ -204,9 +204,12 @@ pub struct Gpu {
     /// The last driver branch that knows it; none is "current". Text where it is no branch number of today (`173.14`).
     #[serde(default)]
     pub last_driver_branch: Option<String>,
-    /// The oldest driver branch seen to know it, where a list of NVIDIA's says so.
+    /// The oldest driver branch whose list of GPUs, as NVIDIA ships it, has it.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
+    /// The newest older branch whose list was read and lacks it: between the two nobody looked.
+    #[serde(default)]
+    pub absent_from_branch: Option<u16>,
     /// `GeForce`, `Tesla/Data Center`, …
     #[serde(default)]
     pub line: Option<String>,

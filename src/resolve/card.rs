@@ -14,8 +14,10 @@ pub struct Card {
     pub capability: Option<ComputeCapability>,
     /// The flavours that run it.
     pub modules: Vec<ModuleFlavour>,
-    /// The oldest driver branch that knows it, where one is known.
+    /// The oldest driver branch that may know it, where that is known.
     pub first_branch: Option<u16>,
+    /// The oldest branch that is seen to know it: an older one is taken only when it is named.
+    pub sure_branch: Option<u16>,
     /// The last driver branch that knows it; none is the newest.
     pub last_branch: Option<u16>,
     /// Where this is published; nowhere for a card that only the request knows.
@@ -42,6 +44,7 @@ fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfi
             capability: None,
             modules: vec![modules],
             first_branch: None,
+            sure_branch: None,
             last_branch: None,
             sources: Vec::new(),
         }),
@@ -68,7 +71,8 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             name: known.name.clone(),
             capability: known.compute_capability,
             modules: known.modules.clone(),
-            first_branch: architecture.and_then(|a| a.first_driver_branch).max(known.first_driver_branch),
+            first_branch: architecture.and_then(|a| a.first_driver_branch).max(known.absent_from_branch.map(|b| b + 1)),
+            sure_branch: known.first_driver_branch,
             last_branch,
             sources: known.sources.clone(),
         });
@@ -80,6 +84,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             capability: gpu.compute_capability,
             modules: architecture.modules.clone(),
             first_branch: architecture.first_driver_branch,
+            sure_branch: None,
             last_branch: architecture.last_driver_branch,
             sources: architecture.sources.clone(),
         });

@@ -173,10 +173,15 @@ fn examine(
     cards: &[Card],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
+    let named = matches!(request.driver, Want::Meeting(_)) || matches!(install, Install::Kept(_));
     for (n, card) in cards.iter().enumerate() {
         match (card.first_branch, card.last_branch) {
             (_, Some(last)) if number > last => return Err(Refusal::AfterLastBranch(n, last)),
             (Some(first), _) if number < first => return Err(Refusal::BeforeFirstBranch(n, first)),
+            _ if named => {}
+            _ if card.sure_branch.is_some_and(|sure| number < sure) => {
+                return Err(Refusal::NotListed(n, card.sure_branch.unwrap_or(number)));
+            }
             _ => {}
         }
     }
@@ -324,7 +329,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
         Refusal::NoSum(_) => 4,
         Refusal::NotPackaged | Refusal::Packaged => 3,
         Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,
-        Refusal::AfterLastBranch(..) | Refusal::BeforeFirstBranch(..) => 1,
+        Refusal::AfterLastBranch(..) | Refusal::BeforeFirstBranch(..) | Refusal::NotListed(..) => 1,
         _ => 0,
     };
     let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);

@@ -12,6 +12,8 @@ pub enum Refusal {
     AfterLastBranch(usize, u16),
     /// An earlier driver branch than the first that knows the card.
     BeforeFirstBranch(usize, u16),
+    /// No list of so old a branch has the card, and the driver was not named.
+    NotListed(usize, u16),
     /// The last branch that knows the one card is older than the first that knows the other.
     BranchesExclude(usize, usize),
     /// One card runs the open kernel modules only, another the proprietary ones only.
@@ -102,9 +104,13 @@ impl Refusal {
     /// The rule's name.
     pub fn rule(self, of: Layer) -> &'static str {
         match (self, of) {
-            (Self::AfterLastBranch(..) | Self::BeforeFirstBranch(..) | Self::BranchesExclude(..), _) => {
-                "driver-knows-gpu"
-            }
+            (
+                Self::AfterLastBranch(..)
+                | Self::BeforeFirstBranch(..)
+                | Self::NotListed(..)
+                | Self::BranchesExclude(..),
+                _,
+            ) => "driver-knows-gpu",
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => "driver-has-modules",
             (Self::NotPackaged | Self::Packaged, _) => "driver-method",
             (Self::Unripe(_), _) => "driver-release-kind",
@@ -149,6 +155,9 @@ impl Refusal {
         match self {
             Self::AfterLastBranch(card, last) => format!("branch {last} is the last that knows {}", name(card)),
             Self::BeforeFirstBranch(card, first) => format!("{} needs branch {first} or newer", name(card)),
+            Self::NotListed(card, sure) => {
+                format!("the oldest list that has {} is of branch {sure}; named with --driver it is taken", name(card))
+            }
             Self::BranchesExclude(old, new) => {
                 let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
                 let last = number(told.cards.get(old).and_then(|c| c.last_branch));
