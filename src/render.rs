@@ -5,6 +5,7 @@ pub mod db;
 pub mod doctor;
 pub mod explain;
 pub mod facts;
+pub mod matrix;
 pub mod plan;
 pub mod progress;
 pub mod script;

@@ -107,6 +107,16 @@ fn the_database_is_exported_under_the_names_of_the_contract() {
 }
 
 #[test]
+fn the_grid_is_one_file() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("grid.html");
+    let ran = run(&["db", "matrix", "--html", file.to_str().expect("UTF-8")]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(std::fs::read_to_string(&file).expect("written").starts_with("<!doctype html>"));
+    assert_eq!(run(&["db", "matrix", "--html", "/no/such/folder/x.html"]).code, 1);
+}
+
+#[test]
 fn the_database_is_browsed() {
     let ran = run(&["db", "list", "cuda", "--for", "v100"]);
     assert!(ran.out.contains("12.9.1") && !ran.out.contains("13.0"), "{}", ran.out);

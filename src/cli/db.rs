@@ -36,6 +36,14 @@ pub enum Command {
         #[command(flatten)]
         from: From,
     },
+    /// Write the compute capability × CUDA × driver grid as one web page
+    Matrix {
+        /// The file
+        #[arg(long, value_name = "FILE")]
+        html: PathBuf,
+        #[command(flatten)]
+        from: From,
+    },
     /// Check every fact: no id twice, none that points nowhere, no range upside down, a source on each
     Check {
         /// A folder with compat/ and manifests/ (default: the database that gpusetup carries)
@@ -93,6 +101,12 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
             super::print(&render::db::show(&database, &gpu, &card, width))?;
         }
         Command::Export { from, .. } => super::print_json(&from.database()?.export())?,
+        Command::Matrix { html, from } => {
+            let page = render::matrix::html(&from.database()?);
+            std::fs::write(html, page)
+                .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", html.display())))?;
+            super::say(&format!("written to {}", html.display()));
+        }
         Command::Check { folder, json } => return check(folder.as_ref(), *json, width),
     }
     Ok(0)

@@ -137,6 +137,17 @@ pub fn serves(database: &Database, release: &CudaRelease, card: &Card) -> bool {
     targets(database, release, 0, card).is_ok()
 }
 
+/// Why the release does not target the card, if so.
+pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -> Option<String> {
+    Some(match targets(database, release, 0, card).err()? {
+        Refusal::BelowLowest(_, lowest) => format!("it targets {lowest} and up"),
+        Refusal::AboveHighest(_, highest) => format!("it targets {highest} at most"),
+        Refusal::BeforeArchitecture(_, first) => format!("CUDA {first} is the first that targets it"),
+        Refusal::AfterArchitecture(_, last) => format!("CUDA {last} is the last that targets it"),
+        _ => "no source says".to_owned(),
+    })
+}
+
 fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
     let Some(capability) = card.capability else { return Err(Refusal::NoCapability(n)) };
     if capability < release.lowest_capability {
