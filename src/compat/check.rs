@@ -43,11 +43,8 @@ fn frameworks(database: &Database, c: &mut Checker) {
             if !seen.insert(&r.version) {
                 c.wrong(&record, "version", format!("{} is there twice", r.version));
             }
-            match (&r.like, r.builds.is_empty()) {
-                (Some(like), true) if database.framework_release(like).is_some_and(|o| !o.builds.is_empty()) => {}
-                (Some(like), true) => c.wrong(&record, "as", format!("{like} is no release with builds")),
-                (None, false) => {}
-                _ => c.wrong(&record, "builds", format!("{} has either builds of its own or another's", r.version)),
+            if r.builds.is_empty() {
+                c.wrong(&record, "builds", format!("{} has none", r.version));
             }
             for build in &r.builds {
                 if !database.cuda.iter().any(|release| release.version.series() == build.cuda.series()) {

@@ -81,14 +81,7 @@ pub struct FrameworkRelease {
     /// `2.9` is every 2.9.x.
     pub version: String,
     /// What it is built with; the first is what a plain `pip install` gets.
-    #[serde(default)]
     pub builds: Vec<FrameworkBuild>,
-    /// Another framework's release whose builds are meant: `torch==2.13`.
-    #[serde(default, rename = "as")]
-    pub like: Option<String>,
-    /// What a reader should know.
-    #[serde(default)]
-    pub note: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -105,9 +98,15 @@ pub struct FrameworkBuild {
     /// The lowest compute capability that it has kernels for.
     #[serde(default)]
     pub lowest_capability: Option<ComputeCapability>,
+    /// The capability of its newest kernels, where it has no PTX: a GPU of a later major version does not run them.
+    #[serde(default)]
+    pub highest_capability: Option<ComputeCapability>,
     /// Newer ones of the same major version do as well.
     #[serde(default)]
     pub newer: bool,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// Something on which whole sources differ, rather than on one fact.

@@ -127,18 +127,24 @@ pub fn frameworks(database: &Database, card: Option<&Card>) -> String {
     for framework in &database.frameworks {
         for release in &framework.releases {
             let name = format!("{}=={}", framework.name, release.version);
-            let builds = match &release.like {
-                Some(like) => database.framework_release(like).map(|r| r.builds.as_slice()).unwrap_or_default(),
-                None => &release.builds,
+            let capability = card.and_then(|c| c.capability);
+            let has = |b: &&crate::compat::FrameworkBuild| {
+                capability.is_none_or(|have| {
+                    b.lowest_capability.is_none_or(|lowest| have >= lowest)
+                        && b.highest_capability.is_none_or(|highest| have.major <= highest.major)
+                })
             };
-            let has = |lowest| card.and_then(|c| c.capability).is_none_or(|have| have >= lowest);
-            for build in builds.iter().filter(|b| b.lowest_capability.is_none_or(has)) {
+            for build in release.builds.iter().filter(has) {
                 let newer = if build.newer { " or newer" } else { "" };
                 rows.push(vec![
                     name.clone(),
                     format!("{}{newer}", build.cuda),
                     build.cudnn.map_or("-".to_owned(), |c| format!("{c}{newer}")),
-                    build.lowest_capability.map_or("-".to_owned(), |c| format!("{c} and up")),
+                    match (build.lowest_capability, build.highest_capability) {
+                        (None, _) => "-".to_owned(),
+                        (Some(lowest), None) => format!("{lowest} and up"),
+                        (Some(lowest), Some(highest)) => format!("{lowest} to {}.x", highest.major),
+                    },
                 ]);
             }
         }

@@ -64,20 +64,30 @@ fn wish<'a>(database: &'a Database, text: &'a str, cards: &[Card]) -> Result<Wis
         )
         .hint(format!("known are {}", nearest(&known, version.trim()).join(", "))));
     };
-    let builds = match &release.like {
-        Some(like) => database.framework_release(like).map(|r| r.builds.as_slice()).unwrap_or_default(),
-        None => &release.builds,
+    let unfit = |b: &FrameworkBuild| {
+        let unserved = |c: &&Card| {
+            c.capability.is_some_and(|have| {
+                b.lowest_capability.is_some_and(|lowest| have < lowest)
+                    || b.highest_capability.is_some_and(|highest| have.major > highest.major)
+            })
+        };
+        cards.iter().find(unserved)
     };
-    let lacks = |b: &FrameworkBuild| {
-        let lowest = b.lowest_capability?;
-        cards.iter().find(|c| c.capability.is_some_and(|have| have < lowest)).map(|c| (c, lowest))
-    };
-    let runs: Vec<_> = builds.iter().filter(|b| lacks(b).is_none()).collect();
-    if let (true, Some((card, lowest))) = (runs.is_empty(), builds.iter().find_map(lacks)) {
+    let runs: Vec<_> = release.builds.iter().filter(|b| unfit(b).is_none()).collect();
+    if let (true, Some(card)) = (runs.is_empty(), release.builds.iter().find_map(unfit)) {
         let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();
+        let kernels = |b: &FrameworkBuild| {
+            let end = |c: Option<_>, open: &str| {
+                c.map_or(open.to_owned(), |c: crate::version::ComputeCapability| c.to_string())
+            };
+            format!("for CUDA {} {} to {}", b.cuda, end(b.lowest_capability, "?"), end(b.highest_capability, "newest"))
+        };
         let sentence = format!(
-            "no build of {} {} runs here: they begin at compute capability {lowest}; {} is {capability}",
-            framework.title, release.version, card.name
+            "no build of {} {} has kernels for {}, which is compute capability {capability}: they are {}",
+            framework.title,
+            release.version,
+            card.name,
+            release.builds.iter().map(kernels).collect::<Vec<_>>().join(", ")
         );
         return Err(Misfit::new("framework-runs-on-gpu", sentence));
     }

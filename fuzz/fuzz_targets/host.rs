@@ -1,0 +1,52 @@
+//! The files that are read on a host, one of them with any bytes: there are always facts, and never a panic.
+#![no_main]
+
+use gpusetup::compat::Database;
+use gpusetup::host::{GpuSource, Look, probe};
+use gpusetup::system::System;
+use libfuzzer_sys::fuzz_target;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::embedded::database);
+
+const FILES: [&str; 12] = [
+    "etc/os-release",
+    "etc/ld.so.cache",
+    "var/lib/dpkg/status",
+    "etc/apt/sources.list",
+    "etc/yum.repos.d/x.repo",
+    "boot/config-6.1.0",
+    "lib/modules/6.1.0/updates/dkms/nvidia.ko",
+    "usr/local/cuda-12.8/version.json",
+    "usr/local/cuda-12.8/lib64/libcudnn.so.9",
+    "usr/local/cuda-12.8/include/cudnn_version.h",
+    "var/log/nvidia-installer.log",
+    "sys/bus/pci/devices/0000:17:00.0/device",
+];
+
+fuzz_target!(|input: (u8, Vec<u8>)| {
+    let (which, bytes) = input;
+    let tree = tempfile::tempdir().expect("a temporary directory");
+    let put = |path: &str, bytes: &[u8]| {
+        let path = tree.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("below the tree")).expect("made");
+        std::fs::write(path, bytes).expect("written");
+    };
+    put("etc/os-release", b"ID=debian\nVERSION_ID=12\n");
+    put("lib/modules/6.1.0/modules.dep", b"");
+    put("usr/bin/nvidia-uninstall", b"");
+    put("sys/bus/pci/devices/0000:17:00.0/vendor", b"0x10de\n");
+    put("sys/bus/pci/devices/0000:17:00.0/class", b"0x030200\n");
+    let which = usize::from(which) % (FILES.len() + 1);
+    let gpus = match FILES.get(which) {
+        Some(file) => {
+            put(file, &bytes);
+            GpuSource::Bus
+        }
+        None => GpuSource::Lspci(String::from_utf8_lossy(&bytes).into_owned()),
+    };
+    let look = Look { prefix: PathBuf::from("/usr/local"), cache: PathBuf::from("/var/cache/gpusetup"), gpus };
+    let facts = probe(&System::at(tree.path()), &DATABASE, &look).expect("it has an os-release");
+    serde_json::to_string(&facts).expect("facts can be written");
+});
