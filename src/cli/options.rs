@@ -68,6 +68,9 @@ pub struct RequestOptions {
     /// Set LD_LIBRARY_PATH too, though it reaches programs that bring their own libraries
     #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
     pub library_path: bool,
+    /// Plan as on this day (YYYY-MM-DD): lives of driver branches are told by it
+    #[arg(long, value_name = "DAY", env = "GPUSETUP_TODAY", hide = true, value_parser = day)]
+    pub today: Option<String>,
     /// What a host with no NVIDIA GPU means
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     pub if_no_gpu: IfNoGpu,
@@ -201,9 +204,14 @@ impl RequestOptions {
             assumed_gpus,
             leave_out: self.leave_out.clone(),
             library_path: self.library_path,
-            today: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+            today: self.today.clone().unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()),
         })
     }
+}
+
+fn day(text: &str) -> Result<String, String> {
+    let day: Result<jiff::civil::Date, _> = text.parse();
+    day.map(|d| d.to_string()).map_err(|_| "a day is written 2026-11-20".to_owned())
 }
 
 fn want<V>(flag: &str, text: Option<&str>, layer: bool) -> Result<Want<V>, Problem>
