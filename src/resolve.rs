@@ -56,6 +56,28 @@ pub struct Request {
     pub today: String,
 }
 
+impl Request {
+    /// That of somebody who names nothing, on this day.
+    pub fn no_wishes(today: impl Into<String>) -> Self {
+        Self {
+            driver: Want::Best,
+            cuda: Want::Best,
+            cudnn: Want::Best,
+            frameworks: Vec::new(),
+            method: Method::Auto,
+            modules: None,
+            prefer: Prefer::Stable,
+            upgrade: false,
+            prefix: PathBuf::from("/usr/local"),
+            cache: PathBuf::from("/var/cache/gpusetup"),
+            assumed_gpus: Vec::new(),
+            leave_out: Vec::new(),
+            library_path: false,
+            today: today.into(),
+        }
+    }
+}
+
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

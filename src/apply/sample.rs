@@ -4,7 +4,7 @@ use crate::embedded::database;
 use crate::host::{GpuSource, Look, probe};
 use crate::operation::Operation;
 use crate::plan::{Act, Plan, State, plan};
-use crate::resolve::{Method, Prefer, Request};
+use crate::resolve::Request;
 use crate::system::System;
 use crate::version::Want;
 
@@ -19,22 +19,8 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
     let database = database();
     let mut facts = probe(&on, &database, &look).expect("a host");
     facts.machine.arch = "x86_64".to_owned();
-    let request = Request {
-        driver: Want::Nothing,
-        cuda: Want::Nothing,
-        cudnn: Want::Nothing,
-        method: Method::Auto,
-        frameworks: Vec::new(),
-        modules: None,
-        prefer: Prefer::Stable,
-        upgrade: false,
-        prefix: look.prefix,
-        cache: look.cache,
-        assumed_gpus: Vec::new(),
-        leave_out: Vec::new(),
-        library_path: false,
-        today: "2026-11-20".to_owned(),
-    };
+    let nothing = Request::no_wishes("2026-11-20");
+    let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..nothing };
     let mut plan = plan(&database, facts, request).expect("nothing is asked for");
     plan.steps.truncate(1);
     plan.steps[0].state = State::Needed;

@@ -106,22 +106,7 @@ impl<'a> Fleet<'a> {
 
 /// The request of somebody who names nothing.
 pub fn no_wishes() -> Request {
-    Request {
-        driver: Want::Best,
-        cuda: Want::Best,
-        cudnn: Want::Best,
-        method: Method::Auto,
-        frameworks: Vec::new(),
-        modules: None,
-        prefer: Prefer::Stable,
-        upgrade: false,
-        prefix: "/usr/local".into(),
-        cache: "/var/cache/gpusetup".into(),
-        assumed_gpus: Vec::new(),
-        leave_out: Vec::new(),
-        library_path: false,
-        today: "2026-11-20".to_owned(),
-    }
+    Request::no_wishes("2026-11-20")
 }
 
 /// A GPU of this kind, in slot number `slot`.
