@@ -91,6 +91,21 @@ fn cuda_drops_architectures_and_machines_when_it_did() {
 }
 
 #[test]
+fn a_capability_was_renamed_with_cuda_13() {
+    let span = |capability: &str| {
+        let a = SHIPPED.architecture(capability.parse().expect("valid")).expect("known");
+        let text = |v: Option<gpusetup::version::CudaVersion>| v.map(|v| v.to_string()).unwrap_or_default();
+        (text(a.first_cuda), text(a.last_cuda))
+    };
+    assert_eq!(span("10.1"), ("12.8".to_owned(), "12.9".to_owned()));
+    assert_eq!(span("11.0"), ("13.0".to_owned(), String::new()), "the same chip under its new number");
+    // Both came with 11.8; that others say 12.0 of the second is noted, and what was taken.
+    assert_eq!((span("8.9").0, span("9.0").0), ("11.8".to_owned(), "11.8".to_owned()));
+    let hopper = SHIPPED.architecture("9.0".parse().expect("valid")).expect("known");
+    assert!(hopper.disagreement.as_ref().is_some_and(|d| d.contains("12.0")), "{:?}", hopper.disagreement);
+}
+
+#[test]
 fn kernel_modules_change_with_560_and_620() {
     let of = |branch: u16| SHIPPED.branch(branch).map(|b| (b.modules.clone(), b.default_modules)).expect("known");
     assert_eq!(of(510), (vec![Proprietary], Proprietary));

@@ -128,6 +128,17 @@ fn what_cannot_be_is_refused_with_its_code() {
 }
 
 #[test]
+fn a_driver_between_two_lists_is_taken_when_it_is_named() {
+    // The list of 470 lacks the RTX 4090 and that of 535 has it; its architecture began with 520.
+    let host = Tree::ubuntu_24_04();
+    let with = |driver: &str| host.run(&["plan", "--json", "--gpu", "rtx 4090", "--driver", driver]);
+    assert_eq!(text(&with("525").json(), "/selection/driver/branch"), "525");
+    let refused = with("515");
+    assert_eq!(refused.code, 4);
+    assert!(refused.err.contains("needs branch 520 or newer"), "{}", refused.err);
+}
+
+#[test]
 fn non_free_packages_are_taken_when_asked_for_and_enabled() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
     let ask = ["plan", "--json", "--driver", "535", "--method", "packages", "--cuda", "12.4"];
