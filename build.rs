@@ -14,12 +14,32 @@ mod version;
 use std::path::Path;
 use std::process::exit;
 
+/// The types that the compact form is made from: what one build wrote, only a build from the same sources reads.
+fn shape() -> std::io::Result<String> {
+    let mut text = String::new();
+    for folder in ["src/compat", "src/version"] {
+        let mut files = std::fs::read_dir(folder)?.map(|f| Ok(f?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        files.sort();
+        for file in files {
+            text += &std::fs::read_to_string(file)?;
+        }
+    }
+    Ok(sum::sha256(text))
+}
+
+/// The key that signs databases, where whoever builds has one: the last line of a minisign public key.
+const RELEASE_KEY: &str = "compat/release.pub";
+
 fn main() {
+    if let Some(key) = std::fs::read_to_string(RELEASE_KEY).ok().and_then(|t| t.lines().last().map(str::to_owned)) {
+        println!("cargo::rustc-env=GPUSETUP_RELEASE_KEY={key}");
+    }
     for folder in ["compat", "manifests", "src/compat", "src/version", "src/sum.rs"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     let made = compat::load(Path::new(".")).map_err(|e| e.to_string()).and_then(|database| {
         let bytes = postcard::to_stdvec(&database).map_err(|e| e.to_string())?;
+        println!("cargo::rustc-env=GPUSETUP_SHAPE={}", shape().map_err(|e| e.to_string())?);
         let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
         std::fs::write(Path::new(&out).join("database.bin"), bytes).map_err(|e| e.to_string())
     });

@@ -5,13 +5,13 @@
 mod fleet;
 
 use fleet::Fleet;
-use gpusetup::embedded::database;
+use gpusetup::database::embedded;
 use gpusetup::plan::plan;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 fn main() {
-    let database = database();
+    let database = embedded();
     let fleet = Fleet::new(&database);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{:>8} {:>9} {:>9} {:>12} {:>9}", "hosts", "planned", "refused", "hosts/s", "memory");

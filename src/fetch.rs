@@ -68,6 +68,32 @@ pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
     on.open(wanted.to).and_then(digest).is_ok_and(|sum| sum == wanted.sha256)
 }
 
+/// The bytes of something small whose sum nobody knows beforehand, at most `limit` of them: its signature is checked
+/// instead. None where the server has no such thing.
+pub fn fetch_small(url: &str, limit: u64) -> Result<Option<Vec<u8>>, FetchError> {
+    let network = |why: String| FetchError::Network { url: url.to_owned(), why };
+    let response = client().and_then(|c| c.get(url).send()).map_err(|e| network(chain(&e)))?;
+    match response.status() {
+        StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(None),
+        s if !s.is_success() => return Err(network(format!("the server answers {s}"))),
+        _ => {}
+    }
+    let mut bytes = Vec::new();
+    response.take(limit + 1).read_to_end(&mut bytes).map_err(|e| network(chain(&e)))?;
+    if bytes.len() as u64 > limit {
+        return Err(network(format!("it is longer than {limit} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+fn client() -> reqwest::Result<Client> {
+    Client::builder()
+        .connect_timeout(Duration::from_secs(30))
+        // For each read, not for the whole: a server that has fallen silent is asked again.
+        .timeout(SILENCE)
+        .build()
+}
+
 /// Fetches it; `progress` is told the bytes that are there.
 pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Result<(), FetchError> {
     let folder = wanted.to.parent().unwrap_or(Path::new("/"));
@@ -80,12 +106,7 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
     let target = on.locate(wanted.to).map_err(failed(wanted.to))?;
     let part = with_ending(&target, ".part");
     let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
-    let client = Client::builder()
-        .connect_timeout(Duration::from_secs(30))
-        // For each read, not for the whole: a server that has fallen silent is asked again.
-        .timeout(SILENCE)
-        .build()
-        .map_err(|e| network(chain(&e)))?;
+    let client = client().map_err(|e| network(chain(&e)))?;
     let (mut last, mut resumed) = (String::new(), part.exists());
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {

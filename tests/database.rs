@@ -2,7 +2,7 @@
 //! database that is wrong is refused with the file, the line and the key.
 
 use gpusetup::compat::{CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PciDevice, check, load, parse};
-use gpusetup::embedded;
+use gpusetup::database::embedded;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ fn capability(gpu: &Gpu) -> String {
 #[test]
 fn the_shipped_database_is_sound_and_embedded_whole() {
     assert_eq!(check(&SHIPPED), []);
-    assert_eq!(embedded::database(), *SHIPPED);
+    assert_eq!(embedded(), *SHIPPED);
 }
 
 #[test]

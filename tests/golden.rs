@@ -7,7 +7,7 @@ mod fleet;
 
 use fleet::{no_wishes, unit};
 use gpusetup::compat::Database;
-use gpusetup::embedded::database;
+use gpusetup::database::embedded;
 use gpusetup::host::{Facts, InstalledDriver, NvSwitch, Origin, Toolkit};
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, plan};
@@ -46,7 +46,7 @@ struct Host {
 fn every_host_gets_the_plan_that_was_reviewed() {
     let hosts: Hosts = serde_yaml::from_str(include_str!("golden/hosts.yaml")).expect("hosts");
     assert!(hosts.hosts.len() >= 60, "{} hosts", hosts.hosts.len());
-    let database = database();
+    let database = embedded();
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("golden");
     settings.set_prepend_module_to_snapshot(false);

@@ -9,7 +9,7 @@ use fleet::Fleet;
 use gpusetup::compat::{
     BranchKind, CudaRelease, CudnnArtifact, Database, DriverBranch, DriverVariant, Maturity, ModuleFlavour,
 };
-use gpusetup::embedded::database;
+use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin};
 use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
 use gpusetup::version::{ComputeCapability, CudaVersion, DriverVersion, Want};
@@ -48,7 +48,7 @@ struct Answer {
 
 #[test]
 fn the_resolver_agrees_with_the_oracle() {
-    let database = database();
+    let database = embedded();
     let fleet = Fleet::new(&database);
     let plain = database.gpus.len();
     let (next, answers) = (AtomicUsize::new(0), AtomicUsize::new(0));

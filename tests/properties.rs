@@ -5,7 +5,7 @@ mod fleet;
 
 use fleet::{Fleet, unit};
 use gpusetup::compat::DriverVariant;
-use gpusetup::embedded::database;
+use gpusetup::database::embedded;
 use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::resolve::{Method, Request, Resolution, resolve};
 
@@ -13,7 +13,7 @@ const HOSTS: usize = 3000;
 
 #[test]
 fn another_gpu_never_widens_what_fits() {
-    let database = database();
+    let database = embedded();
     let fleet = Fleet::new(&database);
     let mut held = 0;
     for n in 0..HOSTS {
@@ -30,7 +30,7 @@ fn another_gpu_never_widens_what_fits() {
 
 #[test]
 fn a_newer_release_never_makes_the_answer_older() {
-    let newest = database();
+    let newest = embedded();
     let mut older = newest.clone();
     older.cuda.drain(..6);
     older.cudnn_artifacts.drain(..20);
@@ -50,7 +50,7 @@ fn a_newer_release_never_makes_the_answer_older() {
 
 #[test]
 fn what_was_installed_as_chosen_is_chosen_again() {
-    let database = database();
+    let database = embedded();
     let fleet = Fleet::new(&database);
     let mut held = 0;
     for n in 0..HOSTS {
@@ -98,7 +98,7 @@ fn installed(mut facts: Facts, r: &Resolution, request: &Request) -> Facts {
 
 #[test]
 fn every_newer_candidate_is_rejected_with_a_rule() {
-    let database = database();
+    let database = embedded();
     let fleet = Fleet::new(&database);
     for n in 0..HOSTS / 10 {
         let (facts, request) = fleet.host(n);

@@ -7,7 +7,7 @@ use gpusetup::resolve::Request;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::embedded::database);
+static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::database::embedded);
 
 fuzz_target!(|text: &str| {
     let Ok(facts) = serde_json::from_str::<Facts>(text) else { return };

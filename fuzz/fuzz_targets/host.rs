@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::embedded::database);
+static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::database::embedded);
 
 const FILES: [&str; 12] = [
     "etc/os-release",

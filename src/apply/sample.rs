@@ -1,6 +1,6 @@
 //! Plans for tests.
 
-use crate::embedded::database;
+use crate::database::embedded;
 use crate::host::{GpuSource, Look, probe};
 use crate::operation::Operation;
 use crate::plan::{Act, Plan, State, plan};
@@ -16,7 +16,7 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
     on.write("/etc/os-release", b"ID=debian\nVERSION_ID=12\n", 0o644).expect("written");
     let gpus = GpuSource::Lspci("17:00.0 3D controller [0302]: X [10de:20b0]".to_owned());
     let look = Look { prefix: "/usr/local".into(), cache: "/var/cache/gpusetup".into(), gpus };
-    let database = database();
+    let database = embedded();
     let mut facts = probe(&on, &database, &look).expect("a host");
     facts.machine.arch = "x86_64".to_owned();
     let nothing = Request::no_wishes("2026-11-20");

@@ -1,12 +1,15 @@
 //! `gpusetup db`: the compatibility database, browsed, checked, and printed for programs.
 
+mod update;
+
 use super::Problem;
-use super::options::HostOptions;
+use super::options::DatabaseOptions;
 use crate::compat::{Database, LoadError, load};
+use crate::database::archive;
 use crate::host::assumed_gpus;
 use crate::render;
 use clap::ValueEnum;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
@@ -19,14 +22,14 @@ pub enum Command {
         #[arg(long = "for", value_name = "SPEC")]
         of: Option<String>,
         #[command(flatten)]
-        from: From,
+        from: DatabaseOptions,
     },
     /// Show everything that fits a GPU
     Show {
         /// 10de:20b2, "rtx 3090", sm_80
         spec: String,
         #[command(flatten)]
-        from: From,
+        from: DatabaseOptions,
     },
     /// Print all of it as one JSON object
     Export {
@@ -34,7 +37,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        from: From,
+        from: DatabaseOptions,
     },
     /// Write the compute capability × CUDA × driver grid as one web page
     Matrix {
@@ -42,24 +45,28 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         html: PathBuf,
         #[command(flatten)]
-        from: From,
+        from: DatabaseOptions,
     },
     /// Check every fact: no id twice, none that points nowhere, no range upside down, a source on each
     Check {
-        /// A folder with compat/ and manifests/ (default: the database that gpusetup carries)
+        /// A folder with compat/ and manifests/ (default: the database in use)
         folder: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        from: DatabaseOptions,
     },
-}
-
-/// Which database.
-#[derive(Debug, clap::Args)]
-pub struct From {
-    /// Use this database (a folder with compat/ and manifests/) instead of the built-in one
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_DATABASE")]
-    database: Option<PathBuf>,
+    /// Make the file that `db update` installs; sign it with minisign
+    Pack {
+        /// A folder with compat/ and manifests/
+        folder: PathBuf,
+        /// The file, a .tar.xz
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Use a newer database, signed with the release key; FILE.minisig beside it is its signature
+    Update(update::Options),
 }
 
 /// Kinds of facts.
@@ -82,7 +89,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
     let width = super::width();
     match command {
         Command::List { kind, of, from } => {
-            let database = from.database()?;
+            let database = from.open()?;
             let gpu = of.as_deref().map(|spec| one_gpu(&database, spec)).transpose()?;
             let card = gpu.as_ref().map(|g| crate::resolve::known_card(&database, g)).transpose()?;
             let table = match kind {
@@ -95,19 +102,23 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
             super::print(&table)?;
         }
         Command::Show { spec, from } => {
-            let database = from.database()?;
+            let database = from.open()?;
             let gpu = one_gpu(&database, spec)?;
             let card = crate::resolve::known_card(&database, &gpu)?;
             super::print(&render::db::show(&database, &gpu, &card, width))?;
         }
-        Command::Export { from, .. } => super::print_json(&from.database()?.export())?,
+        Command::Export { from, .. } => super::print_json(&from.open()?.export())?,
         Command::Matrix { html, from } => {
-            let page = render::matrix::html(&from.database()?);
+            let page = render::matrix::html(&from.open()?);
             std::fs::write(html, page)
                 .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", html.display())))?;
             super::say(&format!("written to {}", html.display()));
         }
-        Command::Check { folder, json } => return check(folder.as_ref(), *json, width),
+        Command::Check { folder, json, from } => {
+            return check(folder.as_ref().or(from.folder.as_ref()), *json, width, from);
+        }
+        Command::Pack { folder, out } => return pack(folder, out),
+        Command::Update(options) => return update::run(options),
     }
     Ok(0)
 }
@@ -117,9 +128,9 @@ fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem>
     found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }
 
-fn check(folder: Option<&PathBuf>, json: bool, width: usize) -> Result<u8, Problem> {
+fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOptions) -> Result<u8, Problem> {
     let database = match folder {
-        None => crate::embedded::database(),
+        None => in_use.open()?,
         Some(folder) => match load(folder) {
             Ok(database) => database,
             Err(LoadError::Wrong(problems)) => return wrong(&problems),
@@ -136,16 +147,18 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize) -> Result<u8, Probl
     Ok(0)
 }
 
+fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
+    let archive = archive::pack(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
+    std::fs::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
+    let bytes = render::bytes(archive.len() as u64);
+    super::print(&format!("{}: {bytes}. Sign it: minisign -S -m {}\n", out.display(), out.display()))?;
+    Ok(0)
+}
+
 /// Every mistake on a line, which editors and CI know to read.
 fn wrong<T: std::fmt::Display>(mistakes: &[T]) -> Result<u8, Problem> {
     for mistake in mistakes {
         super::print(&format!("{mistake}\n"))?;
     }
     Err(Problem::integrity(format!("the database has {}", render::count(mistakes.len() as u64, "mistake"))))
-}
-
-impl From {
-    fn database(&self) -> Result<Database, Problem> {
-        HostOptions::database_in(self.database.as_deref())
-    }
 }

@@ -2,6 +2,8 @@
 
 use super::Problem;
 use crate::compat::{Database, ModuleFlavour, load};
+use crate::database::embedded;
+use crate::database::store::{self, Store};
 use crate::resolve::{Method, Prefer, Request};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
@@ -20,15 +22,26 @@ pub struct HostOptions {
     /// Read the GPUs from the output of `lspci -nn` (- is standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_LSPCI")]
     pub lspci: Option<PathBuf>,
-    /// Use this database (a folder with compat/ and manifests/) instead of the built-in one
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_DATABASE")]
-    pub database: Option<PathBuf>,
+    #[command(flatten)]
+    pub database: DatabaseOptions,
     /// Where toolkits go
     #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local")]
     pub prefix: PathBuf,
     /// Where downloads are kept
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
     pub cache: PathBuf,
+}
+
+/// Which compatibility database.
+#[derive(Debug, Args)]
+pub struct DatabaseOptions {
+    /// Use this database (a folder with compat/ and manifests/) instead of the one in use
+    #[arg(id = "database", long = "database", value_name = "DIR", env = "GPUSETUP_DATABASE")]
+    pub folder: Option<PathBuf>,
+    /// Where `db update` puts what it installs
+    #[arg(long = "database-store", value_name = "DIR", env = "GPUSETUP_DATABASE_STORE", hide = true,
+          default_value = store::FOLDER)]
+    pub store: PathBuf,
 }
 
 /// What is asked for.
@@ -158,15 +171,22 @@ pub enum ColorOption {
 impl HostOptions {
     /// The database asked for.
     pub fn database(&self) -> Result<Database, Problem> {
-        Self::database_in(self.database.as_deref())
+        self.database.open()
     }
+}
 
-    /// The database in a folder, or the built-in one.
-    pub fn database_in(folder: Option<&std::path::Path>) -> Result<Database, Problem> {
-        match folder {
-            None => Ok(crate::embedded::database()),
-            Some(folder) => load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}"))),
+impl DatabaseOptions {
+    /// The database in the folder; else the one that `db update` installed, where it is newer; else the built-in one.
+    pub fn open(&self) -> Result<Database, Problem> {
+        if let Some(folder) = &self.folder {
+            return load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")));
         }
+        let built_in = embedded();
+        let newer = Store::at(&self.store).newer_than(&built_in.version).map_err(|e| {
+            Problem::integrity(format!("the database that was installed cannot be used: {e}"))
+                .hint("gpusetup db update --built-in goes back to the one in this binary")
+        })?;
+        Ok(newer.unwrap_or(built_in))
     }
 }
 

@@ -17,8 +17,11 @@ struct Checker {
 /// Everything wrong with a database.
 pub fn check(database: &Database) -> Vec<Problem> {
     let mut c = Checker { sources: database.sources.iter().map(|s| s.id.clone()).collect(), ..Checker::default() };
+    let version = Record::of("version", "", "");
     if database.version.is_empty() {
-        c.wrong(&Record::of("version", "", ""), "version", "no file gives it");
+        c.wrong(&version, "version", "no file gives it");
+    } else if database.version.split('.').any(|part| part.parse::<u32>().is_err()) {
+        c.wrong(&version, "version", format!("{} is no day, 2026.11.20", database.version));
     }
     c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
     hardware(database, &mut c);

@@ -75,6 +75,12 @@ struct File {
 
 /// The database in a folder that has `compat/` and `manifests/`; every fact in it has been checked.
 pub fn load(folder: &Path) -> Result<Database, LoadError> {
+    let files = files(folder)?;
+    parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+}
+
+/// The files of a database's folder, by name, with their texts.
+pub fn files(folder: &Path) -> Result<Vec<(String, String)>, LoadError> {
     let mut files = Vec::new();
     for kind in ["compat", "manifests"] {
         let path = folder.join(kind);
@@ -84,7 +90,7 @@ pub fn load(folder: &Path) -> Result<Database, LoadError> {
         read_folder(&path, folder, &mut files)?;
     }
     files.sort();
-    parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+    Ok(files)
 }
 
 fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> Result<(), LoadError> {

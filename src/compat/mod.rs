@@ -11,7 +11,7 @@ mod tally;
 
 pub use check::check;
 pub use export::Export;
-pub use load::{LoadError, Misshapen, load, parse};
+pub use load::{LoadError, Misshapen, files, load, parse};
 pub use problem::Problem;
 pub use query::Ambiguous;
 pub use tally::Tally;

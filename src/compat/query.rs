@@ -216,7 +216,7 @@ impl<'de> Deserialize<'de> for PciDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::database as embedded;
+    use crate::database::embedded;
 
     fn named(name: &str) -> Result<String, Ambiguous> {
         embedded().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))

@@ -2,7 +2,7 @@
 //! else is found is a false alarm.
 
 use super::{Answer, Cached, Denial, Evidence, Image, Report, Shells, Status, examine};
-use crate::embedded::database;
+use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
 use crate::resolve::known_card;
 use crate::system::Node;
@@ -44,7 +44,7 @@ pub fn sound() -> Evidence {
         "unreadable": []
     }))
     .expect("facts");
-    let database = database();
+    let database = embedded();
     let cached = |soname: &str, directory: &str| Cached {
         soname: soname.into(),
         path: Path::new(directory).join(soname),
@@ -73,7 +73,7 @@ pub fn sound() -> Evidence {
 }
 
 fn examined(evidence: Evidence) -> Report {
-    examine(evidence, &database(), &[])
+    examine(evidence, &embedded(), &[])
 }
 
 /// What was found beside what is well, with a mark for what only follows: `GS104 fail`, `GS501 fail < GS104`.
@@ -117,7 +117,7 @@ fn nothing_is_wrong_with_a_sound_host() {
 fn gpus_and_drivers() {
     let old_card = |e: &mut Evidence| {
         e.facts.gpus[0].pci_id = "10de:15f9".into();
-        e.cards = vec![known_card(&database(), &e.facts.gpus[0]).map_err(|m| m.to_string())];
+        e.cards = vec![known_card(&embedded(), &e.facts.gpus[0]).map_err(|m| m.to_string())];
     };
     assert_eq!(found(old_card), ["GS504 fail"], "a P100 has no GSP for the open modules");
     let dropped = |e: &mut Evidence| {
@@ -362,7 +362,7 @@ fn the_first_thing_to_do_is_a_cause() {
 
 #[test]
 fn only_the_checks_asked_for_are_run() {
-    let report = examine(sound(), &database(), &["GS201"]);
+    let report = examine(sound(), &embedded(), &["GS201"]);
     assert_eq!(report.checks.iter().map(|f| f.id).collect::<Vec<_>>(), ["GS201"]);
     assert_eq!(report.summary.pass, 1);
 }

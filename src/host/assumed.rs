@@ -105,10 +105,10 @@ fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded;
+    use crate::database::embedded;
 
     fn assume(spec: &str) -> Result<Vec<Gpu>, SpecError> {
-        assumed_gpus(&embedded::database(), spec)
+        assumed_gpus(&embedded(), spec)
     }
 
     #[test]

@@ -121,10 +121,10 @@ pub fn nvcc(reader: &Reader) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded;
+    use crate::database::embedded;
 
     fn components(json: &str) -> Option<CudaVersion> {
-        from_components(&serde_json::from_str(json).expect("valid"), &embedded::database())
+        from_components(&serde_json::from_str(json).expect("valid"), &embedded())
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         for (name, target) in links.into_iter().chain([("cuda-9", "/gone")]) {
             system.link(Path::new("/usr/local").join(name), Path::new(target)).expect("linked");
         }
-        let found = toolkits(&mut Reader::new(&system), None, &crate::embedded::database(), Path::new("/usr/local"));
+        let found = toolkits(&mut Reader::new(&system), None, &embedded(), Path::new("/usr/local"));
         let seen: Vec<_> =
             found.iter().map(|t| (t.version.to_string(), t.path.to_string_lossy().into_owned())).collect();
         let want = [("11.8.0", "/opt/nvidia/cuda-11.8"), ("12.8.1", "/usr/local/cuda-12.8")];

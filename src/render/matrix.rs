@@ -192,11 +192,11 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::database;
+    use crate::database::embedded;
 
     /// The cell of a capability and a series, with its title.
     fn cell_of(capability: &str, cuda: &str) -> String {
-        let database = database();
+        let database = embedded();
         let capability = capability.parse().expect("a capability");
         let release = series(&database).into_iter().find(|r| r.version.series().to_string() == cuda).expect("a series");
         cell(&database, database.architecture(capability).expect("known"), release)
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_page_is_one_sound_file() {
-        let page = html(&database());
+        let page = html(&embedded());
         assert!(page.len() < 400_000, "{} bytes", page.len());
         for outside in ["src=", "<link", "@import", "url(", "fetch("] {
             assert!(!page.contains(outside), "{outside} would fetch something");

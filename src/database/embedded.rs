@@ -3,7 +3,7 @@
 use crate::compat::Database;
 
 /// Decodes it: some 2 ms in a release build.
-pub fn database() -> Database {
+pub fn embedded() -> Database {
     const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/database.bin"));
     #[allow(clippy::expect_used)]
     postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")

@@ -1,0 +1,27 @@
+//! Which compatibility database is used, and where it comes from: the one that the binary carries, a newer one that
+//! `db update` installed, or a folder that the user names.
+
+pub mod archive;
+mod embedded;
+pub mod store;
+
+pub use embedded::embedded;
+
+/// Whether the database of version `a` is newer than that of version `b`.
+pub fn is_newer(a: &str, b: &str) -> bool {
+    let numbers = |text: &str| text.split('.').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u32>>();
+    numbers(a) > numbers(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_newer;
+
+    #[test]
+    fn versions_are_days_and_not_texts() {
+        assert!(is_newer("2026.12.1", "2026.11.20"));
+        assert!(is_newer("2026.11.20.1", "2026.11.20"));
+        assert!(!is_newer("2026.9.30", "2026.11.20"));
+        assert!(!is_newer("2026.11.20", "2026.11.20"));
+    }
+}

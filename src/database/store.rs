@@ -1,0 +1,178 @@
+//! The newer database that `db update` installed: `/var/lib/gpusetup-database/VERSION/` holds the signed archive and the
+//! compact form that this binary reads, `current` links to the one in use, and the one before it is kept. Readable by
+//! everybody, because everybody may plan; writable by root alone, and refused when it is not.
+
+use super::archive::{self, ArchiveError};
+use super::is_newer;
+use crate::compat::Database;
+use crate::sum::sha256;
+use crate::system::{System, is_absent};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where it is, unless a test says otherwise.
+pub const FOLDER: &str = "/var/lib/gpusetup-database";
+
+/// Of the sources of the types: the compact form of one gpusetup says nothing to another.
+const SHAPE: &str = env!("GPUSETUP_SHAPE");
+
+const ARCHIVE: &str = "database.tar.xz";
+const SIGNATURE: &str = "database.tar.xz.minisig";
+const COMPACT: &str = "database.bin";
+
+/// Why what was installed cannot be used, or nothing can be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others than root could have put it there.
+    #[error("{} can be written by others than root", .0.display())]
+    Open(PathBuf),
+    /// It is damaged.
+    #[error("{} is damaged: {problem}", path.display())]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// How.
+        problem: ArchiveError,
+    },
+    /// It is not newer than what is in use.
+    #[error("it is of {offered}, and the one in use of {used}")]
+    NotNewer {
+        /// The version that was offered.
+        offered: String,
+        /// The version in use.
+        used: String,
+    },
+    /// It claims the version in use and says something else.
+    #[error("it claims to be {0}, which is in use, and says something else")]
+    Other(String),
+}
+
+/// What an update came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// A newer one is in use now.
+    Installed,
+    /// It was in use before.
+    Already,
+}
+
+/// The databases that were installed on this machine.
+#[derive(Debug)]
+pub struct Store {
+    system: System,
+    folder: PathBuf,
+}
+
+impl Store {
+    /// In `folder` of this machine.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { system: System::live(), folder: folder.into() }
+    }
+
+    /// The database that is installed and newer than `built_in`, the version that the binary carries.
+    pub fn newer_than(&self, built_in: &str) -> Result<Option<Database>, StoreError> {
+        let Some(version) = self.system.link_target(self.folder.join("current")) else { return Ok(None) };
+        if !is_newer(&version.to_string_lossy(), built_in) {
+            return Ok(None);
+        }
+        let folder = self.folder.join(version);
+        for path in [&self.folder, &folder, &folder.join(COMPACT), &folder.join(ARCHIVE)] {
+            self.only_ours(path)?;
+        }
+        if let Some(database) = self.system.read(folder.join(COMPACT)).ok().and_then(|bytes| from_compact(&bytes)) {
+            return Ok(Some(database));
+        }
+        // Another gpusetup installed it, or the compact form is damaged: what it was made of says the same.
+        let path = folder.join(ARCHIVE);
+        let bytes = self.system.read(&path).map_err(failed(&path))?;
+        archive::unpack(&bytes).map(Some).map_err(|problem| StoreError::Damaged { path, problem })
+    }
+
+    /// Puts a verified archive in use, when it is newer than the database `used`.
+    pub fn install(
+        &self,
+        bytes: &[u8],
+        signature: &str,
+        database: &Database,
+        used: &Database,
+    ) -> Result<Updated, StoreError> {
+        if database.version == used.version {
+            let same = database.sha256 == used.sha256;
+            return if same { Ok(Updated::Already) } else { Err(StoreError::Other(used.version.clone())) };
+        }
+        if !is_newer(&database.version, &used.version) {
+            let (offered, used) = (database.version.clone(), used.version.clone());
+            return Err(StoreError::NotNewer { offered, used });
+        }
+        let before = self.system.link_target(self.folder.join("current"));
+        let folder = self.folder.join(&database.version);
+        // Left by an update that was killed; `current` does not lead there.
+        self.system.remove_tree(&folder).map_err(failed(&folder))?;
+        self.system.make_directories(&folder, 0o755).map_err(failed(&folder))?;
+        self.only_ours(&self.folder)?;
+        let compact = to_compact(database).map_err(|e| failed(&folder)(io::Error::other(e)))?;
+        for (name, bytes) in [(ARCHIVE, bytes), (SIGNATURE, signature.as_bytes()), (COMPACT, &compact)] {
+            let path = folder.join(name);
+            self.system.write(&path, bytes, 0o644).map_err(failed(&path))?;
+        }
+        let current = self.folder.join("current");
+        self.system.link(&current, Path::new(&database.version)).map_err(failed(&current))?;
+        // In use from here on. The one before it stays; older ones go, and whether they do is no matter.
+        for name in self.system.list(&self.folder).unwrap_or_default() {
+            let kept = name == "current" || name == database.version || before.as_deref() == Some(Path::new(&name));
+            if !kept {
+                let _ = self.system.remove_tree(self.folder.join(name));
+            }
+        }
+        Ok(Updated::Installed)
+    }
+
+    /// Takes all that was installed away; whether there was anything.
+    pub fn forget(&self) -> Result<bool, StoreError> {
+        let current = self.folder.join("current");
+        let was = self.system.link_target(&current).is_some();
+        // The link first: a kill in between leaves the database of the binary in use, and nothing half there.
+        self.system.remove(&current).map_err(failed(&current))?;
+        self.system.remove_tree(&self.folder).map_err(failed(&self.folder))?;
+        Ok(was)
+    }
+
+    fn only_ours(&self, path: &Path) -> Result<(), StoreError> {
+        let meta = match self.system.locate_target(path).and_then(|p| p.metadata()) {
+            Ok(meta) => meta,
+            Err(e) if is_absent(&e) => return Ok(()),
+            Err(e) => return Err(failed(path)(e)),
+        };
+        let me = rustix::process::geteuid().as_raw();
+        if meta.mode() & 0o022 != 0 || ![0, me].contains(&meta.uid()) {
+            return Err(StoreError::Open(path.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
+    let path = path.to_owned();
+    move |source| StoreError::Io { path, source }
+}
+
+/// The shape of the types, a sum over what follows, and the database.
+fn to_compact(database: &Database) -> Result<Vec<u8>, postcard::Error> {
+    let body = postcard::to_stdvec(database)?;
+    Ok([SHAPE.as_bytes(), sha256(&body).as_bytes(), &body].concat())
+}
+
+fn from_compact(bytes: &[u8]) -> Option<Database> {
+    let body = bytes.strip_prefix(SHAPE.as_bytes())?;
+    let (sum, body) = body.split_at_checked(64)?;
+    (sha256(body).as_bytes() == sum).then(|| postcard::from_bytes(body).ok()).flatten()
+}
