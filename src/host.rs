@@ -16,6 +16,7 @@ mod loader;
 mod lspci;
 mod machine;
 mod modules;
+mod offered;
 mod os;
 mod pci;
 mod probe;
@@ -26,6 +27,7 @@ mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
+pub use offered::offered;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
@@ -78,6 +80,10 @@ pub struct Facts {
     pub loader_cache: Option<LoaderCache>,
     /// Enabled package repositories, one line each: address, suite and components.
     pub repositories: Vec<String>,
+    /// Driver packages that these offer, each with the version that would be installed; none where the package manager
+    /// was not asked.
+    #[serde(default)]
+    pub offered: Option<BTreeMap<String, String>>,
     /// Room where gpusetup would need it: the cache, the prefix, `/boot`, `/usr`, `/var`.
     pub space: Vec<Space>,
     /// What stands at the paths that gpusetup may write.

@@ -198,7 +198,8 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     };
     if let Some(d) = &facts.driver {
         let method = if d.origin == Origin::Runfile { Method::Runfile } else { Method::Packages };
-        let flavours = branch(d.version.branch).map(|b| b.modules.clone()).unwrap_or_default();
+        let of_branch = || branch(d.version.branch).map(|b| b.modules.clone()).unwrap_or_default();
+        let flavours = d.modules.map_or_else(of_branch, |installed| vec![installed]);
         add(d.version, &flavours, method, true, Maturity::Production, true);
     }
     let distribution = db.distributions.iter().find(|d| {
@@ -215,8 +216,18 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             .filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch))
             .map(|r| r.version)
             .max();
-        // Every repository is enabled on these hosts.
-        if let Some(version) = offer.version.or(newest).filter(|_| offer.archs.iter().any(|a| a == arch)) {
+        // Every repository is enabled on these hosts; some package managers were asked what is in them.
+        let told = match &facts.offered {
+            None => offer.version.or(newest),
+            Some(_) if offer.module_stream.is_some() => offer.version.or(newest),
+            Some(all) if offer.packages.iter().any(|p| !all.contains_key(p)) => None,
+            Some(all) => {
+                let first = all[&offer.packages[0]].as_str();
+                let first = first.split(':').next_back().and_then(|v| v.split('-').next()).expect("text");
+                Some(first.parse().expect("a version"))
+            }
+        };
+        if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
             add(version, &[offer.modules], Method::Packages, false, Maturity::Production, true);
         }
     }

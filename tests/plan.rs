@@ -161,6 +161,29 @@ fn non_free_packages_are_taken_when_asked_for_and_enabled() {
 }
 
 #[test]
+fn what_the_package_manager_says_comes_before_what_the_database_says() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    let mut facts = host.run(&["facts", "--json"]).json();
+    let mut driver = |offered: Value| {
+        facts["offered"] = offered;
+        let ask = ["plan", "--facts", "-", "--json", "--driver", "535", "--cuda", "12.4"];
+        let plan = run_with_input(&ask, &facts.to_string()).json();
+        let by =
+            plan["reasons"].as_array().expect("reasons").iter().any(|r| text(r, "/text").contains("package manager"));
+        let driver = &plan["selection"]["driver"];
+        (text(driver, "/method").to_owned(), text(driver, "/version").to_owned(), by)
+    };
+    // A mirror that no database knows, and a version that came since.
+    let mut all = serde_json::json!({"nvidia-kernel-dkms": "535.400.02-1~deb12u1", "libcuda1": "535.400.02-1~deb12u1",
+        "libnvidia-ml1": "1", "nvidia-smi": "1", "nvidia-modprobe": "535.161.07-1~deb12u1"});
+    assert_eq!(driver(all.clone()), ("packages".to_owned(), "535.400.02".to_owned(), true));
+    all.as_object_mut().expect("an object").remove("libcuda1");
+    let (method, ..) = driver(all);
+    assert_eq!(method, "runfile", "an offer without libcuda is none");
+    assert_eq!(driver(serde_json::json!({})).0, "runfile");
+}
+
+#[test]
 fn the_script_is_one_that_shellcheck_passes() {
     let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "2330", Some("nouveau"));
     let ran = host.run(&["plan", "--format", "sh"]);

@@ -224,6 +224,12 @@ fn facts(host: &Host) {
     assert_eq!(facts["kernels"]["installed"][0]["headers"], false);
     assert_eq!(facts["driver"], Value::Null);
     assert_eq!(facts["toolkits"], serde_json::json!([]));
+    // What apt itself would install.
+    for package in ["nvidia-kernel-dkms", "nvidia-open-kernel-dkms", "nvidia-smi"] {
+        let simulated = host.ask(&format!("apt-get install -s --no-install-recommends {package}"));
+        let version = facts["offered"][package].as_str().expect("offered");
+        assert!(simulated.contains(&format!("Inst {package} ({version} ")), "{package} {version}: {simulated}");
+    }
 }
 
 fn plan(host: &Host) {

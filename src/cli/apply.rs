@@ -148,7 +148,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let mut teller = Teller::new(true);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
-    let (facts, assumed) = look(&options.host, &database)?;
+    let (facts, assumed) = look(&options.host, &database, options.plan.is_none())?;
     let plan = match &options.plan {
         None => plan(&database, facts, options.request.request(&options.host, assumed)?)?,
         Some(path) => {

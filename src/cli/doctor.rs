@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         return Ok(0);
     }
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, &database)?;
+    let (facts, _) = look(&options.host, &database, false)?;
     let system = options.host.root.as_ref().map_or_else(System::live, System::at);
     let report = examine(gather(&system, &database, facts, &options.host.prefix), &database, &only);
     if options.look.json {

@@ -84,7 +84,7 @@ fn explain_exit(code: &str) -> Result<u8, Problem> {
 /// Asks for the version, and tells the proof of yes or no.
 fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> {
     let database = options.host.database()?;
-    let (facts, assumed) = super::facts::look(&options.host, &database)?;
+    let (facts, assumed) = super::facts::look(&options.host, &database, options.host.is_meant())?;
     let mut request = options.request.request(&options.host, assumed)?;
     let named = match layer {
         "driver" => {

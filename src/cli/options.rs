@@ -173,6 +173,12 @@ impl HostOptions {
     pub fn database(&self) -> Result<Database, Problem> {
         self.database.open()
     }
+
+    /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless
+    /// a tree is named.
+    pub fn is_meant(&self) -> bool {
+        self.gpu.is_empty() || self.root.is_some()
+    }
 }
 
 impl DatabaseOptions {

@@ -49,7 +49,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let database = options.host.database()?;
     let (facts, assumed) = match &options.facts {
         Some(path) => (read_facts(path)?, Vec::new()),
-        None => look(&options.host, &database)?,
+        None => look(&options.host, &database, options.host.is_meant())?,
     };
     let request = options.request.request(&options.host, assumed)?;
     let plan = match plan(&database, facts, request) {

@@ -42,7 +42,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
 
 fn in_order(job: &Job, first: Step) -> Vec<Step> {
     let mut steps = vec![first, nouveau::blacklist_nouveau(job)];
-    let driver = job.chosen.driver.as_ref().filter(|d| !matches!(d.install, Install::Kept(_)));
+    let driver = job.chosen.driver.as_ref().filter(|d| !matches!(d.install, Install::Kept(..)));
     let rival = !job.facts.machine.is_tree && nouveau::rival_is_loaded(job);
     // The runfile stops at a GPU that is taken; packages do not care, their modules load at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
@@ -119,7 +119,7 @@ fn warn(job: &Job) -> Vec<Warning> {
             );
         }
         if driver.install.method() == Method::Packages
-            && !matches!(driver.install, Install::Kept(_))
+            && !matches!(driver.install, Install::Kept(..))
             && job.distribution.is_none()
         {
             say("GS402", format!("the packages of {} are not known", job.facts.os.name));

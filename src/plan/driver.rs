@@ -18,7 +18,7 @@ pub fn install_driver(job: &Job) -> Step {
     let (version, modules) = (driver.version, driver.modules);
     let title = format!("Install the NVIDIA driver {version} with the {modules} kernel modules");
     match driver.install {
-        Install::Kept(_) => {
+        Install::Kept(..) => {
             let why = format!("driver {version} is installed and fits");
             step(StepId::InstallDriver, title, why, Vec::new())
         }

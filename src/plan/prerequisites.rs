@@ -18,7 +18,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         return (skipped(StepId::Prerequisites, TITLE, why), warnings);
     };
     let (mut packages, mut why, mut missing) = (Vec::new(), Vec::new(), false);
-    let builds = job.chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(_)));
+    let builds = job.chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(..)));
     if builds {
         missing = true;
         packages.extend(distribution.build_tools.iter().cloned());

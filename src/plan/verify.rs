@@ -13,14 +13,14 @@ pub fn verify(job: &Job, converged: bool) -> Step {
         // With packages the patch level is the repository's; the branch is what was chosen.
         let expects = match driver.install {
             Install::Packages(_) => format!("{}.", driver.version.branch),
-            Install::Kept(_) | Install::Runfile(_) | Install::CudaRunfile(_) => driver.version.to_string(),
+            Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) => driver.version.to_string(),
         };
         if let Some(kernel) =
             job.facts.kernel().filter(|k| job.facts.kernels.installed.iter().any(|i| i.release == **k))
         {
             let module = match driver.install {
                 Install::Packages(offer) => offer.kernel_module.as_deref().unwrap_or("nvidia"),
-                Install::Kept(_) => kept_module(job),
+                Install::Kept(..) => kept_module(job),
                 Install::Runfile(_) | Install::CudaRunfile(_) => "nvidia",
             };
             asks.push(Operation::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));

@@ -27,8 +27,8 @@ pub struct Candidate<'a> {
 /// How a driver gets onto a host.
 #[derive(Debug, Clone, Copy)]
 pub enum Install<'a> {
-    /// It is there.
-    Kept(Method),
+    /// It is there, with modules of this flavour, where that shows.
+    Kept(Method, Option<ModuleFlavour>),
     /// By these packages.
     Packages(&'a DriverOffer),
     /// By NVIDIA's runfile.
@@ -41,7 +41,7 @@ impl Install<'_> {
     /// `packages` or `runfile`.
     pub fn method(&self) -> Method {
         match self {
-            Self::Kept(method) => *method,
+            Self::Kept(method, _) => *method,
             Self::Packages(_) => Method::Packages,
             Self::Runfile(_) | Self::CudaRunfile(_) => Method::Runfile,
         }
@@ -78,7 +78,7 @@ pub fn candidates<'a>(
     let alive = fit.iter().any(|c| !is_over(c, &request.today));
     if alive && !asked {
         fit.retain(|c| {
-            let over = is_over(c, &request.today) && !matches!(c.install, Install::Kept(_));
+            let over = is_over(c, &request.today) && !matches!(c.install, Install::Kept(..));
             if over {
                 refused.push((c.version, Refusal::BranchOver(c.branch.branch)));
             }
@@ -92,13 +92,13 @@ pub fn candidates<'a>(
 /// Whether every rule that looks at anything but the version treats both alike.
 fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
     let kind = |i: &Install| match i {
-        Install::Kept(_) => 0,
+        Install::Kept(..) => 0,
         Install::Packages(_) => 1,
         Install::Runfile(_) => 2,
         Install::CudaRunfile(_) => 3,
     };
     let same = (a.branch.branch, a.modules, kind(&a.install)) == (b.branch.branch, b.modules, kind(&b.install));
-    same && !matches!(a.install, Install::Kept(_) | Install::Packages(_))
+    same && !matches!(a.install, Install::Kept(..) | Install::Packages(_))
 }
 
 /// Everything that could be installed here, in no particular order.
@@ -107,12 +107,10 @@ fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<(DriverVersion, Matur
     let mut all = Vec::new();
     if let Some(driver) = &facts.driver {
         let method = if driver.origin == crate::host::Origin::Runfile { Method::Runfile } else { Method::Packages };
-        all.push((driver.version, Maturity::Production, Install::Kept(method)));
+        all.push((driver.version, Maturity::Production, Install::Kept(method, driver.modules)));
     }
     for offer in distribution(database, facts).map(|d| d.drivers.as_slice()).unwrap_or_default() {
-        let version = offer.version.or_else(|| newest_of(database, offer.branch, arch));
-        let here = offer.archs.iter().any(|a| a == arch) && enabled(offer, facts);
-        if let (true, Some(version)) = (here, version) {
+        if let Some(version) = offered(database, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
         }
     }
@@ -144,6 +142,30 @@ pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Dis
     database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)
 }
 
+/// The version in which the host's repositories have an offer: as its package manager says, else as the database does.
+fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<DriverVersion> {
+    let arch = facts.machine.arch.as_str();
+    if !offer.archs.iter().any(|a| a == arch) {
+        return None;
+    }
+    let published = || offer.version.or_else(|| newest_of(database, offer.branch, arch));
+    match &facts.offered {
+        // Packages of a module stream are hidden until it is enabled, so their absence says nothing.
+        Some(all) if offer.module_stream.is_none() => {
+            let versions = offer.packages.iter().map(|p| all.get(p)).collect::<Option<Vec<_>>>()?;
+            versions.into_iter().find_map(|v| upstream(v)).or_else(published)
+        }
+        _ => published().filter(|_| enabled(offer, facts)),
+    }
+}
+
+/// The driver's version in a package's: between the epoch and whatever the distribution adds, `3:580.105.08-2.el9`.
+fn upstream(version: &str) -> Option<DriverVersion> {
+    let version = version.split_once(':').map_or(version, |(_, v)| v);
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    version[..end].parse().ok()
+}
+
 /// Whether the host has the repository that the offer is in: by part of its address, or by a component's whole name
 /// (non-free is not non-free-firmware).
 fn enabled(offer: &DriverOffer, facts: &Facts) -> bool {
@@ -173,7 +195,7 @@ fn examine(
     cards: &[Card],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
-    let named = matches!(request.driver, Want::Meeting(_)) || matches!(install, Install::Kept(_));
+    let named = matches!(request.driver, Want::Meeting(_)) || matches!(install, Install::Kept(..));
     for (n, card) in cards.iter().enumerate() {
         match (card.first_branch, card.last_branch) {
             (_, Some(last)) if number > last => return Err(Refusal::AfterLastBranch(n, last)),
@@ -229,6 +251,7 @@ fn flavour(
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
         Install::Packages(offer) => std::slice::from_ref(&offer.modules),
+        Install::Kept(_, Some(modules)) => std::slice::from_ref(modules),
         _ => branch.modules.as_slice(),
     };
     let fits = |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
@@ -272,7 +295,7 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
 /// Smaller is preferred.
 fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
     let upgrade = request.upgrade;
-    let kept = matches!(c.install, Install::Kept(_)) && !upgrade;
+    let kept = matches!(c.install, Install::Kept(..)) && !upgrade;
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
     let tier = match request.prefer {
         Prefer::Latest => 0,
@@ -291,7 +314,7 @@ fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
 
 /// Why a newer candidate that fits was not taken: the first preference in which it differs.
 pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
-    let is_kept = |c: &Candidate| matches!(c.install, Install::Kept(_)) && !request.upgrade;
+    let is_kept = |c: &Candidate| matches!(c.install, Install::Kept(..)) && !request.upgrade;
     let steady =
         |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
     if is_kept(chosen) && !is_kept(other) {

@@ -142,7 +142,7 @@ fn search<'a>(
                     rejected.extend(all.into_iter().map(|(_, r)| r));
                 }
                 rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
-                let reasons = reasons(cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
+                let reasons = reasons(facts, cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
                 return Ok(Resolution { cards: cards.to_vec(), driver, cuda, cudnn, reasons, rejected });
             }
         }
@@ -289,6 +289,7 @@ pub fn summary(selection: &Selection) -> String {
 }
 
 fn reasons(
+    facts: &Facts,
     cards: &[Card],
     request: &Request,
     driver: Option<&Candidate>,
@@ -305,7 +306,7 @@ fn reasons(
         let (rule, text) = modules_reason(cards, request, d);
         let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
         say("modules", rule, text, source);
-        let (rule, text, source) = method_reason(request, d);
+        let (rule, text, source) = method_reason(facts, request, d);
         say("method", rule, text, source);
     }
     if let Some(c) = cuda {
@@ -333,7 +334,7 @@ fn reasons(
 
 fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {
     let branch = d.branch.branch;
-    if matches!(d.install, Install::Kept(_)) {
+    if matches!(d.install, Install::Kept(..)) {
         return ("driver-kept", format!("driver {} is installed and fits", d.version));
     }
     if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
@@ -372,12 +373,17 @@ fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static
     }
 }
 
-fn method_reason(request: &Request, d: &Candidate) -> (&'static str, String, String) {
+fn method_reason(facts: &Facts, request: &Request, d: &Candidate) -> (&'static str, String, String) {
     let source = d.branch.sources.join(", ");
     match d.install {
-        Install::Kept(_) => ("method-kept", "it is there".to_owned(), source),
+        Install::Kept(..) => ("method-kept", "it is there".to_owned(), source),
         Install::Packages(offer) => {
-            let text = format!("{} offers branch {}", offer.repository.name, d.branch.branch);
+            let text = match &facts.offered {
+                Some(_) if offer.module_stream.is_none() => {
+                    format!("this host's repositories offer {} now, says its package manager", d.version)
+                }
+                _ => format!("{} offers branch {}", offer.repository.name, d.branch.branch),
+            };
             ("method-packages", text, offer.sources.join(", "))
         }
         Install::Runfile(a) if request.method == Method::Runfile => {

@@ -6,6 +6,7 @@ use gpusetup::host::Facts;
 use gpusetup::resolve::{Method, Prefer, Request};
 use gpusetup::version::Want;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Makes hosts.
 pub struct Fleet<'a> {
@@ -68,8 +69,29 @@ impl<'a> Fleet<'a> {
                 has_nvcc: true,
             });
         }
+        if dice.one_in(4) {
+            facts.offered = Some(self.offered(&facts, &mut dice));
+        }
         let request = self.request(&mut dice);
         (facts, request)
+    }
+
+    /// What its repositories are said to have: most of what the database knows for it, sometimes in another version.
+    fn offered(&self, facts: &Facts, dice: &mut Dice) -> BTreeMap<String, String> {
+        let distribution =
+            self.database.distributions.iter().find(|d| d.id == facts.os.id && d.version == facts.os.version);
+        let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
+        let mut all = BTreeMap::new();
+        for package in offers.iter().flat_map(|o| &o.packages) {
+            let version = dice.of(&self.database.drivers).version;
+            if !dice.one_in(4) {
+                all.insert(
+                    package.clone(),
+                    format!("{}{version}{}", dice.of(&["", "3:"]), dice.of(&["-1", "-0ubuntu1~22", ""])),
+                );
+            }
+        }
+        all
     }
 
     fn request(&self, dice: &mut Dice) -> Request {
