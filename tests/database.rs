@@ -1,7 +1,9 @@
 //! The database that ships: it loads, it holds together, it says of well-known hardware what is known of it; and a
 //! database that is wrong is refused with the file, the line and the key.
 
-use gpusetup::compat::{CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PciDevice, check, load, parse};
+use gpusetup::compat::{
+    CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PackageManager, PciDevice, Role, check, load, parse,
+};
 use gpusetup::database::embedded;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -124,6 +126,51 @@ fn a_sum_on_which_sources_differ_is_no_sum() {
 }
 
 #[test]
+fn packages_changed_their_names_with_580_and_a_module_with_570_148() {
+    let name = |role, manager, driver: &str| SHIPPED.name_of(role, manager, driver.parse().expect("valid"));
+    for (role, manager, driver, called) in [
+        (Role::FabricManager, PackageManager::Apt, "575.57.08", "nvidia-fabricmanager-575"),
+        (Role::FabricManager, PackageManager::Apt, "580.65.06", "nvidia-fabricmanager"),
+        (Role::FabricManager, PackageManager::Dnf, "570.211.01", "nvidia-fabric-manager"),
+        (Role::FabricManager, PackageManager::Dnf, "595.71.05", "nvidia-fabricmanager"),
+        (Role::Imex, PackageManager::Apt, "570.211.01", "nvidia-imex-570"),
+        (Role::Imex, PackageManager::Dnf, "580.65.06", "nvidia-imex"),
+        (Role::OpenDkmsModule, PackageManager::Dnf, "570.133.20", "nvidia-open"),
+        (Role::OpenDkmsModule, PackageManager::Dnf, "570.148.08", "nvidia"),
+    ] {
+        assert_eq!(name(role, manager, driver).as_deref(), Some(called), "{role:?} {manager:?} {driver}");
+    }
+}
+
+#[test]
+fn forward_compatibility_has_its_base_branches() {
+    let package = |cuda: &str, branch| {
+        SHIPPED.forward_compatibility(cuda.parse().expect("valid"), branch).map(|f| f.package.as_str())
+    };
+    assert_eq!(package("13.0.2", 535), Some("cuda-compat-13-0"));
+    assert_eq!(package("13.0", 580), None, "its own branch needs none");
+    assert_eq!(package("12.6", 570), None, "it is older than the branch");
+}
+
+#[test]
+fn cards_are_cut_into_what_they_can_be() {
+    let most = |gpu: &str, name: &str| {
+        let device = PciDevice(u16::from_str_radix(gpu, 16).expect("hexadecimal"));
+        SHIPPED.mig_profiles(device).find(|p| p.name == name).map(|p| p.instances)
+    };
+    // One name, two boards.
+    assert_eq!(
+        (most("20b0", "1g.10gb"), most("20b2", "1g.10gb"), most("2330", "1g.10gb")),
+        (Some(4), Some(7), Some(7))
+    );
+    assert_eq!(most("20b7", "4g.24gb"), Some(1));
+    assert_eq!(most("1eb8", "1g.5gb"), None, "a T4 is whole");
+    for p in &SHIPPED.mig_profiles {
+        assert!(p.instances <= 7 / p.compute_slices, "{}", p.name);
+    }
+}
+
+#[test]
 fn an_nvswitch_is_known_by_its_own_id() {
     let generation = |device| SHIPPED.nvswitch(PciDevice(device)).map(|s| s.generation);
     assert_eq!((generation(0x1ac2), generation(0x1af1), generation(0x22a3)), (Some(1), Some(2), Some(3)));
@@ -151,8 +198,8 @@ fn the_export_has_the_names_of_the_contract() {
     for list in ["architectures", "driver_branches", "drivers"] {
         assert!(!all(list).is_empty(), "{list}");
     }
-    for list in ["frameworks", "mig_profiles"] {
-        all(list);
+    for list in ["frameworks", "mig_profiles", "forward_compatibility", "renames"] {
+        assert!(!all(list).is_empty(), "{list}");
     }
 }
 

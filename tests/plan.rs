@@ -161,6 +161,31 @@ fn non_free_packages_are_taken_when_asked_for_and_enabled() {
 }
 
 #[test]
+fn a_driver_too_old_for_a_toolkit_has_a_way_around_on_data_center_cards() {
+    let refused = |gpu: &str| run(&["plan", "--gpu", gpu, "--driver", "535", "--cuda", "13.0"]);
+    let h100 = refused("10de:2330");
+    assert_eq!(h100.code, 4, "{}", h100.err);
+    assert!(h100.err.contains("cuda-compat-13-0"), "{}", h100.err);
+    let rtx_4090 = refused("10de:2684");
+    assert!(rtx_4090.code == 4 && !rtx_4090.err.contains("cuda-compat"), "{}", rtx_4090.err);
+}
+
+#[test]
+fn a_kernel_newer_than_the_branch_was_seen_to_build_on_is_told() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "102d", None);
+    let mut facts = host.run(&["facts", "--json"]).json();
+    let mut warned = |kernel: &str| {
+        facts["kernels"]["next_boot"] = kernel.into();
+        let ask = ["plan", "--facts", "-", "--json", "--method", "runfile", "--cuda", "11.4"];
+        let plan = run_with_input(&ask, &facts.to_string()).json();
+        let said = plan["warnings"].as_array().expect("warnings").iter().any(|w| w["check"] == "GS103");
+        (text(&plan, "/selection/driver/branch").to_owned(), said)
+    };
+    assert_eq!(warned("6.1.0-26-amd64"), ("470".to_owned(), false));
+    assert_eq!(warned("6.12.1-amd64"), ("470".to_owned(), true));
+}
+
+#[test]
 fn what_the_package_manager_says_comes_before_what_the_database_says() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
     let mut facts = host.run(&["facts", "--json"]).json();

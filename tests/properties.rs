@@ -126,3 +126,33 @@ fn every_newer_candidate_is_rejected_with_a_rule() {
         }
     }
 }
+
+#[test]
+fn the_reasons_given_are_sufficient() {
+    let whole = embedded();
+    let fleet = Fleet::new(&whole);
+    let mut held = 0;
+    for n in 0..HOSTS / 10 {
+        let (facts, request) = fleet.host(n);
+        let Ok(answer) = resolve(&whole, &facts, &request) else { continue };
+        let (Some(driver), Some(cuda)) = (&answer.driver, &answer.cuda) else { continue };
+        // A world in which what was rejected never was, and nothing else is different.
+        let rejected: std::collections::BTreeSet<_> = answer.rejected.iter().map(|r| r.candidate.as_str()).collect();
+        let mut left = whole.clone();
+        left.cuda.retain(|c| !rejected.contains(format!("cuda {}", c.version).as_str()));
+        left.drivers
+            .retain(|d| d.version == driver.version || !rejected.contains(format!("driver {}", d.version).as_str()));
+        // There the newest toolkit is the one, without a rule; unless the host had it, which comes first.
+        let kept = answer.rejected.iter().any(|r| r.rule == "cuda-kept");
+        let newest = left.cuda.iter().map(|c| c.version).max();
+        assert!(
+            kept || newest == Some(cuda.release.version),
+            "host {n}: {newest:?} is left, {:?} was chosen",
+            cuda.release.version
+        );
+        let again = resolve(&left, &facts, &request).expect("what was chosen is there");
+        assert_eq!(again.selection(), answer.selection(), "host {n}");
+        held += 1;
+    }
+    assert!(held > HOSTS / 50, "{held} hosts had an answer");
+}

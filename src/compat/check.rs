@@ -30,10 +30,50 @@ pub fn check(database: &Database) -> Vec<Problem> {
     cudnn(database, &mut c);
     distributions(database, &mut c);
     frameworks(database, &mut c);
+    packages(database, &mut c);
+    mig(database, &mut c);
     for d in &database.disagreements {
         c.sourced(&Record::of("disagreements", "about", &d.about), &d.sources);
     }
     c.problems
+}
+
+fn packages(database: &Database, c: &mut Checker) {
+    c.unique("forward_compatibility", "package", database.forward_compatibility.iter().map(|f| f.package.clone()));
+    for f in &database.forward_compatibility {
+        let record = Record::of("forward_compatibility", "package", &f.package);
+        c.sourced(&record, &f.sources);
+        if !database.cuda.iter().any(|release| release.version.series() == f.cuda) {
+            c.wrong(&record, "cuda", format!("{} is no series of the database", f.cuda));
+        }
+        for branch in &f.base_branches {
+            c.known_branch(database, &record, "base_branches", Some(*branch));
+        }
+        c.known_branch(database, &record, "driver_branch", f.driver_branch);
+    }
+    for r in &database.renames {
+        c.sourced(&Record::of("renames", "before", &r.before), &r.sources);
+    }
+}
+
+fn mig(database: &Database, c: &mut Checker) {
+    let mut seen = HashSet::new();
+    for p in &database.mig_profiles {
+        let record = Record::of("mig_profiles", "name", &p.name);
+        c.sourced(&record, &p.sources);
+        c.known_branch(database, &record, "first_driver_branch", p.first_driver_branch);
+        if p.compute_slices == 0 || p.instances == 0 {
+            c.wrong(&record, "instances", "is nothing");
+        }
+        for gpu in &p.gpus {
+            if !database.gpu(*gpu, None).is_some_and(|g| g.mig) {
+                c.wrong(&record, "gpus", format!("10de:{gpu} is no GPU that can be partitioned"));
+            }
+            if !seen.insert((gpu, &p.name)) {
+                c.wrong(&record, "gpus", format!("10de:{gpu} has it twice"));
+            }
+        }
+    }
 }
 
 fn frameworks(database: &Database, c: &mut Checker) {

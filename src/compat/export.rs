@@ -22,8 +22,9 @@ pub struct Export<'a> {
     distributions: &'a [super::Distribution],
     sources: &'a [super::Source],
     frameworks: &'a [super::Framework],
-    // Named by the contract; no facts of this kind are in the database yet.
-    mig_profiles: [(); 0],
+    mig_profiles: &'a [super::MigProfile],
+    forward_compatibility: &'a [super::ForwardCompatibility],
+    renames: &'a [super::Rename],
 }
 
 #[derive(Debug, Serialize)]
@@ -106,7 +107,9 @@ impl Database {
             distributions: &self.distributions,
             sources: &self.sources,
             frameworks: &self.frameworks,
-            mig_profiles: [],
+            mig_profiles: &self.mig_profiles,
+            forward_compatibility: &self.forward_compatibility,
+            renames: &self.renames,
         }
     }
 }

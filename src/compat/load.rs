@@ -2,7 +2,8 @@
 
 use super::{
     Architecture, CompilerLimit, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Disagreement,
-    Distribution, DriverBranch, DriverRelease, Framework, Gpu, NvSwitch, Problem, Source, check,
+    Distribution, DriverBranch, DriverRelease, ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem,
+    Rename, Source, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -70,6 +71,9 @@ struct File {
     compiler_limits: Vec<CompilerLimit>,
     distributions: Vec<Distribution>,
     frameworks: Vec<Framework>,
+    forward_compatibility: Vec<ForwardCompatibility>,
+    renames: Vec<Rename>,
+    mig_profiles: Vec<MigProfile>,
     disagreements: Vec<Disagreement>,
 }
 
@@ -139,6 +143,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.compiler_limits.extend(file.compiler_limits);
         all.distributions.extend(file.distributions);
         all.frameworks.extend(file.frameworks);
+        all.forward_compatibility.extend(file.forward_compatibility);
+        all.renames.extend(file.renames);
+        all.mig_profiles.extend(file.mig_profiles);
         all.disagreements.extend(file.disagreements);
     }
     if !misshapes.is_empty() {
@@ -160,6 +167,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         compiler_limits: all.compiler_limits,
         distributions: all.distributions,
         frameworks: all.frameworks,
+        forward_compatibility: all.forward_compatibility,
+        renames: all.renames,
+        mig_profiles: all.mig_profiles,
         disagreements: all.disagreements,
     };
     // Whatever file a fact stands in: queries rely on this order.

@@ -55,8 +55,87 @@ pub struct Database {
     pub distributions: Vec<Distribution>,
     /// What frameworks are built with.
     pub frameworks: Vec<Framework>,
+    /// User-space drivers for older kernel modules, newest CUDA first.
+    pub forward_compatibility: Vec<ForwardCompatibility>,
+    /// What packages were called before a release, and from it on.
+    pub renames: Vec<Rename>,
+    /// GPU instances that cards can be cut into.
+    pub mig_profiles: Vec<MigProfile>,
     /// On what whole sources differ.
     pub disagreements: Vec<Disagreement>,
+}
+
+/// A package that brings the user-space driver of a newer branch to kernel modules of an older one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForwardCompatibility {
+    /// The CUDA series whose programs it lets run.
+    pub cuda: CudaVersion,
+    /// `cuda-compat-13-0`.
+    pub package: String,
+    /// The branch of the user-space driver in it, where published.
+    #[serde(default)]
+    pub driver_branch: Option<u16>,
+    /// The branches of kernel modules that it works with.
+    pub base_branches: Vec<u16>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// What a package or a module is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Runs the NVSwitches of a host.
+    FabricManager,
+    /// Shares memory between the hosts of an NVLink domain.
+    Imex,
+    /// The open kernel modules, by the name that DKMS knows them by.
+    OpenDkmsModule,
+}
+
+/// A change of name, in NVIDIA's own repositories.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rename {
+    /// Of what.
+    pub role: Role,
+    /// Where names differ by package manager: of which one.
+    #[serde(default)]
+    pub package_manager: Option<PackageManager>,
+    /// The name up to then; `{branch}` stands for the driver's branch.
+    pub before: String,
+    /// The first driver release of the new name.
+    pub from: DriverVersion,
+    /// The name since.
+    pub after: String,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A kind of GPU instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigProfile {
+    /// The cards that have it.
+    pub gpus: Vec<PciDevice>,
+    /// `1g.10gb+me`.
+    pub name: String,
+    /// Slices of the SMs.
+    pub compute_slices: u8,
+    /// Slices of the memory, where published.
+    #[serde(default)]
+    pub memory_slices: Option<u8>,
+    /// The most that one card can have of it.
+    pub instances: u8,
+    /// The first driver branch that offers it, where it came later than the card.
+    #[serde(default)]
+    pub first_driver_branch: Option<u16>,
+    /// On what sources differ, and what was taken.
+    #[serde(default)]
+    pub disagreement: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
 }
 
 /// A framework that brings its own wishes for CUDA and cuDNN.
@@ -282,6 +361,12 @@ pub struct DriverBranch {
     /// The newest CUDA series that it runs natively.
     #[serde(default)]
     pub max_cuda: Option<CudaVersion>,
+    /// The oldest kernel that its release notes ask for, `"3.10"`.
+    #[serde(default)]
+    pub oldest_kernel: Option<String>,
+    /// The newest kernel series that its last release was seen to build on without patches, `"6.9"`.
+    #[serde(default)]
+    pub newest_kernel: Option<String>,
     /// Kernel module flavours that it comes with.
     pub modules: Vec<ModuleFlavour>,
     /// What its installer takes when both would do.

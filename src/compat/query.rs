@@ -1,10 +1,10 @@
 //! Looking things up.
 
 use super::{
-    Architecture, Artifact, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, Framework, FrameworkRelease,
-    Gpu, ModuleFlavour, NvSwitch, PciDevice,
+    Architecture, Artifact, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, ForwardCompatibility,
+    Framework, FrameworkRelease, Gpu, MigProfile, ModuleFlavour, NvSwitch, PackageManager, PciDevice, Rename, Role,
 };
-use crate::version::{ComputeCapability, CudaVersion, CudnnVersion};
+use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
@@ -111,6 +111,25 @@ impl Database {
             known.zip(&asked).all(|(a, b)| a == *b)
         };
         self.framework(name.trim())?.releases.iter().find(meets)
+    }
+
+    /// The package that lets programs of a CUDA series run on kernel modules of this branch.
+    pub fn forward_compatibility(&self, cuda: CudaVersion, branch: u16) -> Option<&ForwardCompatibility> {
+        let works = |f: &&ForwardCompatibility| f.cuda == cuda.series() && f.base_branches.contains(&branch);
+        self.forward_compatibility.iter().find(works)
+    }
+
+    /// What a package or a module is called in NVIDIA's own repositories, for this driver.
+    pub fn name_of(&self, role: Role, manager: PackageManager, driver: DriverVersion) -> Option<String> {
+        let about = |r: &&Rename| r.role == role && r.package_manager.is_none_or(|m| m == manager);
+        let rename = self.renames.iter().find(about)?;
+        let name = if driver >= rename.from { &rename.after } else { &rename.before };
+        Some(name.replace("{branch}", &driver.branch.to_string()))
+    }
+
+    /// The kinds of GPU instances that a card can be cut into, smallest first.
+    pub fn mig_profiles(&self, device: PciDevice) -> impl Iterator<Item = &MigProfile> {
+        self.mig_profiles.iter().filter(move |p| p.gpus.contains(&device))
     }
 
     /// The compute capability's record.

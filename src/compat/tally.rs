@@ -84,6 +84,9 @@ impl Database {
                 kind("compiler limits", self.compiler_limits.iter().map(|l| &l.sources)),
                 kind("distributions", self.distributions.iter().map(|d| &d.sources)),
                 kind("driver packages", self.distributions.iter().flat_map(|d| &d.drivers).map(|o| &o.sources)),
+                kind("mig profiles", self.mig_profiles.iter().map(|p| &p.sources)),
+                kind("forward compatibility", self.forward_compatibility.iter().map(|f| &f.sources)),
+                kind("renames", self.renames.iter().map(|r| &r.sources)),
                 kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| &r.sources)),
             ],
             checksums,
@@ -104,6 +107,9 @@ impl Database {
         }
         for b in &self.driver_branches {
             say(format!("driver branch {}", b.branch), b.disagreement.as_deref());
+        }
+        for p in &self.mig_profiles {
+            say(format!("MIG profile {}", p.name), p.disagreement.as_deref());
         }
         for a in artifacts {
             say(a.file.clone(), a.disagreement.as_deref());

@@ -5,7 +5,7 @@ use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
     toolkit, verify,
 };
-use crate::compat::Database;
+use crate::compat::{Database, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot};
 use crate::operation::Operation;
 use crate::resolve::{Install, Method, Misfit, Request, Resolution, distribution, is_over, resolve};
@@ -19,7 +19,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     not_mixed(&facts, &chosen)?;
     let job = Job { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
     let (first, mut warnings) = prerequisites::prerequisites(&job);
-    warnings.extend(warn(&job));
+    warnings.extend(warn(database, &job));
     let steps = in_order(&job, first);
     let totals = totals(&steps);
     let mut plan = Plan {
@@ -101,7 +101,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
     Err(Misfit::blocked("GS401", sentence).hint(remedy.to_owned()))
 }
 
-fn warn(job: &Job) -> Vec<Warning> {
+fn warn(database: &Database, job: &Job) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut say = |check: &str, text: String| warnings.push(Warning { check: check.to_owned(), text });
     if let Some(driver) = &job.chosen.driver {
@@ -127,6 +127,19 @@ fn warn(job: &Job) -> Vec<Warning> {
         if job.facts.machine.kind == MachineKind::Container {
             say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
         }
+        if let (Install::Runfile(_), Some(newest), Some(boots)) =
+            (driver.install, driver.branch.newest_kernel.as_deref(), job.facts.kernels.next_boot.as_deref())
+            && series(boots) > series(newest)
+        {
+            say(
+                "GS103",
+                format!(
+                    "kernel {boots} boots next, and branch {} was last seen to build on {newest}: its modules may not \
+                     build without patches",
+                    driver.branch.branch
+                ),
+            );
+        }
         let kernel = job.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref())
             && running != next
@@ -135,10 +148,13 @@ fn warn(job: &Job) -> Vec<Warning> {
         }
         if !job.facts.nvswitches.is_empty() {
             let count = job.facts.nvswitches.len();
+            let manager = job.distribution.map(|d| d.package_manager);
+            let name = manager.and_then(|m| database.name_of(Role::FabricManager, m, driver.version));
+            let named = name.map(|n| format!(" (in NVIDIA's repository the package {n})")).unwrap_or_default();
             say(
                 "GS801",
                 format!(
-                    "this host has {count} NVSwitches: CUDA needs Fabric Manager of exactly driver {}",
+                    "this host has {count} NVSwitches: CUDA needs Fabric Manager of exactly driver {}{named}",
                     driver.version
                 ),
             );
@@ -148,6 +164,12 @@ fn warn(job: &Job) -> Vec<Warning> {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
     warnings
+}
+
+/// The first two numbers of a kernel's release.
+fn series(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 fn totals(steps: &[Step]) -> Totals {

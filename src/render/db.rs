@@ -169,6 +169,14 @@ pub fn show(database: &Database, gpu: &Gpu, card: &Card, width: usize) -> String
         }
         _ => line("CUDA", "none targets it".to_owned()),
     }
+    let profiles: Vec<_> = gpu.device().into_iter().flat_map(|d| database.mig_profiles(d)).collect();
+    if !profiles.is_empty() {
+        let told = profiles.iter().map(|p| {
+            let since = p.first_driver_branch.map(|b| format!(", from branch {b} on")).unwrap_or_default();
+            format!("{} (up to {}{since})", p.name, p.instances)
+        });
+        line("MIG", told.collect::<Vec<_>>().join(", "));
+    }
     line("Sources", crate::resolve::source_titles(database, &card.sources));
     out + "\n"
         + &drivers(database, Some(card))

@@ -54,6 +54,7 @@ fn card(a: &Architecture) -> Card {
         first_branch: a.first_driver_branch,
         sure_branch: None,
         last_branch: a.last_driver_branch,
+        data_center: false,
         sources: a.sources.clone(),
     }
 }

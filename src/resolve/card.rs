@@ -20,6 +20,8 @@ pub struct Card {
     pub sure_branch: Option<u16>,
     /// The last driver branch that knows it; none is the newest.
     pub last_branch: Option<u16>,
+    /// Of NVIDIA's line for data centres.
+    pub data_center: bool,
     /// Where this is published; nowhere for a card that only the request knows.
     pub sources: Vec<SourceId>,
 }
@@ -46,6 +48,7 @@ fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfi
             first_branch: None,
             sure_branch: None,
             last_branch: None,
+            data_center: false,
             sources: Vec::new(),
         }),
         (known, ..) => known,
@@ -74,6 +77,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             first_branch: architecture.and_then(|a| a.first_driver_branch).max(known.absent_from_branch.map(|b| b + 1)),
             sure_branch: known.first_driver_branch,
             last_branch,
+            data_center: known.line.as_deref() == Some("Tesla/Data Center"),
             sources: known.sources.clone(),
         });
     }
@@ -86,6 +90,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             first_branch: architecture.first_driver_branch,
             sure_branch: None,
             last_branch: architecture.last_driver_branch,
+            data_center: false,
             sources: architecture.sources.clone(),
         });
     }

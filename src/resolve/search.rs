@@ -157,6 +157,21 @@ fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, card
     Told { database, cards, request, arch: &facts.machine.arch, glibc: facts.glibc.as_deref() }
 }
 
+/// For data-centre cards there is a way around a driver that is too old: its newer user-space part alone.
+fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<String> {
+    let Refusal::OldDriver(_, have) = refusal else { return None };
+    let found = told.database.forward_compatibility(version, have.branch)?;
+    told.cards.iter().all(|c| c.data_center).then(|| {
+        format!(
+            "programs of CUDA {} run on driver branch {} too with NVIDIA's package {} (data-centre cards), which \
+             gpusetup does not install",
+            version.series(),
+            have.branch,
+            found.package
+        )
+    })
+}
+
 /// Why there are no layers for a driver: the refusal that is worth telling; none where nothing like it is known at all.
 #[derive(Debug, Clone)]
 enum Unlayered<'a> {
@@ -167,7 +182,10 @@ enum Unlayered<'a> {
 impl Unlayered<'_> {
     fn misfit(&self, told: &Told) -> Misfit {
         match self {
-            Self::Cuda(Some((version, refusal))) => Misfit::refused(&Subject::Cuda(*version), *refusal, told),
+            Self::Cuda(Some((version, refusal))) => {
+                let misfit = Misfit::refused(&Subject::Cuda(*version), *refusal, told);
+                forward_compatible(*version, *refusal, told).into_iter().fold(misfit, Misfit::hint)
+            }
             Self::Cuda(None) => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
             Self::Cudnn(Some((a, refusal))) => {
                 Misfit::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
