@@ -96,6 +96,7 @@ fn the_host_is_seen() {
     bench().requests();
     timed("facts", || facts(&host));
     timed("plan", || plan(&host));
+    timed("offers", || offers(&host));
 }
 
 #[test]
@@ -224,6 +225,13 @@ fn facts(host: &Host) {
     assert_eq!(facts["kernels"]["installed"][0]["headers"], false);
     assert_eq!(facts["driver"], Value::Null);
     assert_eq!(facts["toolkits"], serde_json::json!([]));
+}
+
+fn offers(host: &Host) {
+    let facts = || gpusetup(["facts", "--json", "--root", text(&host.root())]).succeeds().json();
+    assert_eq!(facts()["offered"], Value::Null, "its lists were never fetched");
+    host.ask("apt-get -qq update");
+    let facts = facts();
     // What apt itself would install.
     for package in ["nvidia-kernel-dkms", "nvidia-open-kernel-dkms", "nvidia-smi"] {
         let simulated = host.ask(&format!("apt-get install -s --no-install-recommends {package}"));

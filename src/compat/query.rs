@@ -134,7 +134,9 @@ impl Database {
 
     /// The compute capability's record.
     pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
-        self.architectures.iter().find(|a| a.compute_capability == capability)
+        // Oldest first.
+        let at = self.architectures.binary_search_by_key(&capability, |a| a.compute_capability).ok()?;
+        Some(&self.architectures[at])
     }
 
     /// The NVSwitch of a device id.
@@ -144,7 +146,9 @@ impl Database {
 
     /// The driver branch of a number.
     pub fn branch(&self, branch: u16) -> Option<&DriverBranch> {
-        self.driver_branches.iter().find(|b| b.branch == branch)
+        // Newest first.
+        let at = self.driver_branches.binary_search_by(|b| branch.cmp(&b.branch)).ok()?;
+        Some(&self.driver_branches[at])
     }
 
     /// The CUDA release.

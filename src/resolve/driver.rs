@@ -52,12 +52,12 @@ impl Install<'_> {
 /// that differ in nothing but their age only the newest is a candidate.
 pub fn candidates<'a>(
     database: &'a Database,
-    facts: &Facts,
+    known: &[Known<'a>],
     request: &Request,
     cards: &[Card],
 ) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
-    let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::new());
-    for (version, maturity, install) in known(database, facts) {
+    let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
+    for (version, maturity, install) in known.iter().copied() {
         let Some(branch) = database.branch(version.branch) else { continue };
         let verdict = examine(version, branch, &install, request, cards)
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
@@ -101,10 +101,13 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
     same && !matches!(a.install, Install::Kept(..) | Install::Packages(_))
 }
 
-/// Everything that could be installed here, in no particular order.
-fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<(DriverVersion, Maturity, Install<'a>)> {
+/// A driver that the host or the database knows.
+pub type Known<'a> = (DriverVersion, Maturity, Install<'a>);
+
+/// Everything that could be installed here, in no particular order, whatever is asked for.
+pub fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<Known<'a>> {
     let arch = facts.machine.arch.as_str();
-    let mut all = Vec::new();
+    let mut all = Vec::with_capacity(database.drivers.len() + 16);
     if let Some(driver) = &facts.driver {
         let method = if driver.origin == crate::host::Origin::Runfile { Method::Runfile } else { Method::Packages };
         all.push((driver.version, Maturity::Production, Install::Kept(method, driver.modules)));

@@ -3,7 +3,7 @@
 
 use super::card::cards;
 use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkits};
-use super::driver::{Candidate, Install, candidates, is_over, none_fits, outranked};
+use super::driver::{Candidate, Install, Known, candidates, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations};
 use super::refusal::{Refusal, Subject, Told};
 use super::{
@@ -65,13 +65,14 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     if cards.is_empty() && request.driver.is_wanted() {
         return Err(Misfit::no_gpu());
     }
+    let drivers = &known(database, facts);
     if request.frameworks.is_empty() {
-        return search(database, facts, request, &cards)
-            .map_err(|misfit| with_alternative(database, facts, request, &cards, misfit));
+        return search(database, facts, drivers, request, &cards, Telling::All)
+            .map_err(|misfit| with_alternative(database, facts, drivers, request, &cards, misfit));
     }
     let mut first = None;
     for combination in combinations(database, request, &cards)? {
-        match search(database, facts, &combination.request, &cards) {
+        match search(database, facts, drivers, &combination.request, &cards, Telling::All) {
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, .. } = combination;
                 let (subject, rule) = ("for".to_owned(), "framework-build".to_owned());
@@ -88,19 +89,30 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     }
     let without = Request { frameworks: Vec::new(), ..request.clone() };
     let misfit = first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named"));
-    Err(with_alternative(database, facts, &without, &cards, misfit))
+    Err(with_alternative(database, facts, drivers, &without, &cards, misfit))
+}
+
+/// How much of an answer is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    /// What was rejected, and why, too.
+    All,
+    /// What was chosen.
+    Choice,
 }
 
 fn search<'a>(
     database: &'a Database,
     facts: &Facts,
+    known: &[Known<'a>],
     request: &Request,
     cards: &[Card],
+    telling: Telling,
 ) -> Result<Resolution<'a>, Misfit> {
     let told = &told(database, facts, request, cards);
     let (mut drivers, mut refused_drivers) = (vec![None], Vec::new());
     if request.driver.is_wanted() {
-        let (fit, refused) = candidates(database, facts, request, cards);
+        let (fit, refused) = candidates(database, known, request, cards);
         if fit.is_empty() {
             return Err(none_fits(&refused, told));
         }
@@ -127,7 +139,7 @@ fn search<'a>(
             (Err(why), None) => return Err(why.misfit(told)),
             (Ok((cuda, cudnn, refused_layers)), driver) => {
                 let mut rejected = Vec::new();
-                if let Some(driver) = &driver {
+                if let Some(driver) = driver.as_ref().filter(|_| telling == Telling::All) {
                     let newer = refused_drivers.into_iter().filter(|(v, _)| *v > driver.version);
                     let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
                     let tried = unlayered.iter().filter(|(d, _)| d.version > driver.version);
@@ -141,7 +153,9 @@ fn search<'a>(
                     all.dedup_by_key(|(v, _)| *v);
                     rejected.extend(all.into_iter().map(|(_, r)| r));
                 }
-                rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
+                if telling == Telling::All {
+                    rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
+                }
                 let reasons = reasons(facts, cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
                 return Ok(Resolution { cards: cards.to_vec(), driver, cuda, cudnn, reasons, rejected });
             }
@@ -256,7 +270,14 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
 }
 
 /// Says what would fit, by asking again with fewer wishes.
-fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards: &[Card], misfit: Misfit) -> Misfit {
+fn with_alternative(
+    database: &Database,
+    facts: &Facts,
+    known: &[Known],
+    request: &Request,
+    cards: &[Card],
+    misfit: Misfit,
+) -> Misfit {
     let eased = [
         Request { cudnn: eased(&request.cudnn), ..request.clone() },
         Request { cuda: eased(&request.cuda), cudnn: eased(&request.cudnn), ..request.clone() },
@@ -271,7 +292,10 @@ fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards
         },
         Request { cuda: Want::Nothing, cudnn: Want::Nothing, ..request.clone() },
     ];
-    let found = eased.iter().filter(|r| *r != request).find_map(|r| search(database, facts, r, cards).ok());
+    let found = eased
+        .iter()
+        .filter(|r| *r != request)
+        .find_map(|r| search(database, facts, known, r, cards, Telling::Choice).ok());
     match found {
         Some(answer) => {
             let selection = answer.selection();
@@ -284,7 +308,7 @@ fn with_alternative(database: &Database, facts: &Facts, request: &Request, cards
                 .iter()
                 .filter_map(|c| {
                     let one = std::slice::from_ref(c);
-                    let answer = search(database, facts, request, one).ok()?;
+                    let answer = search(database, facts, known, request, one, Telling::Choice).ok()?;
                     Some(format!("{} alone: {}", c.name, summary(&answer.selection())))
                 })
                 .collect();

@@ -1,7 +1,7 @@
 //! Any number of hosts that differ in everything that a plan looks at: number n is always the same.
 #![allow(dead_code)] // each test program uses its part
 
-use gpusetup::compat::{Database, Gpu, ModuleFlavour, PackageManager};
+use gpusetup::compat::{Database, Distribution, Gpu, ModuleFlavour, PackageManager};
 use gpusetup::host::Facts;
 use gpusetup::resolve::{Method, Prefer, Request};
 use gpusetup::version::Want;
@@ -76,19 +76,23 @@ impl<'a> Fleet<'a> {
         (facts, request)
     }
 
-    /// What its repositories are said to have: most of what the database knows for it, sometimes in another version.
+    /// What its repositories are said to have: most of what the database knows for it, often in another version, now and then
+    /// of another branch.
     fn offered(&self, facts: &Facts, dice: &mut Dice) -> BTreeMap<String, String> {
-        let distribution =
-            self.database.distributions.iter().find(|d| d.id == facts.os.id && d.version == facts.os.version);
-        let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
+        let of = |d: &&Distribution| d.id == facts.os.id && d.version == facts.os.version;
+        let offers = self.database.distributions.iter().find(of).map(|d| d.drivers.as_slice()).unwrap_or_default();
         let mut all = BTreeMap::new();
-        for package in offers.iter().flat_map(|o| &o.packages) {
-            let version = dice.of(&self.database.drivers).version;
-            if !dice.one_in(4) {
-                all.insert(
-                    package.clone(),
-                    format!("{}{version}{}", dice.of(&["", "3:"]), dice.of(&["-1", "-0ubuntu1~22", ""])),
-                );
+        for offer in offers {
+            let drivers = &self.database.drivers;
+            let start = drivers.partition_point(|d| d.version.branch > offer.branch);
+            let branch = drivers[start..].partition_point(|d| d.version.branch == offer.branch);
+            let some = if branch == 0 || dice.one_in(6) { drivers } else { &drivers[start..start + branch] };
+            let version = dice.of(some).version;
+            let version = format!("{}{version}{}", dice.of(&["", "3:"]), dice.of(&["-1", "-0ubuntu1~22", ""]));
+            for package in &offer.packages {
+                if !dice.one_in(8) {
+                    all.insert(package.clone(), version.clone());
+                }
             }
         }
         all
