@@ -1,5 +1,6 @@
 //! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
+pub mod boot;
 pub mod journal;
 mod lock;
 mod preflight;
@@ -9,7 +10,7 @@ mod run;
 mod sample;
 
 pub use lock::Lock;
-pub use run::{News, Outcome, Teller, apply, recover, rollback};
+pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, recover, rollback, unfinished, waits_for_boot};
 
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;

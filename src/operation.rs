@@ -2,6 +2,7 @@
 //! undone, and whoever needs one of these writes it once, here, for all steps. What a GPU is, operations do not know.
 
 pub mod file;
+pub mod locks;
 pub mod packages;
 pub mod program;
 pub mod service;

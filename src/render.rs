@@ -1,6 +1,7 @@
 //! How results look: text for people, scripts, progress. Made from the values that JSON is made from, so that the two
 //! cannot disagree; nothing is decided here.
 
+pub mod cloud_init;
 pub mod db;
 pub mod doctor;
 pub mod explain;

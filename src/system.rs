@@ -1,6 +1,7 @@
 //! The one door to the outside: the files below a root directory, processes, the clock. Every path is a path as the
 //! host itself would say it (`/etc/modprobe.d`), wherever the root is. Nothing here knows of GPUs or plans.
 
+mod crash;
 pub mod interrupt;
 mod program;
 
@@ -223,12 +224,15 @@ impl System {
         let at = self.locate(path.as_ref())?;
         let new = sibling(&at);
         remove_if_there(&new)?;
+        crash::point();
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
         file.write_all(bytes)?;
         // The umask took its part when the file was made.
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()?;
+        crash::point();
         fs::rename(&new, &at)?;
+        crash::point();
         sync_directory(&at)
     }
 
@@ -236,15 +240,27 @@ impl System {
     pub fn append(&self, path: impl AsRef<Path>, length: u64, bytes: &[u8], mode: u32) -> io::Result<()> {
         let at = self.locate(path.as_ref())?;
         let mut file = OpenOptions::new().create(true).append(true).mode(mode).open(&at)?;
+        crash::point();
         file.set_len(length)?;
-        file.write_all(bytes)?;
+        // Half of it is what a power cut may leave.
+        let (half, rest) = bytes.split_at(bytes.len() / 2);
+        file.write_all(half)?;
+        crash::point();
+        file.write_all(rest)?;
         file.sync_all()?;
+        crash::point();
         sync_directory(&at)
     }
 
     /// Waits until everything written so far to the file system of `path` is on the disk.
     pub fn sync_around(&self, path: impl AsRef<Path>) -> io::Result<()> {
         Ok(rustix::fs::syncfs(File::open(self.locate_target(path.as_ref())?)?)?)
+    }
+
+    /// Waits until everything that was written is on the disk.
+    pub fn sync(&self) {
+        rustix::fs::sync();
+        crash::point();
     }
 
     /// Removes what a write or a link at `path` left beside it when it was killed.
@@ -268,8 +284,11 @@ impl System {
         let at = self.locate(path.as_ref())?;
         let new = sibling(&at);
         remove_if_there(&new)?;
+        crash::point();
         symlink(target, &new)?;
+        crash::point();
         fs::rename(&new, &at)?;
+        crash::point();
         sync_directory(&at)
     }
 
@@ -282,7 +301,9 @@ impl System {
         let at = self.locate(path.as_ref())?;
         let new = sibling(&at);
         remove_if_there(&new)?;
+        crash::point();
         fs::copy(from, &new)?;
+        crash::point();
         fs::rename(&new, &at)
     }
 
@@ -299,6 +320,7 @@ impl System {
         missing.reverse();
         for directory in &missing {
             let outside = self.locate(directory)?;
+            crash::point();
             fs::create_dir(&outside)?;
             fs::set_permissions(&outside, fs::Permissions::from_mode(mode))?;
             sync_directory(&outside)?;
@@ -309,6 +331,7 @@ impl System {
     /// Removes a file, a link or an empty directory; absence is success.
     pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let at = self.locate(path.as_ref())?;
+        crash::point();
         let removed = match at.symlink_metadata() {
             Ok(meta) if meta.is_dir() => fs::remove_dir(&at),
             Ok(_) => fs::remove_file(&at),
@@ -324,9 +347,13 @@ impl System {
     /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed.
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let at = self.locate(path.as_ref())?;
+        crash::point();
         match fs::remove_dir_all(&at) {
             Err(e) if !is_absent(&e) => Err(e),
-            _ => Ok(()),
+            _ => {
+                crash::point();
+                Ok(())
+            }
         }
     }
 }

@@ -189,6 +189,13 @@ fn refusals_leave_no_trace() {
         untouched(&["run", "var/lib/gpusetup", "var/log/gpusetup", "var/cache/gpusetup"]);
     }
 
+    // Nobody is there who could accept a licence.
+    let mut arguments = vec!["apply", "--unattended"];
+    arguments.extend(TOOLKIT);
+    let said = host.gpusetup(&arguments).exits(2);
+    assert!(said.err.contains("--accept-eula"), "{}", said.err);
+    untouched(&["run"]);
+
     // What is served is not what the database says.
     bench().requests();
     let database = tempfile::tempdir().expect("a temporary directory");
@@ -200,8 +207,72 @@ fn refusals_leave_no_trace() {
     untouched(&["run", "var/lib/gpusetup", "var/log/gpusetup", "var/cache/gpusetup"]);
     assert!(!host.path("/var/log/cuda-installer.log").exists(), "the runfile was run");
 
+    // Somebody else is at work with packages.
+    let lock = "import fcntl, sys, time; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(600)";
+    let frontend = host.path("/var/lib/dpkg/lock-frontend");
+    let mut holder = std::process::Command::new("python3")
+        .args(["-c", lock, text(&frontend)])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let mut line = [0];
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut line).expect("it has the lock");
+    let mut arguments = vec!["apply", "--unattended", "--accept-eula", "--lock-timeout", "1"];
+    arguments.extend(STACK);
+    let said = host.gpusetup(&arguments);
+    holder.kill().expect("it runs");
+    holder.wait().expect("ended");
+    let said = said.exits(6);
+    assert!(said.err.contains(&format!("python3 (process {}", holder.id())), "{}", said.err);
+    untouched(&["run", "var/lib/gpusetup", "var/log/gpusetup", "var/cache/gpusetup"]);
+    host.gpusetup(&["status", "--wait", "--timeout", "1"]).exits(6);
+    host.gpusetup(&["reboot-required"]).exits(1);
+
     host.ask("rm -r /sys/bus/pci/devices/*");
     apply(&host, STACK).exits(9);
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn the_unit_for_the_next_boot_is_one_that_systemd_takes() {
+    let host = Host::new("unit");
+    let on = ::gpusetup::system::System::at(host.root());
+    ::gpusetup::apply::boot::go_on_after(&on, "if-needed").expect("written");
+    assert_eq!(host.ask("systemctl is-enabled gpusetup-resume.service"), "enabled");
+    let said = host.sh("systemd-analyze verify /etc/systemd/system/gpusetup-resume.service").succeeds();
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
+    ::gpusetup::apply::boot::forget(&on).expect("removed");
+    let ignored: Vec<_> = CLONE.iter().chain(&["var/lib/gpusetup"]).copied().collect();
+    assert_eq!(differences(&bench().base, &host.root(), &ignored), [""; 0]);
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn user_data_is_what_cloud_init_takes() {
+    let host = Host::new("cloud-init");
+    host.ask("DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install cloud-init >&2");
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/cloud-init");
+    let mut all: Vec<(String, String)> = fs::read_dir(deploy)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("readable")))
+        .collect();
+    for reboot in ["if-needed", "external", "never"] {
+        let sum = "0".repeat(64);
+        let ask = ["plan", "--gpu", "h100", "--format", "cloud-init", "--accept-eula", "--reboot", reboot];
+        all.push((reboot.to_owned(), gpusetup(ask).succeeds().out));
+        let fetch = ["--binary-url", "https://example.org/gpusetup", "--binary-sha256", &sum];
+        all.push((format!("{reboot}, fetched"), gpusetup(ask.into_iter().chain(fetch)).succeeds().out));
+    }
+    for (name, text) in &all {
+        fs::write(host.path("/root/user-data"), text).expect("written");
+        let said = host.sh("cloud-init schema -c /root/user-data").succeeds();
+        assert!(said.out.contains("Valid schema"), "{name}: {} {}", said.out, said.err);
+    }
+    println!("  cloud-init takes {} user-data", all.len());
+    fs::write(host.path("/root/user-data"), all[0].1.replace("runcmd:", "runcmmd:")).expect("written");
+    host.sh("cloud-init schema -c /root/user-data").exits(1);
 }
 
 /// Applies without a question.

@@ -62,12 +62,43 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// The host must boot before the rest.
+    Reboot {
+        /// Step and operation.
+        at: At,
+        /// The boot before it.
+        boot: Option<String>,
+    },
     /// The run came to its end, with everything done.
     Finished {},
+    /// The last apply is being taken back.
+    RollingBack {
+        /// Its runs, counted from 0.
+        runs: Vec<usize>,
+    },
+    /// It was taken back, but for what somebody else changed since.
+    RolledBack {},
 }
 
 /// An operation's place in a plan: step and operation, each counted from 0.
 pub type At = (usize, usize);
+
+/// An apply: one run or several, each of which went on with what the one before left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Apply<'a> {
+    /// The plan of the last of them.
+    pub plan: &'a Plan,
+    /// What of that plan was done.
+    pub done: Vec<At>,
+    /// The reboots that it asked for, each with the boot before it.
+    pub reboots: Vec<(At, Option<&'a str>)>,
+    /// Reboots that earlier plans of this apply asked for.
+    pub earlier_reboots: usize,
+    /// It is being taken back.
+    pub rolling_back: bool,
+    /// It came to its end.
+    pub finished: bool,
+}
 
 /// Something that a run did, or began, and that was not taken back.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -172,13 +203,84 @@ impl Journal {
     /// until it came to its end, is one.
     pub fn last_apply(&self) -> Vec<Made<'_>> {
         let mut all: Vec<Made> = Vec::new();
-        for run in self.runs().iter().rev() {
+        let runs = self.runs();
+        if let Some(only) = self.rolling_back() {
+            let chosen = runs.iter().enumerate().rev().filter(|(n, _)| only.contains(n));
+            return chosen.flat_map(|(_, run)| run.made.iter().rev().copied()).collect();
+        }
+        for run in runs.iter().rev() {
             if !all.is_empty() && run.finished {
                 break;
             }
             all.extend(run.made.iter().rev());
         }
         all
+    }
+
+    /// The apply that has not come to its end, if the last one has not.
+    pub fn open_apply(&self) -> Option<Apply<'_>> {
+        self.newest_apply().filter(|a| !a.finished)
+    }
+
+    /// The last apply that was not taken back.
+    pub fn newest_apply(&self) -> Option<Apply<'_>> {
+        // Runs of one plan are one; the first of them.
+        let (mut open, mut count, mut first) = (None::<Apply>, 0, 0);
+        for event in &self.events {
+            if let Event::Run { plan, .. } = event {
+                count += 1;
+                open = Some(match open.take() {
+                    Some(before) if before.plan.fingerprint == plan.fingerprint => {
+                        Apply { rolling_back: false, ..before }
+                    }
+                    before => {
+                        first = count - 1;
+                        Apply {
+                            plan,
+                            done: Vec::new(),
+                            reboots: Vec::new(),
+                            earlier_reboots: before
+                                .filter(|a| !a.finished)
+                                .map_or(0, |a| a.earlier_reboots + a.reboots.len()),
+                            rolling_back: false,
+                            finished: false,
+                        }
+                    }
+                });
+                continue;
+            }
+            let Some(now) = &mut open else { continue };
+            match event {
+                Event::Done { at } => now.done.push(*at),
+                Event::Undone { run, at, .. } if *run >= first => now.done.retain(|d| d != at),
+                Event::Reboot { at, boot } => now.reboots.push((*at, boot.as_deref())),
+                Event::RollingBack { .. } => now.rolling_back = true,
+                Event::Finished {} => now.finished = true,
+                Event::RolledBack {} => open = None,
+                Event::Run { .. }
+                | Event::Kept { .. }
+                | Event::Intent { .. }
+                | Event::Undone { .. }
+                | Event::Failed { .. } => {}
+            }
+        }
+        open
+    }
+
+    /// The runs that are being taken back, where that has not come to its end.
+    pub fn rolling_back(&self) -> Option<&[usize]> {
+        match self.events.iter().rev().find(|e| !matches!(e, Event::Undone { .. })) {
+            Some(Event::RollingBack { runs }) => Some(runs),
+            _ => None,
+        }
+    }
+
+    /// The boot before the reboot that the last run asked for, if it ended so.
+    pub fn waits_for_boot(&self) -> Option<Option<&str>> {
+        match self.events.last() {
+            Some(Event::Reboot { boot, .. }) => Some(boot.as_deref()),
+            _ => None,
+        }
     }
 
     /// What was begun and is neither done nor taken back, newest first.
@@ -221,7 +323,13 @@ impl<'a> Run<'a> {
             }
             Event::Done { at } => self.made.iter_mut().filter(|m| m.at == *at).for_each(|m| m.torn = false),
             Event::Finished {} => self.finished = true,
-            Event::Run { .. } | Event::Kept { .. } | Event::Undone { .. } | Event::Failed { .. } => {}
+            Event::Run { .. }
+            | Event::Kept { .. }
+            | Event::Undone { .. }
+            | Event::Failed { .. }
+            | Event::Reboot { .. }
+            | Event::RollingBack { .. }
+            | Event::RolledBack {} => {}
         }
     }
 }

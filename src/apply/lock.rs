@@ -22,7 +22,16 @@ impl Lock {
     pub fn take(on: &System) -> Result<Self, Failure> {
         let failed = |e: io::Error| Failure::Blocked(format!("cannot use the lock {PATH}: {e}"));
         let mut file = open(on).map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let take = || flock(&file, FlockOperation::NonBlockingLockExclusive);
+        // Who only asks whether it is held holds it for a moment too.
+        let taken = (0..5).map(|_| take()).find(|taken| {
+            let busy = *taken == Err(rustix::io::Errno::WOULDBLOCK);
+            if busy {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            !busy
+        });
+        match taken.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK)) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
@@ -36,6 +45,17 @@ impl Lock {
         file.set_len(0).map_err(failed)?;
         writeln!(file, "process {} since {now}", std::process::id()).map_err(failed)?;
         Ok(Self { _file: file })
+    }
+}
+
+impl Lock {
+    /// Who holds it now, if somebody does and it can be seen.
+    pub fn holder(on: &System) -> Option<String> {
+        let file = on.open(PATH).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => on.read_text(PATH).ok().flatten().map(|t| t.trim_end().to_owned()),
+            _ => None,
+        }
     }
 }
 

@@ -70,6 +70,16 @@ pub enum Ending {
     RolledBack,
 }
 
+impl Ending {
+    /// Whether nothing comes after it by itself.
+    pub fn is_last(self) -> bool {
+        match self {
+            Self::Done | Self::Failed | Self::RolledBack => true,
+            Self::Interrupted | Self::RebootRequired => false,
+        }
+    }
+}
+
 /// A step, and how far it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepResult {

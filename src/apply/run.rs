@@ -5,7 +5,7 @@ use super::result::{self, save};
 use super::{Failure, preflight};
 use crate::fetch::{Wanted, fetch, is_cached};
 use crate::operation::undo::{Backups, Undo};
-use crate::operation::{Operation, Standing, file, packages, program, service, unpack};
+use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
 use crate::plan::{Plan, State, Step};
 use crate::system::{System, interrupt};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,13 @@ pub enum News<'a> {
     },
     /// An operation was carried out.
     Done(&'a Operation),
+    /// Somebody else holds a lock of the package manager.
+    Waiting {
+        /// Who.
+        holder: &'a str,
+        /// For how long.
+        since: Duration,
+    },
     /// The host was so already.
     Kept(&'a Operation),
     /// An operation was taken back.
@@ -52,18 +59,40 @@ pub struct Outcome {
     pub reboot_required: bool,
 }
 
-/// Carries a plan out. Everything is fetched and verified before the first change.
-pub fn apply(on: &System, plan: &Plan, tell: Teller) -> Result<Outcome, Failure> {
-    preflight::check(on, plan)?;
-    let mut done = downloads(on, plan, tell)?;
-    if plan.is_converged() {
+/// How a run is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// How long somebody else's lock on the package manager is waited for.
+    pub lock_timeout: Duration,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { lock_timeout: Duration::from_secs(900) }
+    }
+}
+
+/// An apply boots a host this often at most: whatever a third boot is to bring about, two did not.
+const REBOOTS: usize = 2;
+
+/// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
+/// before the first change.
+pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<Outcome, Failure> {
+    let mut journal = Journal::open(on)?;
+    // The same plan again, ended or not: what it did is not done twice.
+    let same = journal.newest_apply().filter(|a| a.plan.fingerprint == plan.fingerprint);
+    let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
+    let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
+    let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
+    preflight::check(on, &left)?;
+    let mut done = downloads(on, &left, tell)?;
+    if left.is_converged() && same.is_none_or(|a| a.finished) {
         return Ok(Outcome { done, reboot_required: false });
     }
-    let mut journal = Journal::open(on)?;
     let mut backups = Backups::new(BACKUPS.into(), journal.intents());
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()) })?;
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
-    for (s, step) in plan.steps.iter().enumerate() {
+    for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
             tell(&News::Step(step));
         }
@@ -71,7 +100,21 @@ pub fn apply(on: &System, plan: &Plan, tell: Teller) -> Result<Outcome, Failure>
             let (at, operation) = ((s, o), &act.operation);
             not_interrupted()?;
             if matches!(operation, Operation::Reboot {}) {
-                return Ok(Outcome { done, reboot_required: true });
+                let boot = boot_id(on);
+                let asked = went_on.iter().filter(|(asked, _)| *asked == at).map(|(_, before)| before).next_back();
+                match asked {
+                    Some(before) if *before != boot => tell(&News::Kept(operation)),
+                    None if reboots >= REBOOTS => {
+                        let why = format!("the host was booted {reboots} times, and needs it still: {}", step.why);
+                        journal.note(on, Event::Failed { at, why: why.clone() })?;
+                        return Err(Failure::Step(why));
+                    }
+                    _ => {
+                        journal.note(on, Event::Reboot { at, boot })?;
+                        return Ok(Outcome { done, reboot_required: true });
+                    }
+                }
+                continue;
             }
             match stands(on, operation, act.satisfied)? {
                 Standing::Satisfied => {
@@ -82,7 +125,7 @@ pub fn apply(on: &System, plan: &Plan, tell: Teller) -> Result<Outcome, Failure>
                 }
                 Standing::Conflict(why) => return Err(Failure::Blocked(why)),
                 Standing::Needed => {
-                    if let Err(failure) = carry_out(on, &mut journal, &mut backups, at, operation, tell) {
+                    if let Err(failure) = carry_out(on, &mut journal, &mut backups, at, operation, manner, tell) {
                         // A program that was ended because we are to stop failed for that reason and no other.
                         let failure = not_interrupted().err().unwrap_or(failure);
                         journal.note(on, Event::Failed { at, why: failure.to_string() })?;
@@ -98,6 +141,47 @@ pub fn apply(on: &System, plan: &Plan, tell: Teller) -> Result<Outcome, Failure>
     }
     journal.note(on, Event::Finished {})?;
     Ok(Outcome { done, reboot_required: false })
+}
+
+/// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.
+fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
+    let mut plan = plan.clone();
+    for (s, step) in plan.steps.iter_mut().enumerate() {
+        for (o, act) in step.operations.iter_mut().enumerate() {
+            act.satisfied |= done.contains(&(s, o));
+        }
+        if step.state == State::Needed && step.operations.iter().all(|a| a.satisfied) {
+            step.state = State::Satisfied;
+        }
+    }
+    plan
+}
+
+/// What was begun and has not come to its end.
+#[derive(Debug)]
+pub enum Unfinished {
+    /// An apply of this plan.
+    Apply(Box<Plan>),
+    /// A rollback.
+    Rollback,
+}
+
+/// What `resume` goes on with.
+pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
+    let journal = Journal::open(on)?;
+    if journal.rolling_back().is_some() {
+        return Ok(Some(Unfinished::Rollback));
+    }
+    Ok(journal.open_apply().map(|open| Unfinished::Apply(Box::new(open.plan.clone()))))
+}
+
+/// Whether the host has still to boot before the last apply can go on.
+pub fn waits_for_boot(on: &System) -> Result<bool, Failure> {
+    Ok(Journal::open(on)?.waits_for_boot().is_some_and(|before| before == boot_id(on).as_deref()))
+}
+
+fn boot_id(on: &System) -> Option<String> {
+    on.read_text("/proc/sys/kernel/random/boot_id").ok().flatten().map(|id| id.trim().to_owned())
 }
 
 fn not_interrupted() -> Result<(), Failure> {
@@ -151,11 +235,16 @@ fn carry_out(
     backups: &mut Backups,
     at: (usize, usize),
     operation: &Operation,
+    manner: Manner,
     tell: Teller,
 ) -> Result<(), Failure> {
     let io = |e: std::io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
-    let boot = on.read_text("/proc/sys/kernel/random/boot_id").ok().flatten().map(|id| id.trim().to_owned());
+    let boot = boot_id(on);
     let log = log_file(on, at)?;
+    if let Operation::Packages { manager, .. } = operation {
+        locks::wait(on, *manager, manner.lock_timeout, &mut |holder, since| tell(&News::Waiting { holder, since }))
+            .map_err(Failure::Later)?;
+    }
     let mut working = |since| tell(&News::Working { operation, since, bytes: None });
     match operation {
         Operation::WriteFile { .. } | Operation::Link { .. } => {
@@ -171,7 +260,7 @@ fn carry_out(
             journal.note(on, Event::Intent { at, undo, boot })?;
             staged.commit(on).map_err(io)?;
         }
-        Operation::Run { asks, creates, .. } => {
+        Operation::Run { asks, .. } => {
             if !asks {
                 let undo = program::intend(on, operation, backups).map_err(io)?;
                 journal.note(on, Event::Intent { at, undo, boot })?;
@@ -181,12 +270,6 @@ fn carry_out(
             if *asks {
                 return Ok(());
             }
-            // "Done" must not be on the disk before what was done is.
-            creates
-                .iter()
-                .filter(|tree| on.is_directory(tree))
-                .try_for_each(|tree| on.sync_around(tree))
-                .map_err(io)?;
         }
         Operation::Packages { manager, install, remove, stream } => {
             let undo = packages::intend(on, *manager).map_err(io)?;
@@ -204,6 +287,10 @@ fn carry_out(
             on.remove(path).map_err(io)?;
         }
         Operation::Download { .. } | Operation::Reboot {} => return Ok(()),
+    }
+    // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.
+    if !matches!(operation, Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Remove { .. }) {
+        on.sync();
     }
     journal.note(on, Event::Done { at })?;
     Ok(())
@@ -225,8 +312,18 @@ pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
 /// Takes the last apply back, last first; the paths that were left because somebody changed them since.
 pub fn rollback(on: &System, tell: Teller) -> Result<Vec<PathBuf>, Failure> {
     let mut journal = Journal::open(on)?;
-    let made = journal.last_apply().into_iter().map(Owned::from).collect();
-    take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))
+    let made: Vec<_> = journal.last_apply().into_iter().map(Owned::from).collect();
+    if journal.rolling_back().is_none() {
+        if made.is_empty() && journal.open_apply().is_none() {
+            return Ok(Vec::new());
+        }
+        let mut runs: Vec<_> = made.iter().map(|m| m.run).collect();
+        runs.dedup();
+        journal.note(on, Event::RollingBack { runs })?;
+    }
+    let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
+    journal.note(on, Event::RolledBack {})?;
+    Ok(left)
 }
 
 fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -> Result<Vec<PathBuf>, Failure> {
@@ -297,10 +394,10 @@ mod tests {
     #[test]
     fn an_apply_that_failed_and_was_run_again_is_taken_back_as_one() {
         let (on, _dir) = host();
-        let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), &mut |_| {});
+        let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), Manner::default(), &mut |_| {});
         assert!(matches!(failed, Err(Failure::Step(_))), "{failed:?}");
         assert!(on.exists("/etc/a"), "what was done stays, to go on with");
-        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), &mut |_| {}).expect("mended");
+        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), Manner::default(), &mut |_| {}).expect("mended");
         assert!(rollback(&on, &mut |_| {}).expect("taken back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
         assert!(rollback(&on, &mut |_| {}).expect("nothing left").is_empty());
@@ -327,11 +424,71 @@ mod tests {
         recover(&on, &mut |_| panic!("once is enough")).expect("nothing to do");
     }
 
+    fn boots(on: &System, id: &str) {
+        on.make_directories("/proc/sys/kernel/random", 0o755).expect("made");
+        on.write("/proc/sys/kernel/random/boot_id", id.as_bytes(), 0o644).expect("written");
+    }
+
+    fn carry(on: &System, plan: &Plan) -> Result<bool, Failure> {
+        apply(on, plan, Manner::default(), &mut |_| {}).map(|outcome| outcome.reboot_required)
+    }
+
+    #[test]
+    fn the_rest_comes_after_the_boot_and_not_before() {
+        let (on, _dir) = host();
+        boots(&on, "first");
+        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot {}, file("/etc/b")]);
+        assert!(carry(&on, &plan).expect("so far"));
+        assert!(waits_for_boot(&on).expect("readable") && on.exists("/etc/a") && !on.exists("/etc/b"));
+        assert!(carry(&on, &plan).expect("nothing has changed"), "in the same boot there is nothing to go on with");
+        assert!(!on.exists("/etc/b"));
+        boots(&on, "second");
+        assert!(!waits_for_boot(&on).expect("readable"));
+        let Some(Unfinished::Apply(left)) = unfinished(&on).expect("readable") else {
+            panic!("it has not come to its end")
+        };
+        assert!(!carry(&on, &left).expect("to its end"));
+        assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
+        rollback(&on, &mut |_| {}).expect("taken back");
+        assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
+    }
+
+    #[test]
+    fn two_boots_are_all_that_an_apply_gets() {
+        let (on, _dir) = host();
+        // Each a plan of its own, as `apply` makes anew: the host never gets to be as it should.
+        for (n, boot) in ["one", "two"].iter().enumerate() {
+            boots(&on, boot);
+            assert!(carry(&on, &plan_of(vec![file(&format!("/etc/{n}")), Operation::Reboot {}])).expect("so far"));
+        }
+        boots(&on, "three");
+        let refused = carry(&on, &plan_of(vec![file("/etc/2"), Operation::Reboot {}]));
+        assert!(matches!(&refused, Err(Failure::Step(why)) if why.contains("booted 2 times")), "{refused:?}");
+    }
+
+    #[test]
+    fn a_rollback_that_was_cut_off_goes_on_with_the_same_apply() {
+        let (on, _dir) = host();
+        for path in ["/etc/a", "/etc/b"] {
+            carry(&on, &plan_of(vec![file(path)])).expect("done");
+        }
+        let mut journal = Journal::open(&on).expect("readable");
+        journal.note(&on, Event::RollingBack { runs: vec![1] }).expect("noted");
+        journal.note(&on, Event::Undone { run: 1, at: (0, 0), left: Vec::new() }).expect("noted");
+        on.remove("/etc/b").expect("removed");
+        assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Rollback)));
+        rollback(&on, &mut |_| {}).expect("to its end");
+        assert!(on.exists("/etc/a"), "the apply before it is another");
+        assert!(unfinished(&on).expect("readable").is_none());
+        rollback(&on, &mut |_| {}).expect("now that one");
+        assert!(!on.exists("/etc/a"));
+    }
+
     #[test]
     fn a_file_in_the_way_is_found_before_the_first_change() {
         let (on, _dir) = host();
         on.make_directories("/etc/b", 0o755).expect("made");
-        let blocked = apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), &mut |_| {});
+        let blocked = apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), Manner::default(), &mut |_| {});
         assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/etc/b")), "{blocked:?}");
         assert!(!on.exists("/etc/a") && !on.exists("/var/lib/gpusetup"));
     }
@@ -342,7 +499,7 @@ mod tests {
         on.make_directories("/var/cache/gpusetup", 0o777).expect("made");
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         let download = Operation::Download { url: "http://127.0.0.1:9/x".into(), sha256: "00".into(), size: None, to };
-        let blocked = apply(&on, &plan_of(vec![download]), &mut |_| {});
+        let blocked = apply(&on, &plan_of(vec![download]), Manner::default(), &mut |_| {});
         assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/var/cache/gpusetup")), "{blocked:?}");
     }
 

@@ -1,10 +1,10 @@
-//! `gpusetup apply`, `rollback` and `status`.
+//! `gpusetup apply`, `resume`, `rollback`, `status` and `reboot-required`.
 
 use super::facts::look;
-use super::options::{HostOptions, LookOptions, RequestOptions};
+use super::options::{HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions};
 use super::{Problem, say};
-use crate::apply::result::{self, Account, Ending};
-use crate::apply::{self, Failure, Lock, News};
+use crate::apply::result::{self, Account, Ending, RunResult};
+use crate::apply::{self, Failure, Lock, News, Unfinished, boot};
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::progress::Teller;
@@ -24,9 +24,17 @@ pub struct Options {
     request: RequestOptions,
     #[command(flatten)]
     look: LookOptions,
-    /// Do not ask
-    #[arg(short, long, env = "GPUSETUP_YES")]
-    yes: bool,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+/// Flags of `resume`.
+#[derive(Debug, clap::Args)]
+pub struct ResumeOptions {
+    #[command(flatten)]
+    host: HostOptions,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 /// Flags of `rollback`.
@@ -34,9 +42,15 @@ pub struct Options {
 pub struct RollbackOptions {
     #[command(flatten)]
     host: HostOptions,
-    /// Do not ask
-    #[arg(short, long, env = "GPUSETUP_YES")]
-    yes: bool,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+/// Flags of `reboot-required`.
+#[derive(Debug, clap::Args)]
+pub struct RebootRequiredOptions {
+    #[command(flatten)]
+    host: HostOptions,
 }
 
 /// Flags of `status`.
@@ -47,14 +61,21 @@ pub struct StatusOptions {
     /// Print result.json and nothing else
     #[arg(long, env = "GPUSETUP_JSON")]
     json: bool,
+    /// Wait until the last apply has come to its end, over reboots too; then exit as it did
+    #[arg(long)]
+    wait: bool,
+    /// How long --wait waits
+    #[arg(long, value_name = "SECONDS", default_value = "3600")]
+    timeout: u64,
 }
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let problem = Self::new(failure.exit_code(), failure.to_string());
         match failure {
-            Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
-                .hint("run the same command again to go on; what was done so far can be taken back: gpusetup rollback"),
+            Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => {
+                problem.hint("gpusetup resume goes on; gpusetup rollback takes back what was done so far")
+            }
             Failure::Blocked(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }
     }
@@ -64,56 +85,120 @@ impl From<Failure> for Problem {
 enum Ended {
     /// As the result says.
     With(Ending),
-    /// The user said no: nothing began.
-    Declined,
+    /// The user said no, or there was nothing to do: what the last run came to stays to be read.
+    Untouched,
 }
 
 /// Carries a plan out.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    writing(&options.host, |system, account| carry_out(options, system, account))
+    writing(&options.host, options.run.reboot == RebootOption::IfNeeded, |system, account| {
+        carry_out(options, system, account)
+    })
+}
+
+/// Goes on with what was interrupted.
+pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
+    writing(&options.host, options.run.reboot == RebootOption::IfNeeded, |system, account| {
+        let goes_on = match apply::unfinished(system)? {
+            None => {
+                super::print("Nothing to go on with: the last apply came to its end.\n")?;
+                Ok(Ended::Untouched)
+            }
+            Some(Unfinished::Rollback) => take_back(&options.run, system),
+            Some(Unfinished::Apply(_)) if apply::waits_for_boot(system)? => {
+                super::print("The host must boot first; nothing was done.\n")?;
+                return Ok(Ended::Untouched);
+            }
+            Some(Unfinished::Apply(plan)) => {
+                let mut teller = Teller::new(options.run.bars());
+                apply::recover(system, &mut |news| teller.tell(news))?;
+                account.plan(&plan);
+                perform(&plan, &options.run, system, account, &mut teller)
+            }
+        };
+        // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
+        let later = matches!(&goes_on, Err(p) if p.code == 6 || p.code > 128);
+        if !later && !matches!(goes_on, Ok(Ended::With(Ending::RebootRequired))) {
+            boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+        }
+        goes_on
+    })
 }
 
 /// Takes the last apply back.
 pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
-    writing(&options.host, |system, _| {
-        if !options.yes && !agreed("Take the last apply back?")? {
-            return Ok(Ended::Declined);
+    writing(&options.host, false, |system, _| {
+        if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
+            return Ok(Ended::Untouched);
         }
-        let mut teller = Teller::new(true);
-        let left = apply::rollback(system, &mut |news| teller.tell(news))?;
-        for path in &left {
-            say(&format!("left, because it was changed since: {}", path.display()));
-        }
-        super::print("Done: the last apply is taken back.\n")?;
-        Ok(Ended::With(Ending::RolledBack))
+        take_back(&options.run, system)
     })
+}
+
+fn take_back(options: &RunOptions, system: &System) -> Result<Ended, Problem> {
+    let mut teller = Teller::new(options.bars());
+    let left = apply::rollback(system, &mut |news| teller.tell(news))?;
+    for path in &left {
+        say(&format!("left, because it was changed since: {}", path.display()));
+    }
+    boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+    super::print("Done: the last apply is taken back.\n")?;
+    Ok(Ended::With(Ending::RolledBack))
+}
+
+/// 0 when the host must boot, 1 when not: what cloud-init's `power_state.condition` asks.
+pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
+    Ok(u8::from(!apply::waits_for_boot(&system(&options.host))?))
 }
 
 /// Tells how the last run ended.
 pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
-    let ended = result::status(&system(&options.host)).map_err(|e| match e.kind() {
+    let system = system(&options.host);
+    let began = std::time::Instant::now();
+    let mut ended = ended(&system)?;
+    if options.wait {
+        // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`.
+        while Lock::holder(&system).is_some() || !ended.as_ref().is_some_and(|e| e.state.is_last()) {
+            if began.elapsed().as_secs() >= options.timeout {
+                let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
+                return Err(Problem::new(6, sentence).hint("gpusetup status tells where it stands"));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            ended = self::ended(&system)?;
+        }
+    }
+    let exit_code = ended.as_ref().filter(|_| options.wait).map_or(0, |e| e.exit_code);
+    let at_work = Lock::holder(&system);
+    match (ended, options.json) {
+        (Some(ended), true) => super::print_json(&ended)?,
+        (None, true) => super::print_json(&serde_json::Value::Null)?,
+        (ended, false) => {
+            if let Some(holder) = at_work {
+                super::print(&format!("gpusetup is at work: {holder}\n"))?;
+            }
+            let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
+            super::print(&format!("{sentence}\n"))?;
+            for step in ended.iter().flat_map(|e| &e.steps) {
+                super::print(&format!("  {:<18} {}\n", step.id.as_str(), step.state.as_str()))?;
+            }
+        }
+    }
+    Ok(exit_code)
+}
+
+fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
+    result::status(system).map_err(|e| match e.kind() {
         std::io::ErrorKind::PermissionDenied => {
             Problem::unexpected(format!("only root may read {}", result::PATH)).hint("run it with sudo")
         }
         _ => Problem::integrity(format!("cannot read {}: {e}", result::PATH)),
-    })?;
-    match (ended, options.json) {
-        (Some(ended), true) => super::print_json(&ended)?,
-        (Some(ended), false) => {
-            super::print(&format!("{}\n", ended.sentence()))?;
-            for step in &ended.steps {
-                super::print(&format!("  {:<18} {}\n", step.id.as_str(), step.state.as_str()))?;
-            }
-        }
-        (None, true) => super::print_json(&serde_json::Value::Null)?,
-        (None, false) => super::print("nothing was applied here by gpusetup\n")?,
-    }
-    Ok(0)
+    })
 }
 
 /// Does something as the host's only writer, and leaves a result however it ends.
 fn writing(
     host: &HostOptions,
+    boots: bool,
     work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
 ) -> Result<u8, Problem> {
     let system = system(host);
@@ -128,10 +213,7 @@ fn writing(
     let mut account = Account::open();
     let ended = work(&system, &mut account);
     let (state, error) = match &ended {
-        Ok(Ended::Declined) => {
-            say("nothing was changed");
-            return Ok(0);
-        }
+        Ok(Ended::Untouched) => return Ok(0),
         Ok(Ended::With(state)) => (*state, None),
         // A request that cannot be is no run: what the last one came to stays to be read.
         Err(problem) if problem.code == 2 => return ended.map(|_| 0),
@@ -141,11 +223,14 @@ fn writing(
     if let Err(e) = account.close(&system, state, error) {
         say(&format!("cannot write {}: {e}", result::PATH));
     }
+    if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
+        boot::now(&system).map_err(|e| Problem::new(7, format!("cannot boot the host: {e}")).hint("sudo reboot"))?;
+    }
     ended.map(|_| 0)
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
-    let mut teller = Teller::new(true);
+    let mut teller = Teller::new(options.run.bars());
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
     let (facts, assumed) = look(&options.host, &database, options.plan.is_none())?;
@@ -168,25 +253,56 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         super::print("Nothing to do: the host is as the plan wants it.\n")?;
         return Ok(Ended::With(Ending::Done));
     }
-    if !options.yes {
+    if !options.run.asks_nothing() {
         let paint = super::paint(options.look.color);
         super::print(&render::plan::text(&plan, paint, options.look.verbose, super::width()))?;
-        if !agreed("Proceed?")? {
-            return Ok(Ended::Declined);
+        let licences = if plan.brings_nvidias() && !options.run.accept_eula { LICENCES } else { "" };
+        if !agreed(&format!("{licences}Proceed?"))? {
+            say("nothing was changed");
+            return Ok(Ended::Untouched);
         }
+    } else if options.run.unattended && plan.brings_nvidias() && !options.run.accept_eula {
+        return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
+            .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
     }
-    let outcome = apply::apply(system, &plan, &mut |news| {
+    perform(&plan, &options.run, system, account, &mut teller)
+}
+
+const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
+
+/// Carries a plan out, or goes on with it, and sees to the boot that it may need.
+fn perform(
+    plan: &Plan,
+    options: &RunOptions,
+    system: &System,
+    account: &mut Account,
+    teller: &mut Teller,
+) -> Result<Ended, Problem> {
+    let outcome = apply::apply(system, plan, options.manner(), &mut |news| {
         if let News::Step(step) = news {
             account.begins(step.id);
         }
         teller.tell(news);
     })?;
-    if outcome.reboot_required {
-        super::print("Reboot now, then run the same command again: it goes on with what is left.\n")?;
-        return Ok(Ended::With(Ending::RebootRequired));
+    if !outcome.reboot_required {
+        // Left by a run that waited for a boot, and was gone on with by hand.
+        boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+        super::print(&format!("Done: {}.\n", crate::resolve::summary(&plan.selection)))?;
+        return Ok(Ended::With(Ending::Done));
     }
-    super::print(&format!("Done: {}.\n", crate::resolve::summary(&plan.selection)))?;
-    Ok(Ended::With(Ending::Done))
+    let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
+    match options.reboot {
+        RebootOption::Never => super::print("Reboot now, then: gpusetup resume\n")?,
+        RebootOption::External => {
+            boot::go_on_after(system, "external").and_then(|()| boot::ask_for(system)).map_err(failed)?;
+            super::print("A reboot is needed; gpusetup goes on by itself after it.\n")?;
+        }
+        RebootOption::IfNeeded => {
+            boot::go_on_after(system, "if-needed").map_err(failed)?;
+            super::print("The host boots now; gpusetup goes on by itself after it.\n")?;
+        }
+    }
+    Ok(Ended::With(Ending::RebootRequired))
 }
 
 fn system(host: &HostOptions) -> System {

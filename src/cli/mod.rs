@@ -15,7 +15,7 @@ pub use problem::Problem;
 
 use crate::render::Paint;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
-use options::{ColorOption, HostOptions, LookOptions, RequestOptions};
+use options::{ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -39,10 +39,14 @@ enum Command {
     Plan(plan::Options),
     /// Carry a plan out: one made now, or a file that `plan --out` wrote
     Apply(apply::Options),
+    /// Go on with what was interrupted, by a reboot or otherwise
+    Resume(apply::ResumeOptions),
     /// Take the last apply back
     Rollback(apply::RollbackOptions),
     /// Tell how the last apply or rollback ended
     Status(apply::StatusOptions),
+    /// Exit 0 when the host must boot before the last apply can go on, 1 when not
+    RebootRequired(apply::RebootRequiredOptions),
     /// Verify an install: name causes, and the commands that mend them
     Doctor(doctor::Options),
     /// Say why a version is chosen or refused, what a check or an exit code means
@@ -83,6 +87,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Facts(options) => facts::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Apply(options) => apply::run(&options),
+        Command::Resume(options) => apply::resume(&options),
+        Command::RebootRequired(options) => apply::reboot_required(&options),
         Command::Rollback(options) => apply::rollback(&options),
         Command::Status(options) => apply::status(&options),
         Command::Doctor(options) => doctor::run(&options),
@@ -121,7 +127,8 @@ fn manual(directory: Option<PathBuf>) -> Result<u8, Problem> {
 
 /// The names of all long options that a config file may set.
 fn option_names() -> Vec<String> {
-    let groups = [HostOptions::augment_args, RequestOptions::augment_args, LookOptions::augment_args];
+    let groups =
+        [HostOptions::augment_args, RequestOptions::augment_args, RunOptions::augment_args, LookOptions::augment_args];
     let command = groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command));
     command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }

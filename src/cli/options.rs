@@ -1,6 +1,7 @@
 //! The flags that several subcommands share, as the user gave them, and what they come to.
 
 use super::Problem;
+use crate::apply::Manner;
 use crate::compat::{Database, ModuleFlavour, load};
 use crate::database::embedded;
 use crate::database::store::{self, Store};
@@ -8,6 +9,7 @@ use crate::resolve::{Method, Prefer, Request};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Which host, and which database.
 #[derive(Debug, Args)]
@@ -87,6 +89,42 @@ pub struct RequestOptions {
     /// What a host with no NVIDIA GPU means
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     pub if_no_gpu: IfNoGpu,
+}
+
+/// How something is carried out.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub struct RunOptions {
+    /// Do not ask
+    #[arg(short, long, env = "GPUSETUP_YES")]
+    pub yes: bool,
+    /// Nobody is there: no questions, plain lines
+    #[arg(long, env = "GPUSETUP_UNATTENDED")]
+    pub unattended: bool,
+    /// NVIDIA's licences are accepted: needed with --unattended where something of NVIDIA's is installed
+    #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
+    pub accept_eula: bool,
+    /// Who boots the host when it has to be: you; gpusetup, which then goes on by itself; or whoever looks for
+    /// /run/reboot-required or calls `gpusetup reboot-required`, after which it goes on by itself too
+    #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "never")]
+    pub reboot: RebootOption,
+    /// How long a package manager that somebody else has locked is waited for
+    #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT", default_value = "900")]
+    pub lock_timeout: u64,
+    /// No bars, only lines
+    #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
+    pub no_progress: bool,
+}
+
+/// Who boots the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RebootOption {
+    /// You
+    Never,
+    /// gpusetup, twice at most
+    IfNeeded,
+    /// Somebody else
+    External,
 }
 
 /// How it looks.
@@ -193,6 +231,23 @@ impl DatabaseOptions {
                 .hint("gpusetup db update --built-in goes back to the one in this binary")
         })?;
         Ok(newer.unwrap_or(built_in))
+    }
+}
+
+impl RunOptions {
+    /// Whether nothing is asked.
+    pub fn asks_nothing(&self) -> bool {
+        self.yes || self.unattended
+    }
+
+    /// Whether bars are shown, where there is a terminal.
+    pub fn bars(&self) -> bool {
+        !self.no_progress && !self.unattended
+    }
+
+    /// The same for who carries plans out.
+    pub fn manner(&self) -> Manner {
+        Manner { lock_timeout: Duration::from_secs(self.lock_timeout) }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::Problem;
 use super::facts::{look, read_text};
-use super::options::{HostOptions, IfNoGpu, LookOptions, RequestOptions};
+use super::options::{HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions};
 use crate::host::Facts;
 use crate::plan::{Plan, plan};
 use crate::render;
+use crate::render::cloud_init::{Wishes, user_data};
 use crate::resolve::MisfitKind;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,18 @@ pub struct Options {
     /// Write the plan there too, for `gpusetup apply FILE`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// In user-data: NVIDIA's licences are accepted
+    #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
+    accept_eula: bool,
+    /// In user-data: who boots the machine, gpusetup (if-needed) or cloud-init (external)
+    #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "if-needed")]
+    reboot: RebootOption,
+    /// In user-data: where the machine gets gpusetup from, where its image does not have it
+    #[arg(long, value_name = "URL", requires = "binary_sha256", value_parser = address)]
+    binary_url: Option<String>,
+    /// In user-data: the SHA-256 of that
+    #[arg(long, value_name = "SUM", requires = "binary_url", value_parser = sum)]
+    binary_sha256: Option<String>,
     /// Exit 3 when there is something to do
     #[arg(long)]
     exit_code: bool,
@@ -42,6 +55,8 @@ enum Format {
     Json,
     /// A script that does the same when run by hand
     Sh,
+    /// User-data that has it done on a machine's first boot
+    CloudInit,
 }
 
 /// Prints the plan.
@@ -65,12 +80,38 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     match (options.look.json, options.format) {
         (true, _) | (false, Format::Json) => super::print_json(&plan)?,
         (false, Format::Sh) => super::print(&render::script::sh(&plan))?,
+        (false, Format::CloudInit) => {
+            let wishes = Wishes {
+                accept_eula: options.accept_eula,
+                reboot: match options.reboot {
+                    RebootOption::Never => "never",
+                    RebootOption::IfNeeded => "if-needed",
+                    RebootOption::External => "external",
+                },
+                binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
+            };
+            super::print(&user_data(&plan, wishes))?;
+        }
         (false, Format::Text) => {
             let paint = super::paint(options.look.color);
             super::print(&render::plan::text(&plan, paint, options.look.verbose, super::width()))?;
         }
     }
     Ok(if options.exit_code && !plan.is_converged() { 3 } else { 0 })
+}
+
+/// An address that can stand in a shell's single quotes and a YAML text.
+fn address(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!&=+,;%".contains(c);
+    if text.starts_with("https://") && text.chars().all(plain) {
+        return Ok(text.to_owned());
+    }
+    Err("an https:// address without blanks and quotes is expected".to_owned())
+}
+
+fn sum(text: &str) -> Result<String, String> {
+    let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
 }
 
 fn read_facts(path: &Path) -> Result<Facts, Problem> {

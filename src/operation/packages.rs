@@ -87,6 +87,17 @@ pub fn intend(on: &System, manager: PackageManager) -> io::Result<Vec<Undo>> {
     Ok(vec![Undo::Packages { manager, before: installed(on, manager)?.into_iter().collect() }])
 }
 
+/// dpkg that was cut off in the middle says so until it is let finish.
+fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
+    let cut_off = || on.list("/var/lib/dpkg/updates").is_ok_and(|names| !names.is_empty());
+    if manager != PackageManager::Apt || !cut_off() && on.run(&Program::new(["dpkg", "--audit"]))?.text.is_empty() {
+        return Ok(());
+    }
+    let argv = words("dpkg --force-confdef --force-confold --configure -a");
+    let name = argv.join(" ");
+    judge(&name, &on.run(&program(argv))?, None).map_err(io::Error::other)
+}
+
 /// Carries the transaction out, after a look at what it would remove.
 pub fn perform(
     on: &System,
@@ -107,6 +118,7 @@ pub fn perform(
         let output = on.run_telling(&asked, progress).map_err(start)?;
         judge(&name, &output, None).map(|()| output.text)
     };
+    repair(on, manager).map_err(|source| ProgramError::Start { program: "dpkg --configure -a".to_owned(), source })?;
     if manager == PackageManager::Apt && run(install_argv(manager, install, true)).is_err() {
         // A fresh image has no lists at all, and old ones name packages that are gone.
         run(words("apt-get -q -o DPkg::Lock::Timeout=900 update"))?;
@@ -136,6 +148,7 @@ fn would_remove(simulation: &str) -> Vec<String> {
 
 /// Takes what was added since away again.
 pub fn take_back(on: &System, manager: PackageManager, before: &[String]) -> io::Result<()> {
+    repair(on, manager)?;
     let before: BTreeSet<_> = before.iter().cloned().collect();
     let added: Vec<_> = installed(on, manager)?.difference(&before).cloned().collect();
     if added.is_empty() {

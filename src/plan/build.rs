@@ -226,6 +226,12 @@ impl Plan {
         same(&self.host, facts)
     }
 
+    /// Whether it brings something onto the host that is under a licence of NVIDIA's.
+    pub fn brings_nvidias(&self) -> bool {
+        let ours = [StepId::InstallDriver, StepId::InstallCuda, StepId::InstallCudnn];
+        self.steps.iter().any(|s| ours.contains(&s.id) && s.state == State::Needed)
+    }
+
     /// Whether there is nothing to do.
     pub fn is_converged(&self) -> bool {
         self.steps.iter().all(|s| s.state != State::Needed)

@@ -42,6 +42,7 @@ impl Teller {
             News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  taken back: {}", operation.describe())),
             News::Recovering(operation) => self.line(&format!("  taken back, begun only: {}", operation.describe())),
+            News::Waiting { holder, since } => self.waiting(holder, *since),
             News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
         }
     }
@@ -58,6 +59,15 @@ impl Teller {
         }
         // Whoever read this has gone away; the work goes on.
         let _ = writeln!(self.out, "{text}");
+    }
+
+    fn waiting(&mut self, holder: &str, since: Duration) {
+        if since.is_zero() || self.last.elapsed() >= PATIENCE || since < Duration::from_millis(400) {
+            self.line(&format!(
+                "  {} s: waiting for the package manager, which is locked by {holder}",
+                since.as_secs()
+            ));
+        }
     }
 
     fn working(&mut self, operation: &Operation, since: Duration, so_far: Option<(u64, Option<u64>)>) {

@@ -1,7 +1,7 @@
-//! SIGINT and SIGTERM: heard, remembered, and acted on where it is safe to stop. A process has one set of signals, so
+//! SIGINT, SIGTERM and SIGHUP: heard, remembered, and acted on where it is safe to stop. A process has one set of signals, so
 //! this is the one thing here that is no host's own.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,9 +13,10 @@ static HEARD: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 /// second one does: nobody is to wait for a server that says nothing.
 pub fn listen() -> io::Result<()> {
     let again = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let number = usize::try_from(signal).map_err(io::Error::other)?;
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
+    // A terminal that went away asks for the same as SIGTERM does.
+    for (signal, means) in [(SIGINT, SIGINT), (SIGTERM, SIGTERM), (SIGHUP, SIGTERM)] {
+        let number = usize::try_from(means).map_err(io::Error::other)?;
+        flag::register_conditional_shutdown(signal, 128 + means, Arc::clone(&again))?;
         flag::register(signal, Arc::clone(&again))?;
         flag::register_usize(signal, Arc::clone(&HEARD), number)?;
     }

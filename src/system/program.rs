@@ -1,7 +1,7 @@
 //! Running a program: argv and never a shell, a fixed environment, no terminal, a time limit that ends the whole process
 //! group, everything it says kept.
 
-use super::{System, interrupt};
+use super::{System, crash, interrupt};
 use duct::{Expression, cmd};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
@@ -125,6 +125,7 @@ impl System {
         };
         let start_of_log = log.metadata()?.len();
         let started = Instant::now();
+        crash::point();
         let handle = program.expression(self).stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
         let status = loop {
             if let Some(output) = handle.wait_timeout(Duration::from_millis(100))? {
@@ -138,6 +139,7 @@ impl System {
                 break None;
             }
         };
+        crash::point();
         Ok(Output { ended: ended(status), text: text_from(log, start_of_log)? })
     }
 }

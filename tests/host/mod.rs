@@ -1,6 +1,8 @@
 //! The real host of the tests: a clone of a Debian root, what it is installed from, and ways to ask it something. It must
 //! not know what gpusetup does, so that what it answers is the host's own word.
 
+#![allow(dead_code)] // each test program uses its part
+
 pub mod tree;
 
 use std::io::{BufRead, BufReader};
@@ -18,8 +20,7 @@ pub struct Bench {
     /// A database that says that they are on our server.
     pub database: PathBuf,
     requests: Arc<Mutex<Vec<String>>>,
-    // The server ends with its standard input, so with this process however that ends.
-    _server: (Child, ChildStdin),
+    _process: (Child, ChildStdin),
 }
 
 /// The bench; the first call may take minutes.
@@ -28,8 +29,28 @@ pub fn bench() -> &'static Bench {
     BENCH.get_or_init(|| {
         let base = timed("base root", || PathBuf::from(script("base", &[])));
         let artifacts = timed("artifacts", || PathBuf::from(script("artifacts", &[])));
+        let Server { url, requests, _process } = Server::of(&artifacts);
+        let database = store().join("database");
+        remove(&database);
+        script("database", &[text(&artifacts), &url, text(&database)]);
+        Bench { base, artifacts, database, requests, _process }
+    })
+}
+
+/// Files of a directory on loopback, until it is dropped.
+pub struct Server {
+    /// The address.
+    pub url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+    // It ends with its standard input, so with this process however that ends.
+    _process: (Child, ChildStdin),
+}
+
+impl Server {
+    /// Serves a directory.
+    pub fn of(directory: &Path) -> Self {
         let mut server = Command::new(beside("serve"))
-            .arg(&artifacts)
+            .arg(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -40,12 +61,8 @@ pub fn bench() -> &'static Bench {
         let log = Arc::clone(&requests);
         std::thread::spawn(move || lines.for_each(|line| log.lock().expect("no panic beside").push(line)));
         let input = server.stdin.take().expect("piped");
-
-        let database = store().join("database");
-        remove(&database);
-        script("database", &[text(&artifacts), &url, text(&database)]);
-        Bench { base, artifacts, database, requests, _server: (server, input) }
-    })
+        Self { url, requests, _process: (server, input) }
+    }
 }
 
 impl Bench {
@@ -104,6 +121,28 @@ impl Host {
         )
     }
 
+    /// The same, with the database that gpusetup carries: reading another takes longer than all else.
+    pub fn gpusetup_plain(&self, arguments: &[&str]) -> Said {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        gpusetup([*verb, "--root", text(&self.root())].into_iter().chain(rest.iter().copied()))
+    }
+
+    /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to its end before.
+    pub fn gpusetup_dies(&self, at: usize, arguments: &[&str]) -> bool {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
+        command.args([verb, "--root", text(&self.root())]).args(rest);
+        let said = Said::with(&mut command, &[("GPUSETUP_DIE_AT", &at.to_string())]);
+        // A signal leaves no exit code.
+        match said.code {
+            None => true,
+            Some(_) => {
+                said.succeeds();
+                false
+            }
+        }
+    }
+
     /// Runs a shell script in it, with nothing in the environment that a fresh login would not have.
     pub fn sh(&self, script: &str) -> Said {
         let mut command = Command::new("chroot");
@@ -151,8 +190,13 @@ pub struct Said {
 impl Said {
     /// Runs a command with no input and a clean environment.
     fn by(command: &mut Command) -> Self {
+        Self::with(command, &[])
+    }
+
+    fn with(command: &mut Command, environment: &[(&str, &str)]) -> Self {
         let output = command
             .env_clear()
+            .envs(environment.iter().copied())
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .envs([("HOME", "/root"), ("LANG", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")])
             .stdin(Stdio::null())

@@ -1,0 +1,94 @@
+//! Going on behind a reboot: a unit that runs `gpusetup resume` at the next boot and is gone when that has come to its
+//! end. It runs a copy of this binary, since whoever called it may have it in a place that others write to, or is gone.
+
+use crate::system::System;
+use std::io;
+use std::path::Path;
+
+/// The unit.
+pub const UNIT: &str = "/etc/systemd/system/gpusetup-resume.service";
+const WANTED: &str = "/etc/systemd/system/multi-user.target.wants/gpusetup-resume.service";
+const COPY: &str = "/var/lib/gpusetup/gpusetup";
+/// What tells administrators and their tools that a boot is due: Debian's, and the one that kured looks for.
+const SIGNS: [&str; 2] = ["/run/reboot-required", "/run/reboot-needed"];
+
+/// The unit's text. Not after cloud-final, which may wait for it; before whatever wants a GPU.
+fn unit(reboot: &str) -> String {
+    format!(
+        "[Unit]\n\
+         Description=Go on with the NVIDIA install that gpusetup began\n\
+         ConditionPathExists=/var/lib/gpusetup/journal\n\
+         Wants=network-online.target\n\
+         After=network-online.target\n\
+         Before=nvidia-persistenced.service docker.service containerd.service kubelet.service\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         ExecStart={COPY} resume --unattended --reboot={reboot}\n\
+         StandardOutput=journal+console\n\
+         TimeoutStartSec=infinity\n\
+         \n\
+         [Install]\n\
+         WantedBy=multi-user.target\n"
+    )
+}
+
+/// Sees to it that gpusetup goes on at the next boot.
+pub fn go_on_after(on: &System, reboot: &str) -> io::Result<()> {
+    on.make_directories("/var/lib/gpusetup", 0o700)?;
+    on.write(COPY, &std::fs::read("/proc/self/exe")?, 0o700)?;
+    on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
+    on.write(UNIT, unit(reboot).as_bytes(), 0o644)?;
+    on.link(WANTED, Path::new(UNIT))
+}
+
+/// Takes that away again.
+pub fn forget(on: &System) -> io::Result<()> {
+    [WANTED, UNIT, COPY].iter().try_for_each(|path| on.remove(path))
+}
+
+/// Leaves the signs that a boot is due; they go with it.
+pub fn ask_for(on: &System) -> io::Result<()> {
+    on.make_directories("/run", 0o755)?;
+    for sign in SIGNS {
+        on.write(sign, b"*** System restart required ***\n", 0o644)?;
+    }
+    let list = "/run/reboot-required.pkgs";
+    let mut names = on.read_text(list)?.unwrap_or_default();
+    if !names.lines().any(|l| l == "gpusetup") {
+        names += "gpusetup\n";
+    }
+    on.write(list, names.as_bytes(), 0o644)
+}
+
+/// Boots the host.
+pub fn now(on: &System) -> io::Result<()> {
+    let output = on.run(&crate::system::Program::new(["systemctl", "reboot"]))?;
+    if output.succeeded() { Ok(()) } else { Err(io::Error::other(output.last_lines(2))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_for_the_next_boot_goes_again() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        on.make_directories("/etc/systemd/system", 0o755).expect("made");
+        go_on_after(&on, "if-needed").expect("written");
+        let text = on.read_text(UNIT).expect("readable").expect("there");
+        assert!(
+            text.contains("ExecStart=/var/lib/gpusetup/gpusetup resume --unattended --reboot=if-needed\n"),
+            "{text}"
+        );
+        assert_eq!(on.link_target(WANTED).as_deref(), Some(Path::new(UNIT)));
+        assert!(on.exists(COPY));
+        forget(&on).expect("removed");
+        assert!(!on.exists(UNIT) && !on.exists(COPY) && on.link_target(WANTED).is_none());
+        forget(&on).expect("twice does no harm");
+        ask_for(&on).expect("written");
+        ask_for(&on).expect("written");
+        assert_eq!(on.read_text("/run/reboot-required.pkgs").expect("readable").as_deref(), Some("gpusetup\n"));
+    }
+}

@@ -1,0 +1,84 @@
+//! Locks of a package manager that somebody else holds: waited for, with the holder's name, before our own transaction
+//! begins. On a fresh machine that is apt's daily update or unattended-upgrades, for minutes.
+
+use crate::compat::PackageManager;
+use crate::system::{System, interrupt};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
+use std::time::{Duration, Instant};
+
+/// What apt and dpkg lock, in the order in which they do.
+const APT: [&str; 4] =
+    ["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"];
+/// rpm's own; dnf and zypper wait for each other by themselves.
+const RPM: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
+
+/// Waits until nobody holds one, `limit` at most; `tell` hears who does, and for how long we have waited. An error is a
+/// sentence.
+pub fn wait(
+    on: &System,
+    manager: PackageManager,
+    limit: Duration,
+    tell: &mut dyn FnMut(&str, Duration),
+) -> Result<(), String> {
+    let began = Instant::now();
+    while let Some(holder) = holder(on, manager) {
+        if began.elapsed() >= limit {
+            let waited = limit.as_secs();
+            return Err(format!("the package manager is locked by {holder}, {waited} s were waited (--lock-timeout)"));
+        }
+        if interrupt::heard().is_some() {
+            return Ok(());
+        }
+        tell(&holder, began.elapsed());
+        std::thread::sleep(Duration::from_millis(500).min(limit));
+    }
+    Ok(())
+}
+
+/// Who holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None is nobody, or nobody that we can see.
+fn holder(on: &System, manager: PackageManager) -> Option<String> {
+    let files: &[&str] = match manager {
+        PackageManager::Apt => &APT,
+        PackageManager::Dnf | PackageManager::Zypper => &RPM,
+    };
+    files.iter().find_map(|path| {
+        let file = on.open(path).ok()?;
+        // A lock for reading is refused by a lock for writing, and needs no right to write.
+        let held = fcntl_getlk(file, &Flock::from(FlockType::ReadLock)).ok()??;
+        let pid = held.pid?.as_raw_nonzero();
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Some(format!("{} (process {pid}, {path})", if name.is_empty() { "another" } else { name.trim() }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_waited_for_and_its_holder_named() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        on.make_directories("/var/lib/dpkg", 0o755).expect("made");
+        let lock = dir.path().join("var/lib/dpkg/lock-frontend");
+        // A process of its own: one does not see the locks that it holds itself.
+        let script = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(2)";
+        let mut child = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(&lock)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("python3 starts");
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().expect("piped")), &mut line)
+            .expect("it has the lock");
+        let soon = Duration::from_millis(50);
+        let refused = wait(&on, PackageManager::Apt, soon, &mut |_, _| {}).expect_err("held");
+        assert!(refused.contains("python3") && refused.contains(&child.id().to_string()), "{refused}");
+        let mut told = 0;
+        wait(&on, PackageManager::Apt, Duration::from_secs(30), &mut |_, _| told += 1).expect("it ends");
+        assert!(told > 0);
+        child.wait().expect("ended");
+        wait(&on, PackageManager::Apt, Duration::ZERO, &mut |_, _| {}).expect("free");
+    }
+}

@@ -1,0 +1,69 @@
+//! A plan as cloud-init user-data: a config file that pins what was chosen, and one command. gpusetup does the rest on the
+//! machine, against the host as it is then: packages and kernels may have been upgraded since, and devices numbered anew.
+
+use crate::plan::Plan;
+use crate::resolve::Method;
+use std::fmt::Write;
+
+/// How the machine gets there.
+#[derive(Debug, Clone, Copy)]
+pub struct Wishes<'a> {
+    /// NVIDIA's licences are accepted.
+    pub accept_eula: bool,
+    /// The value of `--reboot` there.
+    pub reboot: &'a str,
+    /// Where the binary comes from, with its sum; none where the image has it.
+    pub binary: Option<(&'a str, &'a str)>,
+}
+
+/// The user-data.
+pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
+    let mut config = String::new();
+    let mut key = |name: &str, value: &str| {
+        let _ = writeln!(config, "      {name}: \"{value}\"");
+    };
+    match &plan.selection.driver {
+        Some(d) => {
+            // The branch: a point release may be gone from the repositories by the time the machine boots.
+            key("driver", &d.branch);
+            key("modules", &d.modules.to_string());
+            key("method", if d.method == Method::Runfile { "runfile" } else { "packages" });
+        }
+        None => key("driver", "none"),
+    }
+    let none = || "none".to_owned();
+    key("cuda", &plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string()));
+    key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
+    key("prefix", &plan.request.prefix.display().to_string());
+    key("reboot", wishes.reboot);
+    let licences = if wishes.accept_eula {
+        "      accept-eula: true\n"
+    } else {
+        "      # NVIDIA's licences (https://docs.nvidia.com/cuda/eula): without this line apply ends with exit code 2.\n      \
+         # accept-eula: true\n"
+    };
+    let fetch = wishes.binary.map_or_else(String::new, |(url, sum)| {
+        format!(
+            "curl -fsSL --retry 5 -o /usr/local/bin/gpusetup '{url}' && echo '{sum}  /usr/local/bin/gpusetup' | sha256sum \
+             -c --quiet && chmod 755 /usr/local/bin/gpusetup && "
+        )
+    });
+    // One command: user-data's scripts go on behind a failed line, and the last one's status is all that is heard.
+    let command = if fetch.is_empty() {
+        "  - [gpusetup, apply, --unattended]\n".to_owned()
+    } else {
+        format!("  - [sh, -c, \"{fetch}gpusetup apply --unattended\"]\n")
+    };
+    let power = if wishes.reboot == "external" {
+        "power_state:\n  mode: reboot\n  delay: now\n  condition: [gpusetup, reboot-required]\n"
+    } else {
+        ""
+    };
+    format!(
+        "#cloud-config\n# {}, as planned by gpusetup {} with its database {}.\nwrite_files:\n  \
+         - path: /etc/gpusetup/config.yaml\n    permissions: \"0644\"\n    content: |\n{config}{licences}runcmd:\n{command}{power}",
+        crate::resolve::summary(&plan.selection),
+        plan.tool,
+        plan.database.version,
+    )
+}
