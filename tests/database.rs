@@ -153,6 +153,23 @@ fn forward_compatibility_has_its_base_branches() {
 }
 
 #[test]
+fn a_guide_tells_where_its_toolkit_was_not_tried() {
+    let without = |cuda: &str, id: &str, version: &str| {
+        let guide = SHIPPED.guide_without(cuda.parse().expect("valid"), "x86_64", id, version);
+        guide.map(|g| g.cuda.to_string())
+    };
+    assert_eq!(without("13.2.1", "ubuntu", "20.04").as_deref(), Some("13.0"), "the newest guide that is not newer");
+    assert_eq!(without("13.2.1", "ubuntu", "24.04"), None);
+    assert_eq!(without("13.2.1", "rhel", "9.4"), None, "a point release is not told from another");
+    assert_eq!(without("13.2.1", "rhel", "7").as_deref(), Some("13.0"));
+    assert_eq!(
+        without("12.4.1", "ubuntu", "16.04"),
+        None,
+        "of CUDA 12 no guide was read whole, so absence says nothing"
+    );
+}
+
+#[test]
 fn cards_are_cut_into_what_they_can_be() {
     let most = |gpu: &str, name: &str| {
         let device = PciDevice(u16::from_str_radix(gpu, 16).expect("hexadecimal"));

@@ -51,6 +51,13 @@ fn packages(database: &Database, c: &mut Checker) {
         }
         c.known_branch(database, &record, "driver_branch", f.driver_branch);
     }
+    for g in &database.cuda_guides {
+        let record = Record::of("cuda_guides", "cuda", g.cuda);
+        c.sourced(&record, &g.sources);
+        if !database.cuda.iter().any(|release| release.version.series() == g.cuda) {
+            c.wrong(&record, "cuda", "is no series of the database");
+        }
+    }
     for r in &database.renames {
         c.sourced(&Record::of("renames", "before", &r.before), &r.sources);
     }

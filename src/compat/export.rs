@@ -23,6 +23,7 @@ pub struct Export<'a> {
     sources: &'a [super::Source],
     frameworks: &'a [super::Framework],
     mig_profiles: &'a [super::MigProfile],
+    cuda_guides: &'a [super::CudaGuide],
     forward_compatibility: &'a [super::ForwardCompatibility],
     renames: &'a [super::Rename],
 }
@@ -108,6 +109,7 @@ impl Database {
             sources: &self.sources,
             frameworks: &self.frameworks,
             mig_profiles: &self.mig_profiles,
+            cuda_guides: &self.cuda_guides,
             forward_compatibility: &self.forward_compatibility,
             renames: &self.renames,
         }

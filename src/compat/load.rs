@@ -1,9 +1,9 @@
 //! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
 
 use super::{
-    Architecture, CompilerLimit, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Disagreement,
-    Distribution, DriverBranch, DriverRelease, ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem,
-    Rename, Source, check,
+    Architecture, CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, CudnnArtifact, CudnnRange, Database,
+    Disagreement, Distribution, DriverBranch, DriverRelease, ForwardCompatibility, Framework, Gpu, MigProfile,
+    NvSwitch, Problem, Rename, Source, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -71,6 +71,7 @@ struct File {
     compiler_limits: Vec<CompilerLimit>,
     distributions: Vec<Distribution>,
     frameworks: Vec<Framework>,
+    cuda_guides: Vec<CudaGuide>,
     forward_compatibility: Vec<ForwardCompatibility>,
     renames: Vec<Rename>,
     mig_profiles: Vec<MigProfile>,
@@ -143,6 +144,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.compiler_limits.extend(file.compiler_limits);
         all.distributions.extend(file.distributions);
         all.frameworks.extend(file.frameworks);
+        all.cuda_guides.extend(file.cuda_guides);
         all.forward_compatibility.extend(file.forward_compatibility);
         all.renames.extend(file.renames);
         all.mig_profiles.extend(file.mig_profiles);
@@ -167,6 +169,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         compiler_limits: all.compiler_limits,
         distributions: all.distributions,
         frameworks: all.frameworks,
+        cuda_guides: all.cuda_guides,
         forward_compatibility: all.forward_compatibility,
         renames: all.renames,
         mig_profiles: all.mig_profiles,
@@ -178,6 +181,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     database.driver_branches.sort_by_key(|b| Reverse(b.branch));
     database.drivers.sort_by_key(|d| Reverse(d.version));
     database.cuda.sort_by_key(|c| Reverse(c.version));
+    database.cuda_guides.sort_by_key(|g| Reverse(g.cuda));
     database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
     database.cudnn.sort_by_key(|c| Reverse(c.from));
     database.cudnn_artifacts.sort_by_key(|a| Reverse(a.version));

@@ -55,6 +55,8 @@ pub struct Database {
     pub distributions: Vec<Distribution>,
     /// What frameworks are built with.
     pub frameworks: Vec<Framework>,
+    /// Systems that NVIDIA's installation guides list, newest CUDA first.
+    pub cuda_guides: Vec<CudaGuide>,
     /// User-space drivers for older kernel modules, newest CUDA first.
     pub forward_compatibility: Vec<ForwardCompatibility>,
     /// What packages were called before a release, and from it on.
@@ -63,6 +65,41 @@ pub struct Database {
     pub mig_profiles: Vec<MigProfile>,
     /// On what whole sources differ.
     pub disagreements: Vec<Disagreement>,
+}
+
+/// The systems that NVIDIA's installation guide of a CUDA series lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudaGuide {
+    /// The series.
+    pub cuda: CudaVersion,
+    /// All that it lists is here; where not, absence says nothing.
+    pub complete: bool,
+    /// What it lists.
+    pub systems: Vec<GuideSystem>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A system that a guide lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuideSystem {
+    /// `ID` of os-release.
+    pub id: String,
+    /// Its version, up to the point release that was tried.
+    pub version: String,
+    /// The machine architecture, as CUDA's artifacts call it.
+    pub arch: String,
+    /// The kernel.
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// The default gcc.
+    #[serde(default)]
+    pub gcc: Option<String>,
+    /// The C library.
+    #[serde(default)]
+    pub glibc: Option<String>,
 }
 
 /// A package that brings the user-space driver of a newer branch to kernel modules of an older one.

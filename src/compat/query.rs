@@ -1,8 +1,9 @@
 //! Looking things up.
 
 use super::{
-    Architecture, Artifact, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, ForwardCompatibility,
-    Framework, FrameworkRelease, Gpu, MigProfile, ModuleFlavour, NvSwitch, PackageManager, PciDevice, Rename, Role,
+    Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
+    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, MigProfile, ModuleFlavour, NvSwitch,
+    PackageManager, PciDevice, Rename, Role,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -111,6 +112,19 @@ impl Database {
             known.zip(&asked).all(|(a, b)| a == *b)
         };
         self.framework(name.trim())?.releases.iter().find(meets)
+    }
+
+    /// The guide that leaves this system out: of the same major version, the newest that is not newer than the toolkit. None
+    /// where the system is listed, or no guide was read whole.
+    pub fn guide_without(&self, cuda: CudaVersion, arch: &str, id: &str, version: &str) -> Option<&CudaGuide> {
+        let about = |g: &&CudaGuide| g.complete && g.cuda.major == cuda.major && g.cuda <= cuda.series();
+        let guide = self.cuda_guides.iter().find(about)?;
+        // Point releases are not told apart: 24.04.3 of Ubuntu is 24.04, 9.6 of RHEL is 9.
+        let numbers = |text: &str| {
+            text.split('.').take(if id == "ubuntu" { 2 } else { 1 }).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let lists = |s: &GuideSystem| s.id == id && s.arch == arch && numbers(&s.version) == numbers(version);
+        (!guide.systems.iter().any(lists)).then_some(guide)
     }
 
     /// The package that lets programs of a CUDA series run on kernel modules of this branch.

@@ -85,6 +85,7 @@ impl Database {
                 kind("distributions", self.distributions.iter().map(|d| &d.sources)),
                 kind("driver packages", self.distributions.iter().flat_map(|d| &d.drivers).map(|o| &o.sources)),
                 kind("mig profiles", self.mig_profiles.iter().map(|p| &p.sources)),
+                kind("cuda guides", self.cuda_guides.iter().map(|g| &g.sources)),
                 kind("forward compatibility", self.forward_compatibility.iter().map(|f| &f.sources)),
                 kind("renames", self.renames.iter().map(|r| &r.sources)),
                 kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| &r.sources)),

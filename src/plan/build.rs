@@ -160,6 +160,19 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             );
         }
     }
+    if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.kept) {
+        let (os, arch) = (&job.facts.os, crate::resolve::cuda_arch(&job.facts.machine.arch));
+        let version = cuda.release.version;
+        // What is made of RHEL's sources is tried as RHEL.
+        let id = if os.like.iter().any(|l| l == "rhel") { "rhel" } else { &os.id };
+        if let Some(guide) = database.guide_without(version, arch, id, &os.version) {
+            let (of, name) = (guide.cuda, &os.name);
+            say(
+                "GS402",
+                format!("NVIDIA's guide of CUDA {of} does not list {name} on {arch}: {version} was not tried there"),
+            );
+        }
+    }
     for gpu in job.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
