@@ -268,10 +268,10 @@ fn user_data_is_what_cloud_init_takes() {
     for (name, text) in &all {
         fs::write(host.path("/root/user-data"), text).expect("written");
         let said = host.sh("cloud-init schema -c /root/user-data").succeeds();
-        assert!(said.out.contains("Valid schema"), "{name}: {} {}", said.out, said.err);
+        assert!(said.out.contains("Valid"), "{name}: {} {}", said.out, said.err);
     }
     println!("  cloud-init takes {} user-data", all.len());
-    fs::write(host.path("/root/user-data"), all[0].1.replace("runcmd:", "runcmmd:")).expect("written");
+    fs::write(host.path("/root/user-data"), "#cloud-config\nruncmd: 5\n").expect("written");
     host.sh("cloud-init schema -c /root/user-data").exits(1);
 }
 
