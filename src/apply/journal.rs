@@ -94,8 +94,6 @@ pub struct Apply<'a> {
     pub reboots: Vec<(At, Option<&'a str>)>,
     /// Reboots that earlier plans of this apply asked for.
     pub earlier_reboots: usize,
-    /// It is being taken back.
-    pub rolling_back: bool,
     /// It came to its end.
     pub finished: bool,
 }
@@ -230,9 +228,7 @@ impl Journal {
             if let Event::Run { plan, .. } = event {
                 count += 1;
                 open = Some(match open.take() {
-                    Some(before) if before.plan.fingerprint == plan.fingerprint => {
-                        Apply { rolling_back: false, ..before }
-                    }
+                    Some(before) if before.plan.fingerprint == plan.fingerprint => Apply { finished: false, ..before },
                     before => {
                         first = count - 1;
                         Apply {
@@ -242,7 +238,6 @@ impl Journal {
                             earlier_reboots: before
                                 .filter(|a| !a.finished)
                                 .map_or(0, |a| a.earlier_reboots + a.reboots.len()),
-                            rolling_back: false,
                             finished: false,
                         }
                     }
@@ -254,14 +249,14 @@ impl Journal {
                 Event::Done { at } => now.done.push(*at),
                 Event::Undone { run, at, .. } if *run >= first => now.done.retain(|d| d != at),
                 Event::Reboot { at, boot } => now.reboots.push((*at, boot.as_deref())),
-                Event::RollingBack { .. } => now.rolling_back = true,
                 Event::Finished {} => now.finished = true,
                 Event::RolledBack {} => open = None,
                 Event::Run { .. }
                 | Event::Kept { .. }
                 | Event::Intent { .. }
                 | Event::Undone { .. }
-                | Event::Failed { .. } => {}
+                | Event::Failed { .. }
+                | Event::RollingBack { .. } => {}
             }
         }
         open
@@ -394,6 +389,19 @@ mod tests {
         assert_eq!(last(&both), ["/c", "/b"], "and not what an earlier apply made");
         let undone = |run| Event::Undone { run, at: AT, left: Vec::new() };
         assert_eq!(last(&[&both[..], &[undone(2), undone(1)]].concat()), ["/a"], "then comes the one before");
+    }
+
+    #[test]
+    fn a_plan_that_is_run_again_behind_its_end_is_open_again() {
+        let (on, _dir) = host();
+        let open = |events: &[Event]| {
+            written(&on, events);
+            Journal::open(&on).expect("readable").open_apply().map(|a| a.done.len())
+        };
+        let done = || Event::Done { at: AT };
+        assert_eq!(open(&[run(), intent("/a"), done(), Event::Finished {}]), None);
+        assert_eq!(open(&[run()]), Some(1), "with what it did before");
+        assert_eq!(open(&[Event::Finished {}]), None);
     }
 
     #[test]
