@@ -39,6 +39,7 @@ fn main() {
     }
     let made = compat::load(Path::new(".")).map_err(|e| e.to_string()).and_then(|database| {
         let bytes = postcard::to_stdvec(&database).map_err(|e| e.to_string())?;
+        println!("cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}", database.version);
         println!("cargo::rustc-env=GPUSETUP_SHAPE={}", shape().map_err(|e| e.to_string())?);
         let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
         std::fs::write(Path::new(&out).join("database.bin"), bytes).map_err(|e| e.to_string())

@@ -10,24 +10,10 @@ use gpusetup::compat::PackageManager;
 use gpusetup::operation::{Operation, Placement, Verified};
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
 use host::tree::differences;
-use host::{Host, Server, bench, machine, text, timed};
+use host::{Host, RECORDS, Server, bench, machine, text, timed};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// gpusetup's own records and caches, and what tells one clone from another.
-const RECORDS: &[&str] = &[
-    "proc",
-    "dev",
-    "sys",
-    "run",
-    "etc/resolv.conf",
-    "var/lib/gpusetup",
-    "var/log",
-    "var/cache",
-    "var/lib/apt",
-    "var/lib/dpkg/status-old",
-];
 
 fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
     Operation::Run {
@@ -75,42 +61,15 @@ fn plan_for(host: &Host, server: &Server, archive: &Path) -> Plan {
             Placement { from: "include".into(), to: "/usr/local/cuda-9.9/include/sub".into() },
         ],
     };
-    let Operation::Run { argv, creates, .. } =
-        run(&["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"], &["/usr/local/cuda-9.9"], &[])
-    else {
-        unreachable!("made so")
-    };
-    let installer = match run(&[], &[], &[]) {
-        Operation::Run { environment, changes, undo, asks, expects, limit, .. } => Operation::Run {
-            argv,
-            environment,
-            verified: vec![Verified { path: cached, sha256: sum }],
-            creates,
-            changes,
-            undo,
-            asks,
-            expects,
-            limit,
-        },
-        other => other,
-    };
+    let mut installer =
+        run(&["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"], &["/usr/local/cuda-9.9"], &[]);
+    if let Operation::Run { verified, .. } = &mut installer {
+        verified.push(Verified { path: cached, sha256: sum });
+    }
     let file =
         |path: &str, content: &str| Operation::WriteFile { path: path.into(), content: content.into(), mode: 0o644 };
     let link = |path: &str, target: &str| Operation::Link { path: path.into(), target: target.into(), soname: None };
-    let asks = match run(&["/bin/cat", "/etc/issue"], &[], &[]) {
-        Operation::Run { argv, environment, verified, creates, changes, undo, limit, .. } => Operation::Run {
-            argv,
-            environment,
-            verified,
-            creates,
-            changes,
-            undo,
-            asks: true,
-            expects: Some("ours".to_owned()),
-            limit,
-        },
-        other => other,
-    };
+    let asks = Operation::ask(["/bin/cat", "/etc/issue"], Some("ours".to_owned()));
     plan.steps = vec![
         step(
             StepId::Prerequisites,

@@ -46,9 +46,7 @@ impl Lock {
         writeln!(file, "process {} since {now}", std::process::id()).map_err(failed)?;
         Ok(Self { _file: file })
     }
-}
 
-impl Lock {
     /// Who holds it now, if somebody does and it can be seen.
     pub fn holder(on: &System) -> Option<String> {
         let file = on.open(PATH).ok()?;

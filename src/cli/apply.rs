@@ -294,11 +294,11 @@ fn perform(
     match options.reboot {
         RebootOption::Never => super::print("Reboot now, then: gpusetup resume\n")?,
         RebootOption::External => {
-            boot::go_on_after(system, "external").and_then(|()| boot::ask_for(system)).map_err(failed)?;
+            boot::go_on_after(system, options.reboot.as_str()).and_then(|()| boot::ask_for(system)).map_err(failed)?;
             super::print("A reboot is needed; gpusetup goes on by itself after it.\n")?;
         }
         RebootOption::IfNeeded => {
-            boot::go_on_after(system, "if-needed").map_err(failed)?;
+            boot::go_on_after(system, options.reboot.as_str()).map_err(failed)?;
             super::print("The host boots now; gpusetup goes on by itself after it.\n")?;
         }
     }

@@ -3,8 +3,8 @@
 use super::Problem;
 use crate::apply::Manner;
 use crate::compat::{Database, ModuleFlavour, load};
-use crate::database::embedded;
 use crate::database::store::{self, Store};
+use crate::database::{VERSION, embedded};
 use crate::resolve::{Method, Prefer, Request};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
@@ -127,6 +127,17 @@ pub enum RebootOption {
     External,
 }
 
+impl RebootOption {
+    /// As the flag has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::IfNeeded => "if-needed",
+            Self::External => "external",
+        }
+    }
+}
+
 /// How it looks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
@@ -225,12 +236,11 @@ impl DatabaseOptions {
         if let Some(folder) = &self.folder {
             return load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")));
         }
-        let built_in = embedded();
-        let newer = Store::at(&self.store).newer_than(&built_in.version).map_err(|e| {
+        let newer = Store::at(&self.store).newer_than(VERSION).map_err(|e| {
             Problem::integrity(format!("the database that was installed cannot be used: {e}"))
                 .hint("gpusetup db update --built-in goes back to the one in this binary")
         })?;
-        Ok(newer.unwrap_or(built_in))
+        Ok(newer.unwrap_or_else(embedded))
     }
 }
 

@@ -83,11 +83,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         (false, Format::CloudInit) => {
             let wishes = Wishes {
                 accept_eula: options.accept_eula,
-                reboot: match options.reboot {
-                    RebootOption::Never => "never",
-                    RebootOption::IfNeeded => "if-needed",
-                    RebootOption::External => "external",
-                },
+                reboot: options.reboot.as_str(),
                 binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
             };
             super::print(&user_data(&plan, wishes))?;

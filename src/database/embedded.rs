@@ -2,6 +2,9 @@
 
 use crate::compat::Database;
 
+/// Its version, without decoding it.
+pub const VERSION: &str = env!("GPUSETUP_DATABASE_VERSION");
+
 /// Decodes it: some 2 ms in a release build.
 pub fn embedded() -> Database {
     const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/database.bin"));

@@ -5,7 +5,7 @@ pub mod archive;
 mod embedded;
 pub mod store;
 
-pub use embedded::embedded;
+pub use embedded::{VERSION, embedded};
 
 /// Whether the database of version `a` is newer than that of version `b`.
 pub fn is_newer(a: &str, b: &str) -> bool {

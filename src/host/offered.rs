@@ -113,7 +113,7 @@ mod tests {
     fn answers_are_read() {
         // Of apt 2.6, of zypper 1.14 asked for packages made for this.
         let text = "nvidia-smi:\n  Installed: (none)\n  Candidate: 535.309.01-1~deb12u1\n  Version table:\n     \
-                    535.309.01-1~deb12u1 500\n        500 http://deb.debian.org/debian bookworm/non-free amd64 Packages\n\
+                    535.309.01-1~deb12u1 500\n        500 http://archive.example/debian bookworm/non-free amd64 Packages\n\
                     libcuda1:\n  Installed: (none)\n  Candidate: (none)\n  Version table:\n";
         assert_eq!(policy(text), BTreeMap::from([("nvidia-smi".to_owned(), "535.309.01-1~deb12u1".to_owned())]));
         let text = "<solvable-list>\n\

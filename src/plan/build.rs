@@ -8,7 +8,7 @@ use super::{
 use crate::compat::{Database, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot};
 use crate::operation::Operation;
-use crate::resolve::{Install, Method, Misfit, Request, Resolution, distribution, is_over, resolve};
+use crate::resolve::{Install, Method, Misfit, Request, Resolution, distribution, dotted, is_over, resolve};
 use crate::sum::sha256;
 use serde::Serialize;
 
@@ -129,7 +129,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         }
         if let (Install::Runfile(_), Some(newest), Some(boots)) =
             (driver.install, driver.branch.newest_kernel.as_deref(), job.facts.kernels.next_boot.as_deref())
-            && series(boots) > series(newest)
+            && dotted(boots) > dotted(newest)
         {
             say(
                 "GS103",
@@ -177,12 +177,6 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
     warnings
-}
-
-/// The first two numbers of a kernel's release.
-fn series(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 fn totals(steps: &[Step]) -> Totals {

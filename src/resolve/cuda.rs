@@ -267,8 +267,8 @@ fn cudnn_fits<'a>(
     Ok(range)
 }
 
-/// `2.36` as numbers.
-fn dotted(version: &str) -> (u32, u32) {
-    let mut numbers = version.split(['.', '-']).map_while(|n| n.parse().ok());
+/// The first two numbers of a version, `2.36` of a C library, `6.12.1-amd64` of a kernel.
+pub fn dotted(version: &str) -> (u32, u32) {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }

@@ -11,6 +11,21 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
+/// What may differ between two clones that are alike: gpusetup's own records, logs and caches, the package manager's lists and
+/// backups, and what tells one clone from another.
+pub const RECORDS: &[&str] = &[
+    "proc",
+    "dev",
+    "sys",
+    "run",
+    "etc/resolv.conf",
+    "var/lib/gpusetup",
+    "var/log",
+    "var/cache",
+    "var/lib/apt",
+    "var/lib/dpkg/status-old",
+];
+
 /// What all hosts share, made once.
 pub struct Bench {
     /// The root that hosts are clones of.
