@@ -10,7 +10,10 @@ mod run;
 mod sample;
 
 pub use lock::Lock;
-pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, recover, rollback, unfinished, waits_for_boot};
+pub use run::{
+    Manner, News, Outcome, Reach, Teller, Unfinished, apply, recover, rollback, to_take_back, unfinished,
+    waits_for_boot,
+};
 
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
@@ -88,7 +91,8 @@ impl From<ProgramError> for Failure {
 impl From<PackagesError> for Failure {
     fn from(e: PackagesError) -> Self {
         match e {
-            PackagesError::WouldRemove { .. } => Self::Blocked(e.to_string()),
+            PackagesError::WouldRemove { .. } | PackagesError::Held { .. } => Self::Blocked(e.to_string()),
+            PackagesError::Unchanged(_) => Self::Step(e.to_string()),
             PackagesError::Program(e) => e.into(),
         }
     }

@@ -9,6 +9,7 @@ mod dpkg;
 mod driver;
 mod elf;
 mod gpu;
+mod holders;
 mod kernel;
 mod kernel_module;
 mod libraries;
@@ -18,6 +19,7 @@ mod machine;
 mod modules;
 mod offered;
 mod os;
+mod owners;
 mod pci;
 mod probe;
 mod reader;
@@ -27,7 +29,10 @@ mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
+pub use dpkg::upstream;
+pub use holders::holders;
 pub use offered::offered;
+pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
@@ -63,6 +68,9 @@ pub struct Facts {
     pub glibc: Option<String>,
     /// Whether the firmware lets only signed code run.
     pub secure_boot: SecureBoot,
+    /// The key that modules built here are signed with, where only signed ones load.
+    #[serde(default)]
+    pub signing_key: Option<SigningKey>,
     /// Kernel modules loaded that matter here: nvidia's, nouveau, nova, vfio-pci. None where that cannot be read or means
     /// nothing (a tree that is not running).
     pub loaded_modules: Option<Vec<LoadedModule>>,
@@ -80,6 +88,9 @@ pub struct Facts {
     pub loader_cache: Option<LoaderCache>,
     /// Enabled package repositories, one line each: address, suite and components.
     pub repositories: Vec<String>,
+    /// Packages that the package manager began and did not come to the end with.
+    #[serde(default)]
+    pub unfinished_packages: Vec<String>,
     /// Driver packages that these offer, each with the version that would be installed; none where the package manager
     /// was not asked.
     #[serde(default)]
@@ -223,6 +234,15 @@ pub enum SecureBoot {
     Absent,
     /// It could not be read; see [`Facts::unreadable`].
     Unknown,
+}
+
+/// A key for modules that are built on the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningKey {
+    /// Its certificate.
+    pub path: PathBuf,
+    /// The firmware or shim knows it: what is signed with it loads.
+    pub enrolled: bool,
 }
 
 /// A kernel module in the kernel.

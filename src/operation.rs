@@ -79,6 +79,9 @@ pub enum Operation {
         /// Files and links that it may change: they are saved before, and put back by undo.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<PathBuf>,
+        /// Trees that it removes, for good: undo can only name them. Once they are gone there is nothing left to run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        removes: Vec<PathBuf>,
         /// What takes it back, run before `creates` and `changes` are put right.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         undo: Vec<String>,
@@ -156,6 +159,7 @@ impl Operation {
             verified: Vec::new(),
             creates: Vec::new(),
             changes: Vec::new(),
+            removes: Vec::new(),
             undo: Vec::new(),
             asks: true,
             expects,

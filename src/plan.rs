@@ -8,12 +8,14 @@ mod environment;
 mod job;
 mod nouveau;
 mod prerequisites;
+mod removal;
 mod toolkit;
 mod verify;
 
 pub use build::plan;
 pub use job::{BLACKLIST, LOADER_PATH, PROFILE};
 pub use nouveau::RIVALS;
+pub use removal::{Inventory, Unwanted, removal};
 
 use crate::host::Facts;
 use crate::operation::Operation;
@@ -84,6 +86,12 @@ pub enum StepId {
     Environment,
     /// Boots the host again.
     Reboot,
+    /// Takes a toolkit off the host.
+    RemoveCuda,
+    /// Takes a cuDNN off the host that lies outside of toolkits.
+    RemoveCudnn,
+    /// Takes the driver off the host.
+    RemoveDriver,
     /// Asks the host whether it all works.
     Verify,
 }
@@ -169,6 +177,9 @@ impl StepId {
             Self::Ldconfig => "ldconfig",
             Self::Environment => "environment",
             Self::Reboot => "reboot",
+            Self::RemoveCuda => "remove-cuda",
+            Self::RemoveCudnn => "remove-cudnn",
+            Self::RemoveDriver => "remove-driver",
             Self::Verify => "verify",
         }
     }

@@ -307,6 +307,15 @@ impl System {
         fs::rename(&new, &at)
     }
 
+    /// Moves what stands at `from` to `to`, in the same folder, in one rename.
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        let (from, to) = (self.locate(from.as_ref())?, self.locate(to.as_ref())?);
+        crash::point();
+        fs::rename(&from, &to)?;
+        crash::point();
+        sync_directory(&to)
+    }
+
     /// Makes a directory and those above it that are not there; returns the ones made, outermost first.
     pub fn make_directories(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Vec<PathBuf>> {
         let (mut missing, mut at) = (Vec::new(), path.as_ref());

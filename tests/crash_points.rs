@@ -22,6 +22,7 @@ fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
         verified: Vec::new(),
         creates: creates.iter().map(PathBuf::from).collect(),
         changes: changes.iter().map(PathBuf::from).collect(),
+        removes: Vec::new(),
         undo: Vec::new(),
         asks: false,
         expects: None,

@@ -224,6 +224,43 @@ fn a_driver_too_old_for_a_toolkit_has_a_way_around_on_data_center_cards() {
 }
 
 #[test]
+fn what_would_break_a_host_is_refused_before_anything_is_done() {
+    let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).gpu("0000:65:00.0", "20b2", None);
+    let facts = host.run(&["facts", "--json"]).json();
+    let planned = |path: &str, value: Value, more: &[&str]| {
+        let mut facts = facts.clone();
+        *facts.pointer_mut(path).unwrap_or_else(|| panic!("no {path}")) = value;
+        run_with_input(&[&["plan", "--facts", "-", "--json"], more].concat(), &facts.to_string())
+    };
+    let key = |enrolled: bool| serde_json::json!({"path": "/var/lib/dkms/mok.pub", "enrolled": enrolled});
+    for (path, value, check) in [
+        ("/secure_boot", Value::from("enabled"), "GS301"),
+        ("/gpus/1/bound_to", "vfio-pci".into(), "GS203"),
+        ("/machine/kind", "wsl2".into(), "GS906"),
+        ("/machine/kind", "jetson".into(), "GS907"),
+        ("/os/immutable", true.into(), "GS908"),
+    ] {
+        let refused = planned(path, value.clone(), &[]);
+        assert_eq!(refused.code, 5, "{path}: {}", refused.err);
+        assert!(refused.err.contains(check) && refused.err.contains("hint: "), "{path}: {}", refused.err);
+        let toolkit = planned(path, value, &["--profile", "toolkit"]);
+        assert_eq!(toolkit.code, 0, "{path}: no driver, nothing to refuse: {}", toolkit.err);
+    }
+    assert_eq!(planned("/gpus/1/bound_to", "vfio-pci".into(), &["--leave-out", "0000:65:00.0"]).code, 0);
+    let mut secure = facts.clone();
+    secure["secure_boot"] = "enabled".into();
+    for (enrolled, code) in [(false, 5), (true, 0)] {
+        secure["signing_key"] = key(enrolled);
+        let ran = run_with_input(&["plan", "--facts", "-"], &secure.to_string());
+        assert_eq!(ran.code, code, "{}", ran.err);
+    }
+    // Not a refusal, but the first thing that is done.
+    let plan = planned("/unfinished_packages", serde_json::json!(["man-db"]), &[]).json();
+    assert!(text(&plan, "/steps/0/why").contains("man-db"), "{plan:#}");
+    assert_eq!(text(&plan, "/steps/0/operations/0/argv/0"), "dpkg");
+}
+
+#[test]
 fn a_kernel_newer_than_the_branch_was_seen_to_build_on_is_told() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "102d", None);
     let mut facts = host.run(&["facts", "--json"]).json();

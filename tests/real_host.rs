@@ -102,6 +102,7 @@ fn the_whole_stack() {
         files_are_sound(&host, "12.4");
     });
     timed("apply again", || apply_again(&host, STACK));
+    timed("uninstall all", || uninstall_all(&host));
     timed("rollback", || rollback(&host));
 }
 
@@ -128,6 +129,7 @@ fn toolkit_from_a_runfile_without_driver() {
         assert_eq!(host.ask("dpkg-query -W -f '${Package}\\n' | grep -i -e nvidia -e dkms || true"), "");
     });
     timed("apply again", || apply_again(&host, TOOLKIT));
+    timed("uninstall", || uninstall(&host));
     timed("rollback", || rollback(&host));
 }
 
@@ -485,6 +487,39 @@ fn rollback(host: &Host) {
     assert_eq!(differences(&bench().base, &host.root(), &[RECORDS, AFTER_ROLLBACK].concat()), [""; 0]);
     let list = format!("lsinitramfs /boot/initrd.img-{}", host.kernel());
     assert_eq!(host.ask(&list), Host::new("before").ask(&list));
+}
+
+/// Months later, by the journal: what others did since stays, and what they changed is named.
+fn uninstall(host: &Host) {
+    let host = host.clone_as("uninstalled");
+    host.ask("apt-get -qq update; apt-get -qq -y --no-install-recommends install hello >&2");
+    host.ask("echo '# mine' >>/etc/profile.d/gpusetup-cuda.sh");
+    let shown = host.gpusetup(&["uninstall", "--dry-run"]).succeeds().out;
+    assert!(shown.contains("/usr/local/cuda-13.4"), "{shown}");
+    let said = host.gpusetup(&["uninstall", "--yes"]).succeeds();
+    assert!(said.err.contains("/etc/profile.d/gpusetup-cuda.sh"), "{}", said.err);
+    assert_eq!(host.ask("hello"), "Hello, world!");
+    host.ask("tail -n 1 /etc/profile.d/gpusetup-cuda.sh | grep mine");
+    assert_eq!(host.ask("ls -A /usr/local | grep cuda || true"), "");
+    assert_eq!(host.ask("ldconfig -p | grep -e libcudnn -e libcudart || true"), "");
+    assert!(host.gpusetup(&["uninstall", "--yes"]).succeeds().out.contains("Nothing to remove"));
+}
+
+/// Driver, toolkit and cuDNN, as if others had installed them: shown, removed, and asked of the host.
+fn uninstall_all(host: &Host) {
+    let host = host.clone_as("uninstalled");
+    let shown = host.gpusetup(&["uninstall", "--all", "--dry-run"]).succeeds().out;
+    for what in ["/usr/local/cuda-12.4/bin/cuda-uninstaller", "nvidia-smi", "gpusetup-nouveau.conf"] {
+        assert!(shown.contains(what), "{what}: {shown}");
+    }
+    host.gpusetup(&["uninstall", "--all", "--yes"]).succeeds();
+    assert_eq!(host.ask("ls -A /usr/local | grep cuda || true"), "");
+    assert_eq!(host.ask("find /lib/modules -name 'nvidia*.ko*'"), "");
+    assert_eq!(host.ask("ldconfig -p | grep -e libcuda -e libcudnn -e libnvidia || true"), "");
+    assert_eq!(host.ask("find /etc/modprobe.d /etc/ld.so.conf.d /etc/profile.d -name 'gpusetup*'"), "");
+    let image = host.ask(&format!("lsinitramfs /boot/initrd.img-{}", host.kernel()));
+    assert!(!image.contains("gpusetup-nouveau.conf"), "the image still keeps nouveau away");
+    assert!(host.gpusetup(&["uninstall", "--all", "--yes"]).succeeds().out.contains("Nothing to remove"));
 }
 
 /// A copy of a database in which the sum of one artifact is another's.

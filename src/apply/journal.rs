@@ -52,8 +52,8 @@ pub enum Event {
         run: usize,
         /// Step and operation.
         at: At,
-        /// Paths left because somebody changed them since.
-        left: Vec<PathBuf>,
+        /// What was left because somebody changed it since, or because it is gone for good.
+        left: Vec<String>,
     },
     /// It failed.
     Failed {
@@ -213,6 +213,22 @@ impl Journal {
             all.extend(run.made.iter().rev());
         }
         all
+    }
+
+    /// Everything that was ever made and still stands, newest first.
+    pub fn all_made(&self) -> Vec<Made<'_>> {
+        let runs = self.runs();
+        runs.iter().rev().flat_map(|run| run.made.iter().rev().copied()).collect()
+    }
+
+    /// The folders that were moved aside to be removed, where nothing can want them back: what removed them came to its
+    /// end.
+    pub fn condemned(&self) -> Vec<PathBuf> {
+        if self.open_apply().is_some() || self.rolling_back().is_some() {
+            return Vec::new();
+        }
+        let aside = |undo: &Undo| if let Undo::Aside { aside, .. } = undo { Some(aside.clone()) } else { None };
+        self.all_made().iter().flat_map(|made| made.undo).filter_map(aside).collect()
     }
 
     /// The apply that has not come to its end, if the last one has not.

@@ -2,7 +2,9 @@
 //! one that lets nothing be executed, something in the way, a cache that others may write.
 
 use super::Failure;
-use crate::operation::{Operation, Standing, file};
+use crate::compat::PackageManager;
+use crate::host::holders;
+use crate::operation::{Operation, Standing, file, packages};
 use crate::plan::{Plan, State, Step, StepId};
 use crate::render::bytes;
 use crate::system::{Space, System, is_absent};
@@ -41,14 +43,49 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
             format!("nothing can be executed in {} (GS602), where installers unpack themselves", cache.display());
         return Err(Failure::Blocked(sentence));
     }
+    not_in_use(on, plan)?;
     let needed = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.operations);
     for act in needed.filter(|a| !a.satisfied) {
         not_in_the_way(on, &act.operation)?;
+        if let Operation::Packages { manager, install, remove, .. } = &act.operation {
+            packages_can_change(on, *manager, install, remove)?;
+        }
         if let Operation::Download { to, .. } = &act.operation {
             private(on, to)?;
         }
     }
     Ok(())
+}
+
+/// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.
+fn packages_can_change(
+    on: &System,
+    manager: PackageManager,
+    install: &[String],
+    remove: &[String],
+) -> Result<(), Failure> {
+    const DPKG: &str = "/var/lib/dpkg";
+    if manager == PackageManager::Apt && on.space(DPKG).is_ok_and(|s| s.no_exec) {
+        let sentence = format!("nothing can be executed in {DPKG} (GS602), where the scripts of packages are");
+        return Err(Failure::Blocked(sentence));
+    }
+    Ok(packages::check(on, manager, install, remove)?)
+}
+
+/// A driver that programs use is not replaced or removed under them: those that start later would meet another one than
+/// the kernel has.
+fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
+    let changes = |s: &&Step| s.state == State::Needed && matches!(s.id, StepId::InstallDriver | StepId::RemoveDriver);
+    let Some(step) = plan.steps.iter().find(changes).filter(|_| on.is_live()) else { return Ok(()) };
+    // The packages' own scripts stop and start the persistence daemon; NVIDIA's programs do not.
+    let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages { .. }));
+    let mut holders = holders(on);
+    holders.retain(|h| !by_packages || !h.starts_with("nvidia-persiste"));
+    if holders.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("the driver is in use (GS502) by {}: stop that first", holders.join(", "));
+    Err(Failure::Blocked(sentence))
 }
 
 fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
@@ -99,7 +136,8 @@ fn places(plan: &Plan, step: &Step) -> Vec<(PathBuf, u64)> {
         StepId::InstallCudnn => vec![(prefix, step.disk_bytes), (cache, step.download_bytes)],
         StepId::BlacklistNouveau => vec![(path("/etc"), 0), (path("/boot"), half), (path("/var/lib"), half)],
         StepId::Prerequisites => vec![(path("/usr"), 0)],
-        StepId::FixSymlinks => vec![(prefix, 0)],
+        StepId::FixSymlinks | StepId::RemoveCuda => vec![(prefix, 0)],
+        StepId::RemoveDriver | StepId::RemoveCudnn => vec![(path("/usr"), 0)],
         StepId::Ldconfig | StepId::Environment => vec![(path("/etc"), 0)],
         StepId::Reboot | StepId::Verify => Vec::new(),
     }

@@ -140,7 +140,15 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
         }
     }
     journal.note(on, Event::Finished {})?;
+    let_go(on, &journal)?;
     Ok(Outcome { done, reboot_required: false })
+}
+
+/// Deletes the folders that were moved aside, now that nothing wants them back.
+fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
+    journal.condemned().iter().try_for_each(|aside| {
+        file::discard(on, aside).map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
+    })
 }
 
 /// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.
@@ -220,6 +228,7 @@ fn stands(on: &System, operation: &Operation, planned: bool) -> Result<Standing,
         Operation::Download { .. } => so(true),
         Operation::Unpack { .. } => so(planned),
         Operation::Run { asks: true, .. } => so(false),
+        Operation::Run { argv, removes, .. } if program::is_through(on, argv, removes) => so(true),
         Operation::Run { creates, .. } => so(planned && program::trees_stand(on, creates)),
         Operation::Packages { manager, install, remove, .. } => {
             packages::stand(on, *manager, install, remove).map_err(io)
@@ -241,13 +250,13 @@ fn carry_out(
     let io = |e: std::io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
     let boot = boot_id(on);
     let log = log_file(on, at)?;
-    if let Operation::Packages { manager, .. } = operation {
-        locks::wait(on, *manager, manner.lock_timeout, &mut |holder, since| tell(&News::Waiting { holder, since }))
+    if let Some(manager) = packages::needed_by(operation) {
+        locks::wait(on, manager, manner.lock_timeout, &mut |holder, since| tell(&News::Waiting { holder, since }))
             .map_err(Failure::Later)?;
     }
     let mut working = |since| tell(&News::Working { operation, since, bytes: None });
     match operation {
-        Operation::WriteFile { .. } | Operation::Link { .. } => {
+        Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Remove { .. } => {
             let undo = file::intend(on, operation, backups).map_err(io)?;
             journal.note(on, Event::Intent { at, undo, boot })?;
             file::perform(on, operation).map_err(io)?;
@@ -261,30 +270,27 @@ fn carry_out(
             staged.commit(on).map_err(io)?;
         }
         Operation::Run { asks, .. } => {
+            let undo = if *asks { Vec::new() } else { program::intend(on, operation, backups).map_err(io)? };
             if !asks {
-                let undo = program::intend(on, operation, backups).map_err(io)?;
-                journal.note(on, Event::Intent { at, undo, boot })?;
+                journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
             }
             let ran = program::perform(on, operation, Some(log), &mut working);
             ran.map_err(|e| if *asks { Failure::Verification(e.to_string()) } else { Failure::from(e) })?;
             if *asks {
                 return Ok(());
             }
+            learn(on, journal, at, undo, boot).map_err(io)?;
         }
         Operation::Packages { manager, install, remove, stream } => {
-            let undo = packages::intend(on, *manager).map_err(io)?;
-            journal.note(on, Event::Intent { at, undo, boot })?;
+            let undo = vec![Undo::Packages(packages::intend(on, *manager, remove).map_err(io)?)];
+            journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
             packages::perform(on, *manager, install, remove, stream.as_deref(), Some(log), &mut working)?;
+            learn(on, journal, at, undo, boot).map_err(io)?;
         }
         Operation::Service { unit, enabled } => {
             let undo = vec![Undo::Unit { unit: unit.clone(), enabled: !enabled }];
             journal.note(on, Event::Intent { at, undo, boot })?;
             service::set(on, unit, *enabled)?;
-        }
-        Operation::Remove { path } => {
-            let undo = vec![backups.save(on, path, None).map_err(io)?];
-            journal.note(on, Event::Intent { at, undo, boot })?;
-            on.remove(path).map_err(io)?;
         }
         Operation::Download { .. } | Operation::Reboot {} => return Ok(()),
     }
@@ -294,6 +300,13 @@ fn carry_out(
     }
     journal.note(on, Event::Done { at })?;
     Ok(())
+}
+
+/// Notes the way back as it is known now that the work is done, so that an undo, months later, can tell what came of it
+/// from what others did since.
+fn learn(on: &System, journal: &mut Journal, at: At, undo: Vec<Undo>, boot: Option<String>) -> std::io::Result<()> {
+    let undo = undo.into_iter().map(|way| way.learned(on)).collect::<std::io::Result<_>>()?;
+    journal.note(on, Event::Intent { at, undo, boot }).map_err(std::io::Error::other)
 }
 
 /// A log of its own for each operation, below the host's root.
@@ -306,13 +319,39 @@ fn log_file(on: &System, (step, operation): (usize, usize)) -> Result<PathBuf, F
 /// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
 /// cannot be told from what is there, so this comes before any look at the host.
 pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
-    take_back_torn(on, &mut Journal::open(on)?, tell).map(|_| ())
+    let mut journal = Journal::open(on)?;
+    let_go(on, &journal)?;
+    take_back_torn(on, &mut journal, tell).map(|_| ())
 }
 
-/// Takes the last apply back, last first; the paths that were left because somebody changed them since.
-pub fn rollback(on: &System, tell: Teller) -> Result<Vec<PathBuf>, Failure> {
+/// What is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The last apply.
+    Last,
+    /// Everything that gpusetup ever did here.
+    All,
+}
+
+/// What would be taken back, in that order, each in a line.
+pub fn to_take_back(on: &System, reach: Reach) -> Result<Vec<String>, Failure> {
+    let journal = Journal::open(on)?;
+    Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
+}
+
+fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
+    // A rollback that was begun goes on with what it began with.
+    match reach {
+        Reach::All if journal.rolling_back().is_none() => journal.all_made(),
+        Reach::All | Reach::Last => journal.last_apply(),
+    }
+}
+
+/// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
+pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, Failure> {
     let mut journal = Journal::open(on)?;
-    let made: Vec<_> = journal.last_apply().into_iter().map(Owned::from).collect();
+    let_go(on, &journal)?;
+    let made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
     if journal.rolling_back().is_none() {
         if made.is_empty() && journal.open_apply().is_none() {
             return Ok(Vec::new());
@@ -326,7 +365,7 @@ pub fn rollback(on: &System, tell: Teller) -> Result<Vec<PathBuf>, Failure> {
     Ok(left)
 }
 
-fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -> Result<Vec<PathBuf>, Failure> {
+fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -> Result<Vec<String>, Failure> {
     let torn = journal.torn().into_iter().map(Owned::from).collect();
     take_back(on, journal, torn, &mut |operation| tell(&News::Recovering(operation)))
 }
@@ -350,21 +389,56 @@ fn take_back(
     journal: &mut Journal,
     made: Vec<Owned>,
     tell: &mut dyn FnMut(&Operation),
-) -> Result<Vec<PathBuf>, Failure> {
-    let mut all_left = Vec::new();
-    for Owned { run, at, operation, undo } in made {
+) -> Result<Vec<String>, Failure> {
+    let (mut all_left, mut derived) = (Vec::new(), Vec::new());
+    for owned in made {
         let mut left = Vec::new();
-        for way in undo.iter().rev() {
-            let what = || operation.as_ref().map_or("an operation".to_owned(), Operation::describe);
-            left.extend(way.perform(on).map_err(|e| Failure::Step(format!("undoing {}: {e}", what())))?);
+        for way in owned.undo.iter().rev() {
+            left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
         }
-        journal.note(on, Event::Undone { run, at, left: left.clone() })?;
-        if let Some(operation) = &operation {
-            tell(operation);
+        if !left.is_empty() && owned.derives() {
+            derived.push(owned);
+            continue;
         }
+        owned.is_undone(on, journal, left.clone(), tell)?;
         all_left.extend(left);
     }
+    // What is made of other files (the loader's cache, an initramfs), and was made anew since, is made once more, of
+    // files that are now as they were.
+    for owned in derived {
+        if let Some(operation) = &owned.operation {
+            program::perform(on, operation, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
+        }
+        owned.is_undone(on, journal, Vec::new(), tell)?;
+    }
     Ok(all_left)
+}
+
+impl Owned {
+    /// Whether a program made it out of other files: run again it makes it anew.
+    fn derives(&self) -> bool {
+        matches!(&self.operation, Some(Operation::Run { verified, creates, changes, removes, .. })
+            if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
+    }
+
+    fn failed(&self, why: &dyn std::error::Error) -> Failure {
+        let what = self.operation.as_ref().map_or("an operation".to_owned(), Operation::describe);
+        Failure::Step(format!("undoing {what}: {why}"))
+    }
+
+    fn is_undone(
+        &self,
+        on: &System,
+        journal: &mut Journal,
+        left: Vec<String>,
+        tell: &mut dyn FnMut(&Operation),
+    ) -> Result<(), Failure> {
+        journal.note(on, Event::Undone { run: self.run, at: self.at, left })?;
+        if let Some(operation) = &self.operation {
+            tell(operation);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -398,9 +472,9 @@ mod tests {
         assert!(matches!(failed, Err(Failure::Step(_))), "{failed:?}");
         assert!(on.exists("/etc/a"), "what was done stays, to go on with");
         apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), Manner::default(), &mut |_| {}).expect("mended");
-        assert!(rollback(&on, &mut |_| {}).expect("taken back").is_empty());
+        assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("taken back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
-        assert!(rollback(&on, &mut |_| {}).expect("nothing left").is_empty());
+        assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("nothing left").is_empty());
     }
 
     #[test]
@@ -449,7 +523,7 @@ mod tests {
         };
         assert!(!carry(&on, &left).expect("to its end"));
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
-        rollback(&on, &mut |_| {}).expect("taken back");
+        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
     }
 
@@ -477,10 +551,10 @@ mod tests {
         journal.note(&on, Event::Undone { run: 1, at: (0, 0), left: Vec::new() }).expect("noted");
         on.remove("/etc/b").expect("removed");
         assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Rollback)));
-        rollback(&on, &mut |_| {}).expect("to its end");
+        rollback(&on, Reach::Last, &mut |_| {}).expect("to its end");
         assert!(on.exists("/etc/a"), "the apply before it is another");
         assert!(unfinished(&on).expect("readable").is_none());
-        rollback(&on, &mut |_| {}).expect("now that one");
+        rollback(&on, Reach::Last, &mut |_| {}).expect("now that one");
         assert!(!on.exists("/etc/a"));
     }
 

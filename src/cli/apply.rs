@@ -4,7 +4,8 @@ use super::facts::look;
 use super::options::{HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
-use crate::apply::{self, Failure, Lock, News, Unfinished, boot};
+use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
+use crate::host::offered;
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::progress::Teller;
@@ -82,7 +83,7 @@ impl From<Failure> for Problem {
 }
 
 /// How a run ended, when nothing went wrong.
-enum Ended {
+pub enum Ended {
     /// As the result says.
     With(Ending),
     /// The user said no, or there was nothing to do: what the last run came to stays to be read.
@@ -104,7 +105,7 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
                 super::print("Nothing to go on with: the last apply came to its end.\n")?;
                 Ok(Ended::Untouched)
             }
-            Some(Unfinished::Rollback) => take_back(&options.run, system),
+            Some(Unfinished::Rollback) => take_back(&options.run, system, Reach::Last),
             Some(Unfinished::Apply(_)) if apply::waits_for_boot(system)? => {
                 super::print("The host must boot first; nothing was done.\n")?;
                 return Ok(Ended::Untouched);
@@ -131,18 +132,21 @@ pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
-        take_back(&options.run, system)
+        take_back(&options.run, system, Reach::Last)
     })
 }
 
-fn take_back(options: &RunOptions, system: &System) -> Result<Ended, Problem> {
+pub fn take_back(options: &RunOptions, system: &System, reach: Reach) -> Result<Ended, Problem> {
     let mut teller = Teller::new(options.bars());
-    let left = apply::rollback(system, &mut |news| teller.tell(news))?;
+    let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
-        say(&format!("left, because it was changed since: {}", path.display()));
+        say(&format!("left as it is (changed since, or gone for good): {path}"));
     }
     boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
-    super::print("Done: the last apply is taken back.\n")?;
+    super::print(match reach {
+        Reach::Last => "Done: the last apply is taken back.\n",
+        Reach::All => "Done: everything that gpusetup did here is taken back.\n",
+    })?;
     Ok(Ended::With(Ending::RolledBack))
 }
 
@@ -196,7 +200,7 @@ fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
 }
 
 /// Does something as the host's only writer, and leaves a result however it ends.
-fn writing(
+pub fn writing(
     host: &HostOptions,
     boots: bool,
     work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
@@ -233,9 +237,20 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let mut teller = Teller::new(options.run.bars());
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
-    let (facts, assumed) = look(&options.host, &database, options.plan.is_none())?;
+    let (mut facts, assumed) = look(&options.host, &database, false)?;
     let plan = match &options.plan {
-        None => plan(&database, facts, options.request.request(&options.host, assumed)?)?,
+        None => {
+            let request = options.request.request(&options.host, assumed)?;
+            // What stands and fits is kept whatever the repositories have: then nobody needs to be asked.
+            let kept = plan(&database, facts.clone(), request.clone()).ok();
+            match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
+                Some(kept) => kept,
+                None => {
+                    facts.offered = offered(system, &facts, &database);
+                    plan(&database, facts, request)?
+                }
+            }
+        }
         Some(path) => {
             let read = read_plan(path)?;
             let here = |g: &&crate::host::Gpu| !g.assumed;
@@ -251,7 +266,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     account.plan(&plan);
     if plan.is_converged() {
         super::print("Nothing to do: the host is as the plan wants it.\n")?;
-        return Ok(Ended::With(Ending::Done));
+        // Nothing is written where nothing has changed.
+        let said = result::status(system).ok().flatten().is_some_and(|last| last.state == Ending::Done);
+        return Ok(if said { Ended::Untouched } else { Ended::With(Ending::Done) });
     }
     if !options.run.asks_nothing() {
         let paint = super::paint(options.look.color);
@@ -271,7 +288,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
 
 /// Carries a plan out, or goes on with it, and sees to the boot that it may need.
-fn perform(
+pub fn perform(
     plan: &Plan,
     options: &RunOptions,
     system: &System,
@@ -287,7 +304,8 @@ fn perform(
     if !outcome.reboot_required {
         // Left by a run that waited for a boot, and was gone on with by hand.
         boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
-        super::print(&format!("Done: {}.\n", crate::resolve::summary(&plan.selection)))?;
+        let chosen = crate::resolve::summary(&plan.selection);
+        super::print(&if chosen.is_empty() { "Done.\n".to_owned() } else { format!("Done: {chosen}.\n") })?;
         return Ok(Ended::With(Ending::Done));
     }
     let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
@@ -305,7 +323,7 @@ fn perform(
     Ok(Ended::With(Ending::RebootRequired))
 }
 
-fn system(host: &HostOptions) -> System {
+pub fn system(host: &HostOptions) -> System {
     host.root.as_ref().map_or_else(System::live, System::at)
 }
 
@@ -337,7 +355,7 @@ fn read_plan(path: &Path) -> Result<Plan, Problem> {
 }
 
 /// Asks at the terminal; without one the question cannot be asked.
-fn agreed(question: &str) -> Result<bool, Problem> {
+pub fn agreed(question: &str) -> Result<bool, Problem> {
     if !std::io::stdin().is_terminal() {
         return Err(Problem::usage("there is no terminal to ask at").hint("run it with --yes"));
     }

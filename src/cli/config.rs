@@ -84,13 +84,15 @@ fn asked(arguments: &[OsString]) -> Option<PathBuf> {
     None
 }
 
-/// The command line with these defaults.
+/// The command line with these defaults. An option without a twin in the environment is a command's own, whatever it is
+/// called: `uninstall --cuda` must not be set by the toolkit that a config file wants installed.
 pub fn with_defaults(command: Command, defaults: &Defaults) -> Command {
     let subcommands: Vec<_> = command.get_subcommands().map(|s| s.get_name().to_owned()).collect();
     subcommands.into_iter().fold(command, |command, name| {
         command.mut_subcommand(name, |sub| {
             let ids: Vec<_> = sub
                 .get_arguments()
+                .filter(|a| a.get_env().is_some())
                 .filter_map(|a| Some((a.get_id().clone(), defaults.get(a.get_long()?)?.clone())))
                 .collect();
             ids.into_iter().fold(sub, |sub, (id, values)| sub.mut_arg(id, |arg| arg.default_values(values)))

@@ -10,6 +10,7 @@ mod facts;
 mod options;
 mod plan;
 mod problem;
+mod uninstall;
 
 pub use problem::Problem;
 
@@ -43,6 +44,8 @@ enum Command {
     Resume(apply::ResumeOptions),
     /// Take the last apply back
     Rollback(apply::RollbackOptions),
+    /// Remove what gpusetup installed; or a toolkit, the driver or all of it, whoever installed it
+    Uninstall(uninstall::Options),
     /// Tell how the last apply or rollback ended
     Status(apply::StatusOptions),
     /// Exit 0 when the host must boot before the last apply can go on, 1 when not
@@ -90,6 +93,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Resume(options) => apply::resume(&options),
         Command::RebootRequired(options) => apply::reboot_required(&options),
         Command::Rollback(options) => apply::rollback(&options),
+        Command::Uninstall(options) => uninstall::run(&options),
         Command::Status(options) => apply::status(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),

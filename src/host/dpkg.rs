@@ -9,7 +9,11 @@ const STATUS: &str = "/var/lib/dpkg/status";
 
 /// Installed packages that matter, with their versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Packages(BTreeMap<String, String>);
+pub struct Packages {
+    versions: BTreeMap<String, String>,
+    /// Packages that dpkg began to install and was cut off from, of all there are.
+    pub unfinished: Vec<String>,
+}
 
 impl Packages {
     /// What dpkg has installed; none where there is no dpkg.
@@ -26,13 +30,13 @@ impl Packages {
 
     /// The version of a package, as dpkg says it.
     pub fn version(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.versions.get(name).map(String::as_str)
     }
 
     /// Packages whose names begin so, by name.
     pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
         let start = start.to_owned();
-        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(move |(n, _)| n.starts_with(&start))
+        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(move |(n, _)| n.starts_with(&start))
     }
 }
 
@@ -77,6 +81,11 @@ fn stanzas(text: &str, packages: &mut Packages) {
     for stanza in text.split("\n\n") {
         let stanza = stanza.trim_start_matches('\n');
         let Some(name) = stanza.strip_prefix("Package: ").and_then(|s| s.lines().next()) else { continue };
+        // The second line, in all that dpkg itself writes.
+        let status = stanza.lines().nth(1).and_then(|l| l.strip_prefix("Status: ")).unwrap_or_default();
+        if status.ends_with(" half-configured") || status.ends_with(" unpacked") {
+            packages.unfinished.push(name.to_owned());
+        }
         if !matters(name) {
             continue;
         }
@@ -85,7 +94,7 @@ fn stanzas(text: &str, packages: &mut Packages) {
         if field("Status:").is_some_and(|s| s.ends_with(" ok installed"))
             && let Some(version) = field("Version:")
         {
-            packages.0.entry(name.to_owned()).or_insert_with(|| version.to_owned());
+            packages.versions.entry(name.to_owned()).or_insert_with(|| version.to_owned());
         }
     }
 }
@@ -98,6 +107,7 @@ mod tests {
         Package: libcuda1\nStatus: install ok installed\nArchitecture: amd64\nVersion: 535.261.03-1~deb12u1\n\
         Description: NVIDIA\n Package: not-this\n\n\
         Package: nvidia-smi\nStatus: deinstall ok config-files\nVersion: 525.1-1\n\n\
+        Package: man-db\nStatus: install ok half-configured\nVersion: 2\n\n\
         Package: gcc-12\nStatus: hold ok installed\nVersion: 12.2.0-14+deb12u1\n";
 
     /// Hands out a few bytes at a time.
@@ -116,7 +126,8 @@ mod tests {
     fn only_what_is_installed_and_matters_is_kept() {
         for step in [1, 7, 64, 100_000] {
             let packages = scan(Slow(TEXT.as_bytes(), step)).expect("readable");
-            assert_eq!(packages.0.len(), 2, "{packages:?}");
+            assert_eq!(packages.versions.len(), 2, "{packages:?}");
+            assert_eq!(packages.unfinished, ["man-db"]);
             assert_eq!(packages.version("libcuda1"), Some("535.261.03-1~deb12u1"));
             assert_eq!(packages.version("gcc-12").map(upstream), Some("12.2.0"));
         }
@@ -125,7 +136,7 @@ mod tests {
     #[test]
     fn a_stanza_may_be_longer_than_a_block() {
         let long = format!("Package: x\nDescription: {}\n\n{TEXT}", "y".repeat(200_000));
-        assert_eq!(scan(long.as_bytes()).expect("readable").0.len(), 2);
+        assert_eq!(scan(long.as_bytes()).expect("readable").versions.len(), 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! signed and must be is found out only after a reboot.
 
 use super::reader::Reader;
-use super::{MachineKind, SecureBoot};
+use super::{MachineKind, SecureBoot, SigningKey};
 
 const FIRMWARE: &str = "/sys/firmware/efi";
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
@@ -52,6 +52,34 @@ pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
     }
 }
 
+/// Where the tools that build modules keep the certificate of their key: dkms, Ubuntu's shim-signed, akmods.
+const CERTIFICATES: [&str; 3] =
+    ["/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der", "/etc/pki/akmods/certs/public_key.der"];
+/// Lists of certificates that are believed: shim's (more than one variable where it is long), the firmware's.
+const BELIEVED: [&str; 2] = ["MokListRT", "db-d719b2cb-3d3a-4596-a3bc-dad00e67656f"];
+
+/// The key for modules built here: one that is believed, else the first there is.
+pub fn signing_key(reader: &mut Reader) -> Option<SigningKey> {
+    if !reader.system.is_directory(VARIABLES) {
+        return None;
+    }
+    let is_list = |name: &String| BELIEVED.iter().any(|start| name.starts_with(start));
+    let lists: Vec<_> = reader.names("the enrolled keys", VARIABLES).into_iter().filter(is_list).collect();
+    let lists: Vec<_> =
+        lists.iter().filter_map(|name| reader.bytes("the enrolled keys", format!("{VARIABLES}/{name}"))).collect();
+    let mut keys: Vec<_> = CERTIFICATES
+        .iter()
+        .filter_map(|path| {
+            // A list holds its certificates as they are.
+            let certificate = reader.bytes("the signing key", path).filter(|c| !c.is_empty())?;
+            let enrolled = lists.iter().any(|list| list.windows(certificate.len()).any(|part| part == certificate));
+            Some(SigningKey { path: path.into(), enrolled })
+        })
+        .collect();
+    keys.sort_by_key(|key| !key.enrolled);
+    keys.into_iter().next()
+}
+
 /// A variable of one byte; efivarfs puts four bytes of attributes before it.
 fn value(variable: &[u8]) -> Option<u8> {
     match variable {
@@ -85,6 +113,24 @@ mod tests {
             (SecureBoot::Disabled, 0)
         );
         assert_eq!(with(&[("BootOrder-x", &[0])]), (SecureBoot::Disabled, 0));
+    }
+
+    #[test]
+    fn a_key_is_enrolled_when_a_list_holds_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        let file = |path: &str, bytes: &[u8]| {
+            system.make_directories(std::path::Path::new(path).parent().expect("absolute"), 0o755).expect("made");
+            system.write(path, bytes, 0o644).expect("written");
+        };
+        let key = || signing_key(&mut Reader::new(&system)).map(|key| (key.path.display().to_string(), key.enrolled));
+        file(CERTIFICATES[0], b"dkms's");
+        assert_eq!(key(), None, "no firmware asks for one");
+        file(&format!("{VARIABLES}/{SECURE_BOOT}"), &[6, 0, 0, 0, 1]);
+        assert_eq!(key(), Some((CERTIFICATES[0].into(), false)));
+        file(CERTIFICATES[1], b"shim's");
+        file(&format!("{VARIABLES}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"), b"....another's...shim's..");
+        assert_eq!(key(), Some((CERTIFICATES[1].into(), true)), "the one that will load");
     }
 
     #[test]

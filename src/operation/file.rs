@@ -34,6 +34,13 @@ pub fn link_stands(on: &System, path: &Path, target: &Path) -> io::Result<Standi
     })
 }
 
+/// Where a folder that is to be removed goes until the apply has come to its end: beside itself, so that it is one rename
+/// there and back, however many files are in it.
+pub fn aside(path: &Path) -> std::path::PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.gpusetup-removed"))
+}
+
 /// What a link at `path` leads to.
 pub fn led_to(path: &Path, target: &Path) -> std::path::PathBuf {
     if target.is_absolute() { target.to_owned() } else { path.with_file_name("").join(target) }
@@ -41,8 +48,15 @@ pub fn led_to(path: &Path, target: &Path) -> std::path::PathBuf {
 
 /// The ways back from a file or a link, to be kept before it is made.
 pub fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+    if let Operation::Remove { path } = operation {
+        let folder = on.node(path)? == Node::Directory;
+        let back = || Undo::Aside { path: path.clone(), aside: aside(path) };
+        return Ok(vec![if folder { back() } else { backups.save(on, path, Some(Node::Absent))? }]);
+    }
     let (path, after) = match operation {
-        Operation::WriteFile { path, .. } => (path, None),
+        Operation::WriteFile { path, content, mode } => {
+            (path, Some(Node::File { sha256: sha256(content), mode: *mode, uid: 0, gid: 0 }))
+        }
         Operation::Link { path, target, .. } => (path, Some(Node::Link { target: target.clone() })),
         _ => return Ok(Vec::new()),
     };
@@ -71,8 +85,20 @@ pub fn perform(on: &System, operation: &Operation) -> io::Result<()> {
             above(on, path)?;
             on.link(path, target)
         }
+        Operation::Remove { path } if on.node(path)? == Node::Directory => on.rename(path, aside(path)),
+        Operation::Remove { path } => on.remove(path),
         _ => Ok(()),
     }
+}
+
+/// Lets go of a folder that was moved aside. What is half gone must not come back by an undo.
+pub fn discard(on: &System, aside: &Path) -> io::Result<()> {
+    let condemned = aside.with_extension("gpusetup-discarded");
+    if on.exists(aside) {
+        on.remove_tree(&condemned)?;
+        on.rename(aside, &condemned)?;
+    }
+    on.remove_tree(&condemned)
 }
 
 fn above(on: &System, path: &Path) -> io::Result<()> {
@@ -94,11 +120,11 @@ mod tests {
         Tree { on: System::at(dir.path()), _dir: dir }
     }
 
-    fn do_and_undo(on: &System, operation: &Operation) -> Vec<Option<PathBuf>> {
+    fn do_and_undo(on: &System, operation: &Operation) -> Vec<String> {
         let mut backups = Backups::new("/var/lib/gpusetup/backup".into(), 0);
         let undo = intend(on, operation, &mut backups).expect("noted");
         perform(on, operation).expect("done");
-        undo.iter().rev().map(|u| u.perform(on).expect("undone")).collect()
+        undo.iter().rev().flat_map(|u| u.perform(on).expect("undone")).collect()
     }
 
     #[test]
@@ -110,8 +136,20 @@ mod tests {
         perform(&on, &write).expect("done");
         assert_eq!(file_stands(&on, &path, "x\n", 0o644).expect("seen"), Standing::Satisfied);
         on.remove_tree("/etc").expect("removed");
-        assert!(do_and_undo(&on, &write).iter().all(Option::is_none));
+        assert_eq!(do_and_undo(&on, &write), [""; 0]);
         assert!(!on.exists("/etc"));
+    }
+
+    #[test]
+    fn a_file_that_somebody_changed_since_is_left() {
+        let Tree { on, _dir } = tree();
+        on.make_directories("/etc", 0o755).expect("made");
+        let write = Operation::WriteFile { path: "/etc/f".into(), content: "ours\n".into(), mode: 0o644 };
+        let undo = intend(&on, &write, &mut Backups::new("/b".into(), 0)).expect("noted");
+        perform(&on, &write).expect("done");
+        on.write("/etc/f", b"ours\nand theirs\n", 0o644).expect("written");
+        assert_eq!(undo[0].perform(&on).expect("asked"), ["/etc/f"]);
+        assert!(on.exists("/etc/f"));
     }
 
     #[test]
@@ -133,10 +171,28 @@ mod tests {
         let (path, target) = (Path::new("/lib/libx.so.1"), Path::new("libx.so.1.2"));
         assert_eq!(link_stands(&on, path, target).expect("seen"), Standing::Needed);
         let link = Operation::Link { path: path.into(), target: target.into(), soname: None };
-        assert_eq!(do_and_undo(&on, &link), [None]);
+        assert_eq!(do_and_undo(&on, &link), [""; 0]);
         assert!(matches!(on.node(path).expect("seen"), Node::File { .. }), "the copy is back");
         on.write(path, b"other", 0o644).expect("written");
         assert!(matches!(link_stands(&on, path, target).expect("seen"), Standing::Conflict(_)));
+    }
+
+    #[test]
+    fn a_folder_comes_back_until_it_is_let_go() {
+        let Tree { on, _dir } = tree();
+        let fill = || {
+            on.make_directories("/usr/local/cuda-11.2/bin", 0o755).expect("made");
+            on.write("/usr/local/cuda-11.2/bin/nvcc", b"x", 0o755).expect("written");
+        };
+        let remove = Operation::Remove { path: "/usr/local/cuda-11.2".into() };
+        fill();
+        assert_eq!(do_and_undo(&on, &remove), [""; 0]);
+        assert!(on.exists("/usr/local/cuda-11.2/bin/nvcc"));
+        let undo = intend(&on, &remove, &mut Backups::new("/b".into(), 0)).expect("noted");
+        perform(&on, &remove).expect("done");
+        discard(&on, &aside(Path::new("/usr/local/cuda-11.2"))).expect("let go");
+        assert_eq!(on.list("/usr/local").expect("listed"), [""; 0]);
+        assert_eq!(undo[0].perform(&on).expect("asked"), ["/usr/local/cuda-11.2"], "it is named");
     }
 
     #[test]
@@ -146,7 +202,7 @@ mod tests {
         let undo = intend(&on, &link, &mut Backups::new("/b".into(), 0)).expect("noted");
         perform(&on, &link).expect("done");
         on.link("/cuda", Path::new("cuda-12.9")).expect("linked");
-        assert_eq!(undo[0].perform(&on).expect("asked"), Some(PathBuf::from("/cuda")));
+        assert_eq!(undo[0].perform(&on).expect("asked"), ["/cuda"]);
         assert_eq!(on.link_target("/cuda"), Some("cuda-12.9".into()));
     }
 

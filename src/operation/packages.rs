@@ -1,12 +1,12 @@
 //! `packages`: one transaction of the package manager, simulated before it is carried out. How each manager is spoken to
 //! stands in one table.
 
-use super::Standing;
 use super::program::{ProgramError, judge};
-use super::undo::Undo;
+use super::undo::Transaction;
+use super::{Operation, Standing};
 use crate::compat::PackageManager;
 use crate::system::{Program, Progress, System};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,16 +18,55 @@ const LIMIT: Duration = Duration::from_secs(1800);
 #[derive(Debug, thiserror::Error)]
 pub enum PackagesError {
     /// It would remove what nobody asked to be removed.
-    #[error("installing {} would remove {}", wanted.join(", "), removed.join(", "))]
+    #[error("{wanted} would also remove {}", removed.join(", "))]
     WouldRemove {
-        /// What was to be installed.
-        wanted: Vec<String>,
+        /// What was to be done: `installing nvidia-driver`.
+        wanted: String,
         /// What would go.
         removed: Vec<String>,
     },
+    /// It would change what an administrator holds as it is.
+    #[error("{wanted} would change {}, which the package manager holds", held.join(", "))]
+    Held {
+        /// What was to be done.
+        wanted: String,
+        /// What is held.
+        held: Vec<String>,
+    },
+    /// The package manager ended well, and the packages are not as they were to be.
+    #[error("the package manager ended well, but {0}")]
+    Unchanged(String),
     /// The package manager failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
+}
+
+/// What lets dpkg finish what it was cut off from, with an administrator's changes kept.
+const FINISH: [&str; 5] = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"];
+
+/// That, as an operation of a plan.
+pub fn finish() -> Operation {
+    Operation::Run {
+        argv: FINISH.map(str::to_owned).to_vec(),
+        environment: BTreeMap::new(),
+        verified: Vec::new(),
+        creates: Vec::new(),
+        changes: Vec::new(),
+        removes: Vec::new(),
+        undo: Vec::new(),
+        asks: false,
+        expects: None,
+        limit: LIMIT.as_secs(),
+    }
+}
+
+/// The package manager that an operation needs to itself.
+pub fn needed_by(operation: &Operation) -> Option<PackageManager> {
+    match operation {
+        Operation::Packages { manager, .. } => Some(*manager),
+        Operation::Run { argv, .. } if argv.first().is_some_and(|p| p == FINISH[0]) => Some(PackageManager::Apt),
+        _ => None,
+    }
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -50,11 +89,14 @@ fn install_argv(manager: PackageManager, names: &[String], simulate: bool) -> Ve
     argv
 }
 
-fn remove_argv(manager: PackageManager, names: &[String]) -> Vec<String> {
-    let mut argv = match manager {
-        PackageManager::Apt => words("apt-get -y -q -o DPkg::Lock::Timeout=900 purge"),
-        PackageManager::Dnf => words("dnf -y -q remove"),
-        PackageManager::Zypper => words("zypper --non-interactive remove"),
+fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec<String> {
+    let mut argv = match (manager, simulate) {
+        (PackageManager::Apt, true) => words("apt-get -s -q purge"),
+        (PackageManager::Apt, false) => words("apt-get -y -q -o DPkg::Lock::Timeout=900 purge"),
+        (PackageManager::Dnf, true) => words("dnf -y -q --setopt=tsflags=test remove"),
+        (PackageManager::Dnf, false) => words("dnf -y -q remove"),
+        (PackageManager::Zypper, true) => words("zypper --non-interactive remove --dry-run"),
+        (PackageManager::Zypper, false) => words("zypper --non-interactive remove"),
     };
     argv.extend(names.iter().cloned());
     argv
@@ -65,26 +107,106 @@ fn program(argv: Vec<String>) -> Program {
     Program::new(argv).limit(LIMIT).undisturbed()
 }
 
-/// The names of all packages installed.
-pub fn installed(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
+/// All packages installed, with their versions.
+pub fn installed(on: &System, manager: PackageManager) -> io::Result<BTreeMap<String, String>> {
     let argv: &[&str] = match manager {
-        PackageManager::Apt => &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n"],
-        PackageManager::Dnf | PackageManager::Zypper => &["rpm", "-qa", "--qf", "installed %{NAME}\\n"],
+        PackageManager::Apt => &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
+        PackageManager::Dnf | PackageManager::Zypper => {
+            &["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"]
+        }
     };
     let output = on.run(&Program::new(argv.iter().copied()))?;
-    Ok(output.text.lines().filter_map(|l| l.strip_prefix("installed ")).map(str::to_owned).collect())
+    let package = |line: &str| line.strip_prefix("installed ")?.split_once(' ').map(|(n, v)| (n.into(), v.into()));
+    Ok(output.text.lines().filter_map(package).collect())
+}
+
+/// What the package manager holds as it is, for an administrator. dnf and zypper refuse by themselves to touch what is
+/// locked.
+fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
+    if manager != PackageManager::Apt {
+        return Ok(BTreeSet::new());
+    }
+    let output = on.run(&Program::new(["dpkg-query", "-W", "-f", "${db:Status-Want} ${Package}\\n"]))?;
+    Ok(output.text.lines().filter_map(|l| l.strip_prefix("hold ")).map(str::to_owned).collect())
 }
 
 /// Whether they are all there, and those to go are not.
 pub fn stand(on: &System, manager: PackageManager, install: &[String], remove: &[String]) -> io::Result<Standing> {
     let now = installed(on, manager)?;
-    let so = install.iter().all(|p| now.contains(p)) && !remove.iter().any(|p| now.contains(p));
+    let so = install.iter().all(|p| now.contains_key(p)) && !remove.iter().any(|p| now.contains_key(p));
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
 
-/// The way back: the packages that are there now; what is there beyond them goes.
-pub fn intend(on: &System, manager: PackageManager) -> io::Result<Vec<Undo>> {
-    Ok(vec![Undo::Packages { manager, before: installed(on, manager)?.into_iter().collect() }])
+/// The way back as it is known before: whatever is there beyond the packages of now goes.
+pub fn intend(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Transaction> {
+    let now = installed(on, manager)?;
+    let removed = remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
+    Ok(Transaction { manager, before: now.into_keys().collect(), added: None, removed })
+}
+
+/// The way back as it is known afterwards: what was added goes, and nothing that came later by somebody else's hand.
+pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
+    let before: BTreeSet<_> = intended.before.into_iter().collect();
+    let now = installed(on, intended.manager)?;
+    let added = now.into_keys().filter(|name| !before.contains(name)).collect();
+    Ok(Transaction { before: Vec::new(), added: Some(added), ..intended })
+}
+
+/// What a transaction would do beside what it is for, by apt's simulation. The other managers remove nothing to install
+/// something unless they are told to. A simulation that fails is no answer: lists may have to be fetched first.
+pub fn check(on: &System, manager: PackageManager, install: &[String], remove: &[String]) -> Result<(), PackagesError> {
+    if manager != PackageManager::Apt {
+        return Ok(());
+    }
+    let held = held(on, manager).unwrap_or_default();
+    for (verb, names, argv) in [
+        ("installing", install, install_argv(manager, install, true)),
+        ("removing", remove, remove_argv(manager, remove, true)),
+    ] {
+        if names.is_empty() {
+            continue;
+        }
+        let Ok(output) = on.run(&Program::new(argv)) else { continue };
+        if output.succeeded() {
+            judge_simulation(&format!("{verb} {}", names.join(", ")), &output.text, remove, &held)?;
+        }
+    }
+    Ok(())
+}
+
+/// What removing these takes along: packages that need them.
+pub fn taken_along(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Vec<String>> {
+    if manager != PackageManager::Apt || remove.is_empty() {
+        return Ok(Vec::new());
+    }
+    let output = on.run(&Program::new(remove_argv(manager, remove, true)))?;
+    let all = simulated(&output.text, &["Remv", "Purg"]);
+    Ok(all.into_iter().filter(|name| !remove.contains(name)).collect())
+}
+
+fn judge_simulation(
+    wanted: &str,
+    simulation: &str,
+    remove: &[String],
+    held: &BTreeSet<String>,
+) -> Result<(), PackagesError> {
+    let removed: Vec<_> =
+        simulated(simulation, &["Remv", "Purg"]).into_iter().filter(|n| !remove.contains(n)).collect();
+    if !removed.is_empty() {
+        return Err(PackagesError::WouldRemove { wanted: wanted.to_owned(), removed });
+    }
+    let changed = simulated(simulation, &["Inst", "Remv", "Purg"]);
+    let held: Vec<_> = changed.into_iter().filter(|name| held.contains(name)).collect();
+    if held.is_empty() { Ok(()) } else { Err(PackagesError::Held { wanted: wanted.to_owned(), held }) }
+}
+
+/// The packages of a simulation's lines that begin so: `Remv NAME [VERSION]`.
+fn simulated(simulation: &str, verbs: &[&str]) -> Vec<String> {
+    let name = |line: &str| {
+        let (verb, rest) = line.split_once(' ')?;
+        verbs.contains(&verb).then(|| rest.split_whitespace().next().map(str::to_owned))?
+    };
+    simulation.lines().filter_map(name).collect()
 }
 
 /// dpkg that was cut off in the middle says so until it is let finish.
@@ -93,9 +215,8 @@ fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
     if manager != PackageManager::Apt || !cut_off() && on.run(&Program::new(["dpkg", "--audit"]))?.text.is_empty() {
         return Ok(());
     }
-    let argv = words("dpkg --force-confdef --force-confold --configure -a");
-    let name = argv.join(" ");
-    judge(&name, &on.run(&program(argv))?, None).map_err(io::Error::other)
+    let name = FINISH.join(" ");
+    judge(&name, &on.run(&program(words(&name)))?, None).map_err(io::Error::other)
 }
 
 /// Carries the transaction out, after a look at what it would remove.
@@ -126,38 +247,66 @@ pub fn perform(
     if let Some(stream) = stream {
         run(words("dnf -y -q module enable").into_iter().chain([stream.to_owned()]).collect())?;
     }
+    // The lists may be newer than those that were asked before the first change.
+    check(on, manager, install, remove)?;
     if !remove.is_empty() {
-        run(remove_argv(manager, remove))?;
+        run(remove_argv(manager, remove, false))?;
     }
-    if install.is_empty() {
-        return Ok(());
+    if !install.is_empty() {
+        run(install_argv(manager, install, true))?;
+        run(install_argv(manager, install, false))?;
     }
-    let simulated = run(install_argv(manager, install, true))?;
-    let removed = would_remove(&simulated);
-    if !removed.is_empty() {
-        return Err(PackagesError::WouldRemove { wanted: install.to_vec(), removed });
-    }
-    run(install_argv(manager, install, false)).map(|_| ()).map_err(PackagesError::from)
+    as_wanted(on, manager, install, remove)
 }
 
-/// The packages that apt's simulation would remove: `Remv NAME [VERSION]`.
-fn would_remove(simulation: &str) -> Vec<String> {
-    let name = |line: &str| line.strip_prefix("Remv ")?.split_whitespace().next().map(str::to_owned);
-    simulation.lines().filter_map(name).collect()
+/// An exit status is no proof.
+fn as_wanted(on: &System, manager: PackageManager, install: &[String], remove: &[String]) -> Result<(), PackagesError> {
+    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+    let now = installed(on, manager).map_err(ask)?;
+    let missing: Vec<_> = install.iter().filter(|p| !now.contains_key(*p)).cloned().collect();
+    let there: Vec<_> = remove.iter().filter(|p| now.contains_key(*p)).cloned().collect();
+    match (missing.is_empty(), there.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err(PackagesError::Unchanged(format!("{} are not installed", missing.join(", ")))),
+        (true, false) => Err(PackagesError::Unchanged(format!("{} are still installed", there.join(", ")))),
+    }
 }
 
-/// Takes what was added since away again.
-pub fn take_back(on: &System, manager: PackageManager, before: &[String]) -> io::Result<()> {
+/// Takes a transaction back; names the packages that no repository has any more.
+pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
+    let manager = done.manager;
     repair(on, manager)?;
-    let before: BTreeSet<_> = before.iter().cloned().collect();
-    let added: Vec<_> = installed(on, manager)?.difference(&before).cloned().collect();
-    if added.is_empty() {
-        return Ok(());
+    let now = installed(on, manager)?;
+    let before: BTreeSet<_> = done.before.iter().collect();
+    let added: Vec<String> = match &done.added {
+        Some(added) => added.iter().filter(|name| now.contains_key(*name)).cloned().collect(),
+        None => now.keys().filter(|name| !before.contains(name)).cloned().collect(),
+    };
+    let run = |argv: Vec<String>| -> io::Result<()> {
+        let name = argv.join(" ");
+        judge(&name, &on.run(&program(argv))?, None).map_err(io::Error::other)
+    };
+    if !added.is_empty() {
+        run(remove_argv(manager, &added, false))?;
     }
-    let argv = remove_argv(manager, &added);
-    let name = argv.join(" ");
-    let output = on.run(&program(argv))?;
-    judge(&name, &output, None).map_err(io::Error::other)
+    let gone: Vec<_> = done.removed.iter().filter(|(name, _)| !now.contains_key(*name)).collect();
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let separator = if manager == PackageManager::Apt { "=" } else { "-" };
+    let exactly: Vec<_> = gone.iter().map(|(name, version)| format!("{name}{separator}{version}")).collect();
+    if run(install_argv(manager, &exactly, false)).is_ok() {
+        return Ok(Vec::new());
+    }
+    // One that is no longer to be had must not keep the others away.
+    let mut left = Vec::new();
+    for (name, version) in gone {
+        let back = run(install_argv(manager, &[format!("{name}{separator}{version}")], false));
+        if back.is_err() && run(install_argv(manager, std::slice::from_ref(name), false)).is_err() {
+            left.push(format!("the package {name} {version}"));
+        }
+    }
+    Ok(left)
 }
 
 #[cfg(test)]
@@ -165,17 +314,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simulation_tells_what_would_go() {
-        let text = "Inst a [1] (2 Debian:12 [amd64])\nRemv nvidia-driver-535 [535.1-0]\nConf a (2 Debian:12 [amd64])\n";
-        assert_eq!(would_remove(text), ["nvidia-driver-535"]);
-        assert!(would_remove("Inst Remv (1)\n").is_empty());
+    fn a_simulation_tells_what_would_go_and_what_is_held() {
+        let text =
+            "Inst a [1] (2 Debian:12 [amd64])\nRemv nvidia-driver-535 [535.1-0]\nPurg b [1]\nConf a (2 Debian:12)\n";
+        assert_eq!(simulated(text, &["Remv", "Purg"]), ["nvidia-driver-535", "b"]);
+        assert!(simulated("Inst Remv (1)\n", &["Remv"]).is_empty());
+        let names = |all: &[&str]| all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let judged = |remove: &[&str], held: &[&str]| {
+            judge_simulation("installing a", text, &names(remove), &names(held).into_iter().collect())
+                .map_err(|e| e.to_string())
+        };
+        let both = ["nvidia-driver-535", "b"];
+        assert_eq!(judged(&["b"], &[]), Err("installing a would also remove nvidia-driver-535".to_owned()));
+        assert_eq!(judged(&both, &["c"]), Ok(()));
+        assert_eq!(
+            judged(&both, &["a"]),
+            Err("installing a would change a, which the package manager holds".to_owned())
+        );
     }
 
     #[test]
     fn no_manager_asks_anything() {
         let names = ["dkms".to_owned()];
         for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Zypper] {
-            for argv in [install_argv(manager, &names, false), remove_argv(manager, &names)] {
+            for argv in [install_argv(manager, &names, false), remove_argv(manager, &names, false)] {
                 assert!(argv.iter().any(|a| a == "-y" || a == "--non-interactive"), "{argv:?}");
                 assert_eq!(argv.last().map(String::as_str), Some("dkms"));
             }

@@ -1,7 +1,7 @@
 //! `run`: a program with what it may change saved before, and its trees told from those that were there.
 
-use super::Operation;
 use super::undo::{Backups, Undo};
+use super::{Operation, packages};
 use crate::system::{Output, Program, Progress, System, digest};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,12 +52,13 @@ pub enum ProgramError {
 
 /// The ways back from a program: its trees that are not there yet, the files that it may change.
 pub fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-    let Operation::Run { creates, changes, undo, asks: false, .. } = operation else { return Ok(Vec::new()) };
+    let Operation::Run { creates, changes, removes, undo, asks: false, .. } = operation else { return Ok(Vec::new()) };
     let mut back = Vec::new();
     for path in changes {
         back.push(backups.save(on, path, None)?);
     }
     back.extend(creates.iter().filter(|p| !on.exists(p)).map(|p| Undo::Tree { path: p.clone() }));
+    back.extend(removes.iter().filter(|p| on.exists(p)).map(|p| Undo::Gone { path: p.clone() }));
     // Undone in reverse: the program's own way back comes first.
     back.extend((!undo.is_empty()).then(|| Undo::Program { argv: undo.clone() }));
     Ok(back)
@@ -80,6 +81,9 @@ pub fn perform(
         }
     }
     let mut program = Program::new(argv.clone()).limit(Duration::from_secs(*limit));
+    if packages::needed_by(operation).is_some() {
+        program = program.undisturbed();
+    }
     for (variable, value) in environment {
         program = program.env(variable, value);
     }
@@ -101,6 +105,13 @@ pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<()
         Some(wanted) => Err(ProgramError::Unexpected { program, wanted: wanted.to_owned(), last }),
         None => Ok(()),
     }
+}
+
+/// Whether what it removes is gone, or at least the program itself, as NVIDIA's uninstallers are that lie in the tree they
+/// remove: then there is nothing left to run.
+pub fn is_through(on: &System, argv: &[String], removes: &[PathBuf]) -> bool {
+    let gone = |path: &Path| !on.exists(path);
+    !removes.is_empty() && (removes.iter().all(|p| gone(p)) || argv.first().is_some_and(|p| gone(Path::new(p))))
 }
 
 /// Whether all its trees are there: then a program that the planner found to be done need not be run.

@@ -5,6 +5,7 @@ use super::{packages, program, service};
 use crate::compat::PackageManager;
 use crate::system::{Node, Program, System};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,13 +35,8 @@ pub enum Undo {
         /// It and its arguments.
         argv: Vec<String>,
     },
-    /// Packages that were added since go.
-    Packages {
-        /// Whose.
-        manager: PackageManager,
-        /// Those that were there.
-        before: Vec<String>,
-    },
+    /// Packages that were added go, and those that were removed come back.
+    Packages(Transaction),
     /// A unit gets back the state that it had.
     Unit {
         /// Which.
@@ -53,6 +49,34 @@ pub enum Undo {
         /// Which.
         path: PathBuf,
     },
+    /// A tree that was moved aside comes back, until the apply that removes it has come to its end.
+    Aside {
+        /// Where it was.
+        path: PathBuf,
+        /// Where it is.
+        aside: PathBuf,
+    },
+    /// A tree that a program removes for good.
+    Gone {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// What a transaction of the package manager did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transaction {
+    /// Whose.
+    pub manager: PackageManager,
+    /// The packages that were there; empty once it is known what was added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// What was added, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<Vec<String>>,
+    /// What was removed, with its version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub removed: BTreeMap<String, String>,
 }
 
 /// Where copies of files go while a run may still be undone.
@@ -96,52 +120,88 @@ pub fn missing_parents(on: &System, path: &Path) -> Vec<Undo> {
 }
 
 impl Undo {
-    /// Takes it back; returns the path that was left because somebody changed it since.
-    pub fn perform(&self, on: &System) -> io::Result<Option<PathBuf>> {
-        match self {
+    /// Takes it back; names what stays as it is, because somebody changed it since or because it is gone for good.
+    pub fn perform(&self, on: &System) -> io::Result<Vec<String>> {
+        let left = match self {
+            Self::Packages(done) => return packages::take_back(on, done),
             Self::Path { path, before, backup, after } => {
-                on.remove_unfinished(path)?;
-                let now = on.node(path)?;
-                if now == *before {
-                    return Ok(None);
-                }
-                if after.as_ref().is_some_and(|after| *after != now) {
-                    return Ok(Some(path.clone()));
-                }
-                give_back(on, path, before, backup.as_deref())
+                put_right(on, path, before, backup.as_deref(), after.as_ref())?.then_some(path)
             }
-            Self::Directory { path } => match on.remove(path) {
-                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Some(path.clone())),
-                removed => removed.map(|()| None),
-            },
+            Self::Directory { path } => remove_empty(on, path)?.then_some(path),
             Self::Program { argv } => {
                 // What was never installed has no uninstaller, and needs none.
-                if argv.first().is_some_and(|p| p.starts_with('/') && !on.exists(p)) {
-                    return Ok(None);
+                if argv.first().is_none_or(|p| !p.starts_with('/') || on.exists(p)) {
+                    let output = on.run(&Program::new(argv.clone()).limit(Duration::from_secs(1800)).undisturbed())?;
+                    program::judge(&argv.join(" "), &output, None).map_err(io::Error::other)?;
                 }
-                let output = on.run(&Program::new(argv.clone()).limit(Duration::from_secs(1800)).undisturbed())?;
-                program::judge(&argv.join(" "), &output, None).map_err(io::Error::other).map(|()| None)
+                None
             }
-            Self::Packages { manager, before } => packages::take_back(on, *manager, before).map(|()| None),
-            Self::Unit { unit, enabled } => service::set(on, unit, *enabled).map_err(io::Error::other).map(|()| None),
-            Self::Tree { path } => on.remove_tree(path).map(|()| None),
-        }
+            Self::Unit { unit, enabled } => {
+                service::set(on, unit, *enabled).map_err(io::Error::other)?;
+                None
+            }
+            Self::Tree { path } => {
+                on.remove_tree(path)?;
+                None
+            }
+            Self::Aside { path, aside } => match (on.exists(path), on.exists(aside)) {
+                (false, true) => {
+                    on.rename(aside, path)?;
+                    None
+                }
+                (true, false) => None,
+                (true, true) | (false, false) => Some(path),
+            },
+            Self::Gone { path } => (!on.exists(path)).then_some(path),
+        };
+        Ok(left.into_iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// With what stands there now as what the operation left there: anything else is from now on somebody's later work.
+    pub fn learned(self, on: &System) -> io::Result<Self> {
+        Ok(match self {
+            Self::Path { path, before, backup, after: None } => {
+                let after = Some(on.node(&path)?);
+                Self::Path { path, before, backup, after }
+            }
+            Self::Packages(intended) => Self::Packages(packages::learned(on, intended)?),
+            other => other,
+        })
     }
 }
 
-fn give_back(on: &System, path: &Path, before: &Node, backup: Option<&Path>) -> io::Result<Option<PathBuf>> {
+/// Gives a path back what stood there; true when it was left instead.
+fn put_right(on: &System, path: &Path, before: &Node, backup: Option<&Path>, after: Option<&Node>) -> io::Result<bool> {
+    on.remove_unfinished(path)?;
+    let now = on.node(path)?;
+    if now == *before {
+        return Ok(false);
+    }
+    // Whose a file is says who runs us, and which group its folder hands on: no change of anybody's.
+    let same = |after: &Node| match (after, &now) {
+        (Node::File { sha256: a, mode: m, .. }, Node::File { sha256: b, mode: n, .. }) => (a, m) == (b, n),
+        (after, now) => after == now,
+    };
+    if after.is_some_and(|after| !same(after)) {
+        return Ok(true);
+    }
     match (before, backup) {
         (Node::File { mode, uid, gid, .. }, Some(copy)) => {
             on.write(path, &on.read(copy)?, *mode)?;
             on.own(path, *uid, *gid)?;
-            Ok(None)
+            Ok(false)
         }
-        (Node::Link { target }, _) => on.link(path, target).map(|()| None),
-        (Node::Absent, _) => match on.remove(path) {
-            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Some(path.to_owned())),
-            removed => removed.map(|()| None),
-        },
+        (Node::Link { target }, _) => on.link(path, target).map(|()| false),
+        (Node::Absent, _) => remove_empty(on, path),
         // A directory or a device that stood there is nothing that an operation replaces.
-        (Node::File { .. } | Node::Directory | Node::Other, _) => Ok(Some(path.to_owned())),
+        (Node::File { .. } | Node::Directory | Node::Other, _) => Ok(true),
+    }
+}
+
+/// Removes a file, a link or a directory that has nothing in it; true when it was left because it has.
+fn remove_empty(on: &System, path: &Path) -> io::Result<bool> {
+    match on.remove(path) {
+        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(true),
+        removed => removed.map(|()| false),
     }
 }

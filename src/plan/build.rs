@@ -11,12 +11,18 @@ use crate::operation::Operation;
 use crate::resolve::{Install, Method, Misfit, Request, Resolution, distribution, dotted, is_over, resolve};
 use crate::sum::sha256;
 use serde::Serialize;
+use std::path::Path;
+
+/// What the firmware of the driver adds to an initramfs, as users measured it (pop-os/pop issue 3593: +132 MiB each).
+const GROWTH: u64 = 132 << 20;
 
 /// The plan for a host, or why there is none.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Misfit> {
     not_our_driver(&facts, &request)?;
     let chosen = resolve(database, &facts, &request)?;
     not_mixed(&facts, &chosen)?;
+    not_a_virtual_machines(&facts, &request, &chosen)?;
+    not_unsigned(&facts, &chosen)?;
     let job = Job { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
     let (first, mut warnings) = prerequisites::prerequisites(&job);
     warnings.extend(warn(database, &job));
@@ -101,6 +107,37 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
     Err(Misfit::blocked("GS401", sentence).hint(remedy.to_owned()))
 }
 
+/// A driver that is to be installed, not kept.
+fn installs_driver(chosen: &Resolution) -> bool {
+    chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(..)))
+}
+
+/// A card that is handed to a virtual machine would be fought over.
+fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Misfit> {
+    let handed_over = |g: &&crate::host::Gpu| {
+        g.bound_to.as_deref() == Some("vfio-pci") && !request.leave_out.contains(&g.address) && installs_driver(chosen)
+    };
+    let Some(gpu) = facts.gpus.iter().find(handed_over) else { return Ok(()) };
+    let sentence = format!("the GPU at {} is bound to vfio-pci, for a virtual machine", gpu.address);
+    Err(Misfit::blocked("GS203", sentence).hint(format!("leave it to that: --leave-out {}", gpu.address)))
+}
+
+/// Modules that are built here and signed with a key that nobody knows do not load, and that shows after the reboot only.
+fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
+    let enrolled = facts.signing_key.as_ref().is_some_and(|key| key.enrolled);
+    if facts.secure_boot != SecureBoot::Enabled || enrolled || !installs_driver(chosen) {
+        return Ok(());
+    }
+    let (why, first) = match &facts.signing_key {
+        Some(key) => (format!("the key {} is not enrolled", key.path.display()), String::new()),
+        None => ("there is no key to sign modules with".to_owned(), "sudo dkms generate_mok && ".to_owned()),
+    };
+    let path = facts.signing_key.as_ref().map_or("/var/lib/dkms/mok.pub".into(), |key| key.path.display().to_string());
+    let sentence = format!("Secure Boot is on and {why}: the driver's modules would not load");
+    let hint = format!("{first}sudo mokutil --import {path}, then reboot and enrol it at the console");
+    Err(Misfit::blocked("GS301", sentence).hint(hint))
+}
+
 fn warn(database: &Database, job: &Job) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut say = |check: &str, text: String| warnings.push(Warning { check: check.to_owned(), text });
@@ -112,10 +149,16 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
                 format!("driver branch {} reached its end of life ({life}): no more fixes", driver.branch.branch),
             );
         }
-        if job.facts.secure_boot == SecureBoot::Enabled && driver.install.method() == Method::Runfile {
+        let boot = job.facts.space.iter().find(|s| s.path == Path::new("/boot"));
+        let images = job.facts.kernels.installed.iter().filter(|k| k.initramfs.is_some()).count() as u64;
+        if let Some(boot) = boot.filter(|b| installs_driver(job.chosen) && b.free_bytes < images * GROWTH) {
+            let (free, growth) = (crate::render::bytes(boot.free_bytes), crate::render::bytes(GROWTH));
             say(
-                "GS301",
-                "Secure Boot is on: modules that DKMS builds load only when its key is enrolled (mokutil)".to_owned(),
+                "GS603",
+                format!(
+                    "/boot has {free} free: where the driver's firmware goes into the initramfs, each of {images} grows \
+                     by up to {growth}"
+                ),
             );
         }
         if driver.install.method() == Method::Packages
@@ -179,7 +222,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
     warnings
 }
 
-fn totals(steps: &[Step]) -> Totals {
+pub fn totals(steps: &[Step]) -> Totals {
     let mut totals = Totals::default();
     for step in steps {
         totals.download_bytes += step.download_bytes;
@@ -193,6 +236,7 @@ fn totals(steps: &[Step]) -> Totals {
                     totals.remove += remove.len() as u32;
                 }
                 Operation::Run { asks: true, .. } | Operation::Download { .. } => {}
+                Operation::Run { removes, .. } if !removes.is_empty() => totals.remove += 1,
                 Operation::Run { creates, .. } if !creates.is_empty() => totals.add += 1,
                 Operation::Run { .. } | Operation::Service { .. } => totals.change += 1,
                 Operation::Reboot {} => totals.reboots += 1,

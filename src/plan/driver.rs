@@ -53,6 +53,7 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
         verified: vec![Verified { path: file, sha256: artifact.sha256.clone().unwrap_or_default() }],
         creates: Vec::new(),
         changes: Vec::new(),
+        removes: Vec::new(),
         undo: ["/usr/bin/nvidia-uninstall", "--silent"].map(str::to_owned).to_vec(),
         asks: false,
         expects: None,

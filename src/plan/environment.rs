@@ -23,21 +23,26 @@ pub fn ldconfig(job: &Job) -> Step {
         let newer = job.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
         newer && knows("libcudart.so") && cudnn.is_none_or(|soname| knows(&soname))
     });
-    let run = Operation::Run {
+    let satisfied = file.satisfied && cached;
+    let why =
+        "the cache serves every program; LD_LIBRARY_PATH would also reach programs that bring their own libraries";
+    step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: rebuild_cache(), satisfied }])
+}
+
+/// Makes the loader's cache anew.
+pub fn rebuild_cache() -> Operation {
+    Operation::Run {
         argv: vec!["ldconfig".to_owned()],
         environment: BTreeMap::new(),
         verified: Vec::new(),
         creates: Vec::new(),
         changes: vec!["/etc/ld.so.cache".into(), "/var/cache/ldconfig/aux-cache".into()],
+        removes: Vec::new(),
         undo: Vec::new(),
         asks: false,
         expects: None,
         limit: 300,
-    };
-    let satisfied = file.satisfied && cached;
-    let why =
-        "the cache serves every program; LD_LIBRARY_PATH would also reach programs that bring their own libraries";
-    step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: run, satisfied }])
+    }
 }
 
 /// PATH for shells.

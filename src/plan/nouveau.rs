@@ -4,6 +4,7 @@
 use super::job::{BLACKLIST, Job, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::InitramfsTool;
+use crate::host::Facts;
 use crate::operation::Operation;
 use std::collections::BTreeMap;
 
@@ -23,24 +24,10 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
     );
     let file = job.file(BLACKLIST, content);
     let mut acts = vec![file];
-    let kernels = &job.facts.kernels.installed;
-    let images: Vec<_> = kernels.iter().filter_map(|k| k.initramfs.as_ref()).collect();
-    // The images of a host whose kernels come from outside (a container, some clouds) are not there to be rebuilt.
-    if let Some(tool) = job.facts.os.initramfs.filter(|_| !kernels.is_empty()) {
+    let images: Vec<_> = job.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
+    if let Some(operation) = rebuild(job.facts) {
         let since = job.written(BLACKLIST);
         let fresh = acts[0].satisfied && images.iter().all(|i| since.is_some_and(|written| i.modified >= written));
-        let operation = Operation::Run {
-            argv: rebuild_all(tool),
-            environment: BTreeMap::new(),
-            verified: Vec::new(),
-            creates: Vec::new(),
-            changes: images.iter().map(|i| i.path.clone()).collect(),
-            undo: Vec::new(),
-            asks: false,
-            expects: None,
-            // A rebuild takes some ten seconds a kernel, and minutes on emulated or old machines.
-            limit: 300 * kernels.len().max(1) as u64,
-        };
         acts.push(Act { operation, satisfied: fresh });
     }
     let why = match holders(job) {
@@ -52,6 +39,26 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
     out.disk_bytes =
         if out.operations.iter().all(|a| a.satisfied) { 0 } else { images.iter().map(|i| 2 * i.size).sum() };
     out
+}
+
+/// Rebuilds the initramfs of every kernel. The images of a host whose kernels come from outside (a container, some clouds)
+/// are not there to be rebuilt.
+pub fn rebuild(facts: &Facts) -> Option<Operation> {
+    let kernels = &facts.kernels.installed;
+    let tool = facts.os.initramfs.filter(|_| !kernels.is_empty())?;
+    Some(Operation::Run {
+        argv: rebuild_all(tool),
+        environment: BTreeMap::new(),
+        verified: Vec::new(),
+        creates: Vec::new(),
+        changes: kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone()).collect(),
+        removes: Vec::new(),
+        undo: Vec::new(),
+        asks: false,
+        expects: None,
+        // A rebuild takes some ten seconds a kernel, and minutes on emulated or old machines.
+        limit: 300 * kernels.len().max(1) as u64,
+    })
 }
 
 fn rebuild_all(tool: InitramfsTool) -> Vec<String> {

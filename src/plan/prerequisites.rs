@@ -3,9 +3,9 @@
 
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId, Warning};
-use crate::compat::Distribution;
+use crate::compat::{Distribution, PackageManager};
 use crate::host::Kernel;
-use crate::operation::Operation;
+use crate::operation::{Operation, packages};
 use crate::resolve::Install;
 
 const TITLE: &str = "Install what the next steps build with";
@@ -17,21 +17,21 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         let why = format!("the database does not know the packages of {}", job.facts.os.name);
         return (skipped(StepId::Prerequisites, TITLE, why), warnings);
     };
-    let (mut packages, mut why, mut missing) = (Vec::new(), Vec::new(), false);
+    let (mut names, mut why, mut missing) = (Vec::new(), Vec::new(), false);
     let builds = job.chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(..)));
     if builds {
         missing = true;
-        packages.extend(distribution.build_tools.iter().cloned());
+        names.extend(distribution.build_tools.iter().cloned());
         why.push("DKMS builds the kernel modules".to_owned());
         match target_kernel(job) {
             Ok(kernel) => {
                 for package in kernel_packages(distribution, kernel, &job.facts.machine.arch) {
-                    packages.push(package);
+                    names.push(package);
                 }
                 why.push(format!("kernel {} needs its headers", kernel.release));
                 if let Some(gcc) = side_compiler(distribution, kernel, job.facts.gcc.as_deref()) {
                     why.push(format!("kernel {} was built with {gcc}", kernel.release));
-                    packages.push(gcc);
+                    names.push(gcc);
                 }
             }
             Err(warning) => warnings.push(warning),
@@ -40,23 +40,31 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
     if let Some(cuda) = &job.chosen.cuda {
         if job.facts.gcc.is_none() {
             missing = true;
-            packages.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
+            names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
             why.push("nvcc needs a host compiler".to_owned());
         }
         if let (Some(major), Some(pattern)) = (cuda.side_gcc, &distribution.gcc_package) {
             missing |= !cuda.kept;
-            packages.push(pattern.replace("{major}", &major.to_string()));
+            names.push(pattern.replace("{major}", &major.to_string()));
             why.push(format!("nvcc of CUDA {} takes gcc {major} at most", cuda.release.version));
         }
     }
-    packages.sort();
-    packages.dedup();
-    if packages.is_empty() {
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
         return (step(StepId::Prerequisites, TITLE, "everything they need is there", Vec::new()), warnings);
     }
     let manager = distribution.package_manager;
-    let operation = Operation::Packages { manager, install: packages, remove: Vec::new(), stream: None };
-    let acts = vec![Act { operation, satisfied: !missing }];
+    let operation = Operation::Packages { manager, install: names, remove: Vec::new(), stream: None };
+    let mut acts = vec![Act { operation, satisfied: !missing }];
+    let unfinished = &job.facts.unfinished_packages;
+    if missing && !unfinished.is_empty() && manager == PackageManager::Apt {
+        why.insert(
+            0,
+            format!("dpkg was cut off from {}, and installs nothing before it has finished", unfinished.join(", ")),
+        );
+        acts.insert(0, Act::needed(packages::finish()));
+    }
     (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
 }
 

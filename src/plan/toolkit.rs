@@ -39,6 +39,7 @@ pub fn install_cuda(job: &Job) -> Step {
         verified: vec![Verified { path: file, sha256: artifact.sha256.clone().unwrap_or_default() }],
         creates: vec![toolkit.clone()],
         changes: vec![job.default_toolkit(), "/var/log/cuda-installer.log".into()],
+        removes: Vec::new(),
         undo: Vec::new(),
         asks: false,
         expects: None,

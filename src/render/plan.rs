@@ -65,7 +65,9 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
 
 fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
     let chosen = summary(&plan.selection);
-    let chosen = if chosen.is_empty() { "nothing".to_owned() } else { chosen };
+    if chosen.is_empty() {
+        return String::new();
+    }
     let mut out = wrapped("Choice  ", &chosen, width).replacen(&chosen, &paint.bold(&chosen), 1);
     for reason in &plan.reasons {
         out += &paint.dim(wrapped(&format!("  {:<8}  ", reason.subject), &reason.text, width).trim_end());
@@ -115,6 +117,8 @@ fn operation(act: &Act, width: usize) -> String {
     let mark = match (&act.operation, act.satisfied) {
         (_, true) => "=",
         (Operation::Remove { .. }, false) => "-",
+        (Operation::Packages { install, .. }, false) if install.is_empty() => "-",
+        (Operation::Run { removes, .. }, false) if !removes.is_empty() => "-",
         (Operation::Run { asks: true, .. }, false) => "?",
         (Operation::Run { .. } | Operation::Service { .. }, false) => "~",
         (Operation::Reboot {}, false) => "!",

@@ -1,0 +1,156 @@
+//! `gpusetup uninstall`: what gpusetup did here taken back by its journal, or a toolkit, the driver or both removed, whoever
+//! installed them. Either way it is shown first.
+
+use super::apply::{Ended, agreed, perform, system, take_back, writing};
+use super::facts::look;
+use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
+use super::{Problem, say};
+use crate::apply::result::Ending;
+use crate::apply::{self, Reach};
+use crate::compat::PackageManager;
+use crate::host::{Facts, owners};
+use crate::operation::packages;
+use crate::plan::{Inventory, Plan, Unwanted, removal};
+use crate::render;
+use crate::render::progress::Teller;
+use crate::resolve::Request;
+use crate::system::System;
+use crate::version::CudaVersion;
+
+/// Flags of `uninstall`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Remove this toolkit, whoever installed it: 11.2 or 11.2.1; repeatable
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    cuda: Vec<CudaVersion>,
+    /// Remove the driver, whoever installed it
+    #[arg(long)]
+    driver: bool,
+    /// Remove the driver, every toolkit and every cuDNN, whoever installed them
+    #[arg(long, conflicts_with_all = ["cuda", "driver"])]
+    all: bool,
+    /// Only show what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    host: HostOptions,
+    #[command(flatten)]
+    look: LookOptions,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+impl Options {
+    fn unwanted(&self) -> Unwanted {
+        Unwanted { driver: self.driver || self.all, cuda: self.cuda.clone(), all_cuda: self.all }
+    }
+}
+
+/// Removes.
+pub fn run(options: &Options) -> Result<u8, Problem> {
+    let by_journal = options.unwanted() == Unwanted::default();
+    if options.dry_run {
+        let system = system(&options.host);
+        return if by_journal { show_journal(options, &system) } else { show(options, &plan(options, &system)?) };
+    }
+    let boots = options.run.reboot == RebootOption::IfNeeded;
+    writing(&options.host, boots, |system, account| {
+        if by_journal {
+            return undo_all(options, system);
+        }
+        let mut teller = Teller::new(options.run.bars());
+        apply::recover(system, &mut |news| teller.tell(news))?;
+        let plan = plan(options, system)?;
+        if plan.is_converged() {
+            super::print("Nothing to remove: nothing of that is installed.\n")?;
+            return Ok(Ended::Untouched);
+        }
+        if !options.run.asks_nothing() {
+            show(options, &plan)?;
+            if !agreed("Remove it?")? {
+                say("nothing was changed");
+                return Ok(Ended::Untouched);
+            }
+        }
+        account.plan(&plan);
+        let ended = perform(&plan, &options.run, system, account, &mut teller)?;
+        if matches!(ended, Ended::With(Ending::Done)) {
+            is_gone(options, system)?;
+        }
+        Ok(ended)
+    })
+}
+
+fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
+    let all = apply::to_take_back(system, Reach::All)?;
+    if all.is_empty() {
+        super::print("Nothing to remove: gpusetup did nothing here that still stands.\n")?;
+        return Ok(Ended::Untouched);
+    }
+    if !options.run.asks_nothing() {
+        show_journal(options, system)?;
+        if !agreed("Take it back?")? {
+            say("nothing was changed");
+            return Ok(Ended::Untouched);
+        }
+    }
+    let ended = take_back(&options.run, system, Reach::All)?;
+    say(&format!("downloads stay in {}", options.host.cache.display()));
+    Ok(ended)
+}
+
+fn show_journal(options: &Options, system: &System) -> Result<u8, Problem> {
+    let all = apply::to_take_back(system, Reach::All)?;
+    if options.look.json {
+        super::print_json(&all)?;
+    } else {
+        super::print("What gpusetup did here, to be taken back in this order:\n")?;
+        all.iter().try_for_each(|line| super::print(&format!("  - {line}\n")))?;
+    }
+    Ok(0)
+}
+
+fn show(options: &Options, plan: &Plan) -> Result<u8, Problem> {
+    if options.look.json {
+        super::print_json(plan)?;
+    } else {
+        let paint = super::paint(options.look.color);
+        super::print(&render::plan::text(plan, paint, options.look.verbose, super::width()))?;
+    }
+    Ok(0)
+}
+
+fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, &database, false)?;
+    let unwanted = options.unwanted();
+    let inventory = inventory(system, &facts, &unwanted)?;
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let request =
+        Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
+    let plan = removal(&database, facts, &inventory, &unwanted, request)?;
+    // The simulation says what cannot be without them; where it fails, `apply` will say why.
+    Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
+}
+
+fn inventory(system: &System, facts: &Facts, unwanted: &Unwanted) -> Result<Inventory, Problem> {
+    let Some(manager) = facts.os.package_manager else { return Ok(Inventory::default()) };
+    let failed = |e: std::io::Error| {
+        let asked = if manager == PackageManager::Apt { "dpkg" } else { "rpm" };
+        Problem::unexpected(format!("cannot ask {asked} which packages are installed: {e}"))
+    };
+    let installed = packages::installed(system, manager).map_err(failed)?;
+    let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
+    Ok(Inventory { installed, owners })
+}
+
+/// Asks the host itself: an uninstaller's exit status is no proof.
+fn is_gone(options: &Options, system: &System) -> Result<(), Problem> {
+    let left = plan(options, system).map(|plan| plan.steps);
+    let titles: Vec<_> = left.iter().flatten().map(|step| step.title.as_str()).collect();
+    // A toolkit that is no longer there cannot be asked for, which is what was wanted.
+    match titles.as_slice() {
+        [] => Ok(()),
+        titles => Err(Problem::new(8, format!("everything was carried out, but is left to do: {}", titles.join("; ")))),
+    }
+}

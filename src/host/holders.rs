@@ -1,0 +1,43 @@
+//! Who uses the driver: processes that have one of its devices open. A driver cannot be replaced under them.
+
+use crate::system::System;
+
+/// The processes, as `Xorg (process 812)`, by number.
+pub fn holders(system: &System) -> Vec<String> {
+    let processes = system.list("/proc").unwrap_or_default();
+    let mut numbers: Vec<u32> = processes.iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    let holds = |pid: &u32| {
+        let folder = format!("/proc/{pid}/fd");
+        // A process may end while it is looked at, and others are not ours to look at: no holder that can be named.
+        let open = system.list(&folder).unwrap_or_default();
+        open.iter().any(|fd| {
+            system.link_target(format!("{folder}/{fd}")).is_some_and(|t| t.to_string_lossy().starts_with("/dev/nvidia"))
+        })
+    };
+    let name = |pid: u32| {
+        let name = system.read_text(format!("/proc/{pid}/comm")).ok().flatten().unwrap_or_default();
+        format!("{} (process {pid})", if name.is_empty() { "another" } else { name.trim() })
+    };
+    numbers.into_iter().filter(holds).map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn whoever_has_a_device_open_is_named() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        for (pid, name, target) in
+            [("9", "python3", "/dev/nvidia0"), ("812", "Xorg", "/dev/nvidiactl"), ("7", "bash", "/dev/null")]
+        {
+            system.make_directories(format!("/proc/{pid}/fd"), 0o755).expect("made");
+            system.write(format!("/proc/{pid}/comm"), format!("{name}\n").as_bytes(), 0o644).expect("written");
+            system.link(format!("/proc/{pid}/fd/3"), Path::new(target)).expect("linked");
+        }
+        assert_eq!(holders(&system), ["python3 (process 9)", "Xorg (process 812)"]);
+    }
+}

@@ -1,0 +1,71 @@
+//! Which packages put files in certain places: what has to go when these are to go. dpkg's lists are read as they lie; rpm
+//! keeps its own in a database that only rpm reads.
+
+use crate::compat::PackageManager;
+use crate::system::{Program, System};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const LISTS: &str = "/var/lib/dpkg/info";
+
+/// For each of `paths`, the packages that own it or something below it.
+pub fn owners(
+    system: &System,
+    manager: PackageManager,
+    paths: &BTreeSet<PathBuf>,
+) -> io::Result<BTreeMap<PathBuf, BTreeSet<String>>> {
+    let mut owners = BTreeMap::new();
+    let mut note = |package: &str, file: &str| {
+        for path in paths.iter().filter(|path| lies_in(Path::new(file), path)) {
+            owners.entry(path.clone()).or_insert_with(BTreeSet::new).insert(package.to_owned());
+        }
+    };
+    match manager {
+        PackageManager::Apt => {
+            for name in system.list(LISTS)? {
+                let Some(package) = name.strip_suffix(".list") else { continue };
+                let package = package.split_once(':').map_or(package, |(name, _)| name);
+                let text = system.read(Path::new(LISTS).join(&name))?;
+                String::from_utf8_lossy(&text).lines().for_each(|file| note(package, file));
+            }
+        }
+        PackageManager::Dnf | PackageManager::Zypper => {
+            let said = system.run(&Program::new(["rpm", "-qa", "--qf", "[%{=NAME}\\t%{FILENAMES}\\n]"]))?;
+            said.text.lines().filter_map(|line| line.split_once('\t')).for_each(|(package, file)| note(package, file));
+        }
+    }
+    Ok(owners)
+}
+
+/// Whether a package's file is `path` or lies below it. Packages made before /usr was merged say /lib for /usr/lib.
+fn lies_in(file: &Path, path: &Path) -> bool {
+    let merged = || path.strip_prefix("/usr").is_ok_and(|rest| file.starts_with(Path::new("/").join(rest)));
+    file.starts_with(path) || merged()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dpkgs_lists_tell_who_owns_what() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories(LISTS, 0o755).expect("made");
+        for (name, text) in [
+            ("cuda-nvcc-12-8.list", "/.\n/usr\n/usr/local\n/usr/local/cuda-12.8\n/usr/local/cuda-12.8/bin/nvcc\n"),
+            ("libcudnn9.list", "/.\n/lib\n/lib/x86_64-linux-gnu\n/lib/x86_64-linux-gnu/libcudnn.so.9\n"),
+            ("cuda-nvcc-12-80:amd64.list", "/usr/local/cuda-12.80/bin/nvcc\n"),
+            ("base.list", "/.\n/usr\n/usr/local\n"),
+            ("base.md5sums", "x /usr/local/cuda-12.8/no-list\n"),
+        ] {
+            system.write(Path::new(LISTS).join(name), text.as_bytes(), 0o644).expect("written");
+        }
+        let paths = ["/usr/local/cuda-12.8", "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "/opt/none"];
+        let found = owners(&system, PackageManager::Apt, &paths.map(PathBuf::from).into()).expect("readable");
+        let said: Vec<_> = found.into_iter().map(|(p, o)| (p, o.into_iter().collect::<Vec<_>>().join(" "))).collect();
+        let want = [(paths[1], "libcudnn9"), (paths[0], "cuda-nvcc-12-8")];
+        assert_eq!(said, want.map(|(p, o)| (PathBuf::from(p), o.to_owned())));
+    }
+}

@@ -1,0 +1,400 @@
+//! The way off the host again, whoever put it there: a driver and toolkits by their own uninstallers or their packages,
+//! and gpusetup's settings for them. A plan like any other, shown and journalled before it is carried out.
+
+use super::build::totals;
+use super::environment::rebuild_cache;
+use super::job::step;
+use super::nouveau::rebuild;
+use super::{Act, BLACKLIST, DatabaseId, LOADER_PATH, PROFILE, Plan, SCHEMA, Step, StepId, Warning};
+use crate::compat::{Database, PackageManager};
+use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
+use crate::operation::Operation;
+use crate::resolve::{Misfit, Reason, Request, Selection, distribution};
+use crate::system::Node;
+use crate::version::{CudaVersion, Want};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What is to go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unwanted {
+    /// The driver.
+    pub driver: bool,
+    /// Toolkits, by series or release.
+    pub cuda: Vec<CudaVersion>,
+    /// Every toolkit and every cuDNN.
+    pub all_cuda: bool,
+}
+
+/// The packages of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Those installed, with their versions as the package manager says them.
+    pub installed: BTreeMap<String, String>,
+    /// For each place that may have to go, the packages that own something there.
+    pub owners: BTreeMap<PathBuf, BTreeSet<String>>,
+}
+
+impl Unwanted {
+    /// Whether this toolkit is to go.
+    fn has(&self, toolkit: &Toolkit) -> bool {
+        let named = |wanted: &CudaVersion| {
+            wanted.series() == toolkit.version.series() && wanted.patch.is_none_or(|p| toolkit.version.patch == Some(p))
+        };
+        self.all_cuda || self.cuda.iter().any(named)
+    }
+
+    /// The places whose owners [`removal`] has to know.
+    pub fn places(&self, facts: &Facts) -> BTreeSet<PathBuf> {
+        let toolkits = facts.toolkits.iter().filter(|t| self.has(t)).map(|t| t.path.clone());
+        let libraries = facts.cudnn.iter().filter(|_| self.all_cuda).flat_map(files);
+        toolkits.chain(libraries).collect()
+    }
+}
+
+fn files(cudnn: &Cudnn) -> impl Iterator<Item = PathBuf> {
+    cudnn.files.iter().map(|f| cudnn.directory.join(&f.name)).chain(cudnn.header.clone())
+}
+
+/// The plan that takes it off the host, or why there is none.
+pub fn removal(
+    database: &Database,
+    facts: Facts,
+    inventory: &Inventory,
+    unwanted: &Unwanted,
+    request: Request,
+) -> Result<Plan, Misfit> {
+    for wanted in &unwanted.cuda {
+        if !facts.toolkits.iter().any(|t| Unwanted { cuda: vec![*wanted], ..Unwanted::default() }.has(t)) {
+            let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
+            let there = if there.is_empty() { "no toolkit is installed".into() } else { there.join(", ") };
+            return Err(Misfit::request(format!("CUDA {wanted} is not installed (--cuda)"))
+                .hint(format!("what is there: {there}")));
+        }
+    }
+    let off = Off { database, facts: &facts, inventory, unwanted, prefix: &request.prefix };
+    let mut warnings = Vec::new();
+    let mut steps = Vec::new();
+    if unwanted.driver {
+        steps.extend(off.driver(&mut warnings)?);
+    }
+    for toolkit in facts.toolkits.iter().filter(|t| unwanted.has(t)) {
+        steps.push(off.toolkit(toolkit)?);
+    }
+    if unwanted.all_cuda {
+        steps.extend(off.cudnn());
+    }
+    if !steps.is_empty() {
+        steps.extend(off.settings());
+    }
+    let totals = totals(&steps);
+    let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
+    let mut plan = Plan {
+        schema: SCHEMA.to_owned(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
+        fingerprint: String::new(),
+        selection: Selection::default(),
+        reasons: Vec::<Reason>::new(),
+        rejected: Vec::new(),
+        steps,
+        totals,
+        warnings,
+        request,
+        host: facts,
+    };
+    plan.fingerprint = plan.expected_fingerprint();
+    Ok(plan)
+}
+
+struct Off<'a> {
+    database: &'a Database,
+    facts: &'a Facts,
+    inventory: &'a Inventory,
+    unwanted: &'a Unwanted,
+    prefix: &'a Path,
+}
+
+impl Off<'_> {
+    /// All drivers found: a mixed install goes as a whole.
+    fn driver(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Misfit> {
+        let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
+        let mut acts = Vec::new();
+        if found.iter().any(|d| d.origin == Origin::Runfile) {
+            let library = PathBuf::from("/usr/bin/nvidia-uninstall");
+            acts.push(uninstaller(["/usr/bin/nvidia-uninstall", "--silent"], vec![library]));
+        }
+        let packages: BTreeSet<_> = found.iter().flat_map(|d| self.packages_of(d)).collect();
+        acts.extend(self.packages(packages));
+        if acts.is_empty() {
+            return match found.first() {
+                None => Ok(Vec::new()),
+                Some(driver) => Err(Misfit::blocked(
+                    "GS401",
+                    format!(
+                        "driver {} was installed by nobody who left a trace ({}), so nothing can tell which files are its",
+                        driver.version, driver.evidence
+                    ),
+                )),
+            };
+        }
+        if self.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia") {
+            warnings.push(Warning {
+                check: "GS501".to_owned(),
+                text: "the driver's modules stay in the kernel until the next boot".to_owned(),
+            });
+        }
+        let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
+        let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
+        let mut steps = vec![step(StepId::RemoveDriver, title, "as whoever installed it removes it", acts)];
+        if self.is_file(BLACKLIST) {
+            let mut acts = vec![Act::needed(Operation::Remove { path: BLACKLIST.into() })];
+            acts.extend(rebuild(self.facts).map(Act::needed));
+            const WHY: &str = "without NVIDIA's driver it is the one that shows a picture";
+            steps.push(step(StepId::BlacklistNouveau, "Let nouveau have the GPUs again", WHY, acts));
+        }
+        Ok(steps)
+    }
+
+    /// The packages whose version is the driver's, and those that gpusetup would install beside them.
+    fn packages_of(&self, driver: &InstalledDriver) -> Vec<String> {
+        let version = driver.version.to_string();
+        let offers = distribution(self.database, self.facts).map(|d| d.drivers.as_slice()).unwrap_or_default();
+        let beside = |name: &String| offers.iter().any(|offer| offer.packages.contains(name));
+        let is_its = |name: &String, has: &str| crate::host::upstream(has) == version || beside(name);
+        let all = self.inventory.installed.iter();
+        all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Misfit> {
+        let (version, path) = (toolkit.version, &toolkit.path);
+        let below = path.parent() == Some(self.prefix);
+        if !below && toolkit.origin != Origin::Dpkg {
+            let (path, prefix) = (path.display(), self.prefix.display());
+            return Err(Misfit::blocked(
+                "GS701",
+                format!(
+                    "CUDA {version} lies in {path}, outside of {prefix}: other hosts may use it, so it is left alone"
+                ),
+            ));
+        }
+        let mut acts: Vec<_> =
+            self.packages(self.inventory.owners.get(path).cloned().unwrap_or_default()).into_iter().collect();
+        let mut why = "by the package manager that brought it";
+        if toolkit.origin == Origin::Runfile {
+            why = "by its own uninstaller; what others put into its folder goes with it";
+            let new = path.join("bin/cuda-uninstaller");
+            let old = path.join(format!("bin/uninstall_cuda_{}.{}.pl", version.major, version.minor));
+            // The older one is a script that knows no options.
+            let is_new = version >= CudaVersion { major: 10, minor: 1, patch: None };
+            let argv = if is_new { vec![shown(&new), "--silent".to_owned()] } else { vec![shown(&old)] };
+            acts.push(uninstaller(argv, vec![path.clone()]));
+        } else if acts.is_empty() {
+            why = "nobody left a trace who could remove it otherwise";
+        }
+        if below {
+            acts.push(Act::needed(Operation::Remove { path: path.clone() }));
+        }
+        Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", path.display()), why, acts))
+    }
+
+    /// cuDNN beside toolkits; that in a toolkit goes with it.
+    fn cudnn(&self) -> Vec<Step> {
+        let outside = |c: &&Cudnn| !self.facts.toolkits.iter().any(|t| c.directory.starts_with(&t.path));
+        let mut steps = Vec::new();
+        for cudnn in self.facts.cudnn.iter().filter(outside) {
+            let owners: BTreeSet<_> =
+                files(cudnn).filter_map(|f| self.inventory.owners.get(&f)).flatten().cloned().collect();
+            let unowned = files(cudnn).filter(|f| !self.inventory.owners.contains_key(f));
+            let acts = self.packages(owners).into_iter();
+            let acts = acts.chain(unowned.map(|path| Act::needed(Operation::Remove { path }))).collect();
+            let version = cudnn.version.map(|v| format!(" {v}")).unwrap_or_default();
+            let title = format!("Remove cuDNN{version} from {}", cudnn.directory.display());
+            steps.push(step(StepId::RemoveCudnn, title, "it lies outside of any toolkit", acts));
+        }
+        steps
+    }
+
+    /// What points to something that is gone: the default toolkit, the loader's path, the shells' PATH.
+    fn settings(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
+        let default = self.prefix.join("cuda");
+        let leads_to = |t: &&Toolkit| match self.facts.node(&default) {
+            Some(Node::Link { target }) => self.prefix.join(target) == t.path,
+            _ => false,
+        };
+        if gone.iter().any(leads_to) {
+            let newest = stays.iter().rfind(|t| t.path.parent() == Some(self.prefix));
+            let (operation, why) = match newest.and_then(|t| Some((t, t.path.file_name()?))) {
+                Some((toolkit, name)) => (
+                    Operation::Link { path: default, target: name.into(), soname: None },
+                    format!("CUDA {} is the newest that stays, and the default from now on", toolkit.version),
+                ),
+                None => (Operation::Remove { path: default }, "it leads nowhere then".to_owned()),
+            };
+            steps.push(step(StepId::FixSymlinks, "Put the default toolkit right", why, vec![Act::needed(operation)]));
+        }
+        let last = !gone.is_empty() && stays.is_empty();
+        let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove { path: path.into() });
+        let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().collect();
+        loader.push(Act::needed(rebuild_cache()));
+        const WHY: &str = "libraries that are gone must not be found";
+        steps.push(step(StepId::Ldconfig, "Tell the loader what is gone", WHY, loader));
+        if let Some(profile) = ours(PROFILE) {
+            const WHY: &str = "no toolkit is left";
+            steps.push(step(StepId::Environment, "Take the toolkit off PATH", WHY, vec![Act::needed(profile)]));
+        }
+        steps
+    }
+
+    fn packages(&self, names: BTreeSet<String>) -> Option<Act> {
+        let manager = self.facts.os.package_manager.filter(|_| !names.is_empty())?;
+        let remove = names.into_iter().collect();
+        Some(Act::needed(Operation::Packages { manager, install: Vec::new(), remove, stream: None }))
+    }
+
+    fn is_file(&self, path: &str) -> bool {
+        matches!(self.facts.node(Path::new(path)), Some(Node::File { .. }))
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<PathBuf>) -> Act {
+    Act::needed(Operation::Run {
+        argv: argv.into_iter().map(Into::into).collect(),
+        environment: BTreeMap::new(),
+        verified: Vec::new(),
+        creates: Vec::new(),
+        changes: Vec::new(),
+        removes,
+        undo: Vec::new(),
+        asks: false,
+        expects: None,
+        limit: 3600,
+    })
+}
+
+impl Plan {
+    /// With the packages that its transactions take along because they need what goes: `along` tells those of one. They
+    /// are named, not hidden.
+    pub fn taking_along(mut self, mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>) -> Self {
+        let mut all = BTreeSet::new();
+        for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
+            if let Operation::Packages { manager, remove, .. } = &mut act.operation {
+                let more = along(*manager, remove);
+                all.extend(more.iter().cloned());
+                remove.extend(more);
+            }
+        }
+        if !all.is_empty() {
+            let names: Vec<_> = all.into_iter().collect();
+            let text = format!("{} cannot be without what is removed, and goes too", names.join(", "));
+            self.warnings.push(Warning { check: "GS402".to_owned(), text });
+            self.totals = totals(&self.steps);
+            self.fingerprint = self.expected_fingerprint();
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+    use crate::host::{GpuSource, Look, probe};
+    use crate::resolve::MisfitKind;
+    use crate::system::System;
+
+    /// A host with a driver of packages, a toolkit of a runfile with our settings, and one that nobody owns.
+    fn host() -> (Facts, Inventory) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let file = |path: &str, text: &str| {
+            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755).expect("made");
+            on.write(path, text.as_bytes(), 0o755).expect("written");
+        };
+        file("/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n");
+        file("/usr/bin/apt-get", "");
+        file("/var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n");
+        for version in ["11.2", "12.8"] {
+            file(&format!("/usr/local/cuda-{version}/bin/nvcc"), "");
+        }
+        file("/usr/local/cuda-12.8/bin/cuda-uninstaller", "");
+        on.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked");
+        for path in [BLACKLIST, LOADER_PATH, PROFILE] {
+            file(path, "ours\n");
+        }
+        let look = Look { prefix: "/usr/local".into(), cache: "/c".into(), gpus: GpuSource::Bus };
+        let facts = probe(&on, &embedded(), &look).expect("a host");
+        let installed = [("libcuda1", "535.261.03-1"), ("nvidia-smi", "535.261.03-1"), ("bash", "5.2-1")];
+        let installed = installed.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+        (facts, Inventory { installed, owners: BTreeMap::new() })
+    }
+
+    fn steps(unwanted: &Unwanted) -> Vec<String> {
+        let (facts, inventory) = host();
+        let request = Request::no_wishes("2026-11-21");
+        let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("it can go");
+        let operations = |s: &Step| s.operations.iter().map(|a| a.operation.describe()).collect::<Vec<_>>().join("; ");
+        plan.steps.iter().map(|s| format!("{}: {}", s.id.as_str(), operations(s))).collect()
+    }
+
+    #[test]
+    fn one_toolkit_goes_and_the_others_stay() {
+        let cuda = |version: &str| Unwanted { cuda: vec![version.parse().expect("valid")], ..Unwanted::default() };
+        assert_eq!(steps(&cuda("11.2")), ["remove-cuda: remove /usr/local/cuda-11.2", "ldconfig: run ldconfig"]);
+        assert_eq!(
+            steps(&cuda("12.8")),
+            [
+                "remove-cuda: run /usr/local/cuda-12.8/bin/cuda-uninstaller --silent; remove /usr/local/cuda-12.8",
+                "fix-symlinks: link /usr/local/cuda -> cuda-11.2",
+                "ldconfig: run ldconfig",
+            ]
+        );
+        let (facts, inventory) = host();
+        let misfit = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
+        let misfit = misfit.expect_err("it is not there");
+        assert_eq!(misfit.kind, MisfitKind::Request);
+        assert!(misfit.to_string().contains("CUDA 12.4 is not installed"), "{misfit}");
+    }
+
+    #[test]
+    fn a_driver_goes_by_its_packages_and_nouveau_may_come_back() {
+        assert_eq!(
+            steps(&Unwanted { driver: true, ..Unwanted::default() }),
+            [
+                "remove-driver: remove libcuda1, nvidia-smi",
+                "blacklist-nouveau: remove /etc/modprobe.d/gpusetup-nouveau.conf",
+                "ldconfig: run ldconfig",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_without_it_is_named() {
+        let (facts, inventory) = host();
+        let unwanted = Unwanted { driver: true, ..Unwanted::default() };
+        let plan =
+            removal(&embedded(), facts, &inventory, &unwanted, Request::no_wishes("2026-11-21")).expect("a plan");
+        let before = plan.fingerprint.clone();
+        let plan = plan.taking_along(|_, remove| {
+            assert_eq!(remove, ["libcuda1", "nvidia-smi"]);
+            vec!["ffmpeg-cuda".to_owned()]
+        });
+        assert!(plan.steps[0].operations[0].operation.describe().ends_with(", ffmpeg-cuda"));
+        assert!(plan.warnings[0].text.contains("ffmpeg-cuda") && plan.totals.remove == 4, "{:?}", plan.totals);
+        assert_ne!(plan.fingerprint, before);
+    }
+
+    #[test]
+    fn with_everything_go_the_settings() {
+        let steps = steps(&Unwanted { driver: true, all_cuda: true, ..Unwanted::default() });
+        for path in [BLACKLIST, LOADER_PATH, PROFILE, "/usr/local/cuda"] {
+            assert!(steps.iter().any(|s| s.contains(&format!("remove {path}"))), "{path}: {steps:?}");
+        }
+    }
+}
