@@ -1,8 +1,10 @@
-//! One writer on a host: a lock that the kernel lets go of when its holder ends, however it ends. It says who holds it.
+//! One writer on a host: a lock that the kernel lets go of when its holder ends, however it ends, and with it all that it
+//! started: a package manager or an installer that outlives a killed gpusetup still writes. It says who holds it.
 
 use super::Failure;
 use crate::system::System;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +16,14 @@ pub const PATH: &str = "/run/gpusetup.lock";
 /// The lock, held until it is dropped. The file stays: removing it would let two holders in by two files of one name.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // For those too that inherited it: a daemon that a package started is none of ours any more.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Lock {
@@ -37,14 +46,18 @@ impl Lock {
                 let mut holder = String::new();
                 file.read_to_string(&mut holder).map_err(failed)?;
                 let holder = if holder.is_empty() { "it does not say who" } else { holder.trim_end() };
-                return Err(Failure::Later(format!("another gpusetup is at work on this host: {holder}")));
+                return Err(Failure::Later(format!(
+                    "another gpusetup, or what it started, is at work on this host: {holder}"
+                )));
             }
             Err(e) => return Err(failed(e.into())),
         }
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
         file.set_len(0).map_err(failed)?;
         writeln!(file, "process {} since {now}", std::process::id()).map_err(failed)?;
-        Ok(Self { _file: file })
+        // Everything that is started from now on holds it too.
+        fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
+        Ok(Self { file })
     }
 
     /// Who holds it now, if somebody does and it can be seen.

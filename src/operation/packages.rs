@@ -3,7 +3,7 @@
 
 use super::program::{ProgramError, judge};
 use super::undo::Transaction;
-use super::{Operation, Standing};
+use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
 use crate::system::{Program, Progress, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// Half an hour: a driver's packages build its kernel modules while they are installed.
 const LIMIT: Duration = Duration::from_secs(1800);
+
+/// As long as apt waits for its locks here (`DPkg::Lock::Timeout`).
+const LOCKED: Duration = Duration::from_secs(900);
 
 /// Why a transaction is not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -215,6 +218,8 @@ fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
     if manager != PackageManager::Apt || !cut_off() && on.run(&Program::new(["dpkg", "--audit"]))?.text.is_empty() {
         return Ok(());
     }
+    // Of a gpusetup that was killed, the package manager may still be at work.
+    locks::wait(on, manager, LOCKED, &mut |_, _| {}).map_err(io::Error::other)?;
     let name = FINISH.join(" ");
     judge(&name, &on.run(&program(words(&name)))?, None).map_err(io::Error::other)
 }

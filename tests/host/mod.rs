@@ -142,6 +142,26 @@ impl Host {
         gpusetup([*verb, "--root", text(&self.root())].into_iter().chain(rest.iter().copied()))
     }
 
+    /// The same, not waited for.
+    pub fn gpusetup_starts(&self, arguments: &[&str]) -> Child {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
+        command.args([verb, "--root", text(&self.root())]).args(rest);
+        clean(&mut command, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gpusetup starts")
+    }
+
+    /// Whether a process runs in it, or for it.
+    pub fn is_at_work(&self) -> bool {
+        let root = self.root();
+        let concerns = |process: PathBuf| {
+            let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
+            // chroot, and what has yet to become it, only names the root.
+            std::fs::read_link(process.join("root")).is_ok_and(|r| r == root)
+                || words.split(|b| *b == 0).any(|word| word == root.as_os_str().as_encoded_bytes())
+        };
+        std::fs::read_dir("/proc").expect("Linux has it").flatten().any(|process| concerns(process.path()))
+    }
+
     /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to its end before.
     pub fn gpusetup_dies(&self, at: usize, arguments: &[&str]) -> bool {
         let (verb, rest) = arguments.split_first().expect("a verb");
@@ -209,14 +229,11 @@ impl Said {
     }
 
     fn with(command: &mut Command, environment: &[(&str, &str)]) -> Self {
-        let output = command
-            .env_clear()
-            .envs(environment.iter().copied())
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .envs([("HOME", "/root"), ("LANG", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")])
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program starts");
+        Self::of(clean(command, environment).output().expect("the program starts"))
+    }
+
+    /// What a program said that came to its end.
+    pub fn of(output: std::process::Output) -> Self {
         Self {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -239,6 +256,16 @@ impl Said {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
     }
+}
+
+/// Gives a command no input and nothing of our environment.
+fn clean<'a>(command: &'a mut Command, environment: &[(&str, &str)]) -> &'a mut Command {
+    command
+        .env_clear()
+        .envs(environment.iter().copied())
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .envs([("HOME", "/root"), ("LANG", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")])
+        .stdin(Stdio::null())
 }
 
 /// Runs gpusetup as it is, under the umask of a hardened server: what it installs must be readable all the same.
