@@ -1,4 +1,4 @@
-//! Going on behind a reboot: a unit that runs `gpusetup resume` at the next boot and is gone when that has come to its
+//! Going on behind a reboot, or a power cut: a unit that runs `gpusetup resume` at the next boot and is gone when that has come to its
 //! end. It runs a copy of this binary, since whoever called it may have it in a place that others write to, or is gone.
 
 use crate::system::System;

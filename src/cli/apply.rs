@@ -282,7 +282,12 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
             .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
     }
-    perform(&plan, &options.run, system, account, &mut teller)
+    let ended = perform(&plan, &options.run, system, account, &mut teller);
+    // What failed is not tried again at every boot; what was told to stop, by a machine that goes down, is gone on with.
+    if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
+        boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+    }
+    ended
 }
 
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
@@ -295,6 +300,11 @@ pub fn perform(
     account: &mut Account,
     teller: &mut Teller,
 ) -> Result<Ended, Problem> {
+    let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
+    // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts once.
+    if options.reboot != RebootOption::Never {
+        boot::go_on_after(system, options.reboot.as_str()).map_err(failed)?;
+    }
     let outcome = apply::apply(system, plan, options.manner(), &mut |news| {
         if let News::Step(step) = news {
             account.begins(step.id);
@@ -308,17 +318,13 @@ pub fn perform(
         super::print(&if chosen.is_empty() { "Done.\n".to_owned() } else { format!("Done: {chosen}.\n") })?;
         return Ok(Ended::With(Ending::Done));
     }
-    let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
     match options.reboot {
         RebootOption::Never => super::print("Reboot now, then: gpusetup resume\n")?,
         RebootOption::External => {
-            boot::go_on_after(system, options.reboot.as_str()).and_then(|()| boot::ask_for(system)).map_err(failed)?;
+            boot::ask_for(system).map_err(failed)?;
             super::print("A reboot is needed; gpusetup goes on by itself after it.\n")?;
         }
-        RebootOption::IfNeeded => {
-            boot::go_on_after(system, options.reboot.as_str()).map_err(failed)?;
-            super::print("The host boots now; gpusetup goes on by itself after it.\n")?;
-        }
+        RebootOption::IfNeeded => super::print("The host boots now; gpusetup goes on by itself after it.\n")?,
     }
     Ok(Ended::With(Ending::RebootRequired))
 }
