@@ -1,19 +1,19 @@
 //! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
 pub mod boot;
+mod events;
 pub mod journal;
 mod lock;
 mod preflight;
 pub mod result;
+mod rollback;
 mod run;
 #[cfg(test)]
 mod sample;
 
 pub use lock::Lock;
-pub use run::{
-    Manner, News, Outcome, Reach, Teller, Unfinished, apply, recover, rollback, to_take_back, unfinished,
-    waits_for_boot,
-};
+pub use rollback::{Reach, recover, rollback, to_take_back};
+pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, unfinished, waits_for_boot};
 
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
@@ -61,7 +61,7 @@ impl Failure {
 impl From<FetchError> for Failure {
     fn from(e: FetchError) -> Self {
         match e {
-            FetchError::Network { .. } => Self::Later(e.to_string()),
+            FetchError::Network { .. } | FetchError::Unreachable { .. } => Self::Later(e.to_string()),
             FetchError::Rejected { .. } => Self::Integrity(e.to_string()),
             FetchError::Write { .. } => Self::Blocked(e.to_string()),
         }
@@ -92,6 +92,7 @@ impl From<PackagesError> for Failure {
     fn from(e: PackagesError) -> Self {
         match e {
             PackagesError::WouldRemove { .. } | PackagesError::Held { .. } => Self::Blocked(e.to_string()),
+            PackagesError::Network { .. } => Self::Later(e.to_string()),
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),
             PackagesError::Program(e) => e.into(),
         }

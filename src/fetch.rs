@@ -30,6 +30,14 @@ pub enum FetchError {
         /// Why.
         why: String,
     },
+    /// Nobody can be reached there, or nobody at all: the network of a machine that has just booted.
+    #[error("cannot reach {url}: {why}")]
+    Unreachable {
+        /// From where.
+        url: String,
+        /// Why.
+        why: String,
+    },
     /// What came is not what was published.
     #[error("{url} is not what it should be: {why}; what came is kept in {}", kept.display())]
     Rejected {
@@ -107,12 +115,14 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
     let part = with_ending(&target, ".part");
     let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
     let client = client().map_err(|e| network(chain(&e)))?;
-    let (mut last, mut resumed) = (String::new(), part.exists());
+    let (mut last, mut resumed, mut reached) = (String::new(), part.exists(), true);
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             std::thread::sleep(Duration::from_secs(1 << attempt));
         }
-        match transfer(&client, wanted, &part, progress) {
+        let transferred = transfer(&client, wanted, &part, progress);
+        reached = !matches!(transferred, Err(Broken::Unreachable(_)));
+        match transferred {
             Ok(sum) if sum == wanted.sha256 => {
                 return fs::rename(&part, &target).map_err(failed(wanted.to));
             }
@@ -131,14 +141,17 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
                 return Err(reject(wanted, &part, &target, why));
             }
             Err(Broken::Final(why)) => return Err(network(why)),
-            Err(Broken::Passing(why)) => last = why,
+            Err(Broken::Passing(why) | Broken::Unreachable(why)) => last = why,
             Err(Broken::Disk(source)) => return Err(FetchError::Write { path: wanted.to.to_owned(), source }),
         }
     }
-    Err(network(last))
+    let url = wanted.url.to_owned();
+    Err(if reached { network(last) } else { FetchError::Unreachable { url, why: last } })
 }
 
 enum Broken {
+    /// Nobody answers there.
+    Unreachable(String),
     /// It may pass.
     Passing(String),
     /// It will not.
@@ -167,7 +180,10 @@ fn transfer(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn Fn
     if have > 0 {
         request = request.header(RANGE, format!("bytes={have}-"));
     }
-    let response = request.send().map_err(|e| Broken::Passing(chain(&e)))?;
+    let response = request.send().map_err(|e| {
+        let why = chain(&e);
+        if e.is_connect() { Broken::Unreachable(why) } else { Broken::Passing(why) }
+    })?;
     let continues = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(&response, have);
     if !continues {
         (have, sum) = (0, Sha256::new());

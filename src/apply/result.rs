@@ -1,5 +1,6 @@
 //! How the last run ended, for programs: `result.json`, one object, written anew at every end.
 
+use super::events::Events;
 use crate::plan::{Plan, State, StepId};
 use crate::system::System;
 use serde::{Deserialize, Serialize};
@@ -159,6 +160,7 @@ impl Account {
             }
             Ending::Failed | Ending::Interrupted | Ending::RolledBack => {}
         }
+        Events::of(on).end(state, error.as_ref());
         let (exit_code, error) = error.map_or((0, None), |(code, text)| (code, Some(text)));
         let result = RunResult {
             schema: SCHEMA.to_owned(),
@@ -192,6 +194,7 @@ pub fn status(on: &System) -> io::Result<Option<RunResult>> {
     }
 }
 
-fn now() -> String {
+/// This moment, in UTC.
+pub(super) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,9 +1,12 @@
-//! Carrying a plan out, and taking the last apply back.
+//! Carrying a plan out, operation by operation.
 
-use super::journal::{At, Event, Journal, Made};
+use super::events::Events;
+use super::journal::{At, Event, Journal};
 use super::result::{self, save};
+use super::rollback::{let_go, take_back_torn};
 use super::{Failure, preflight};
-use crate::fetch::{Wanted, fetch, is_cached};
+use crate::fetch::{FetchError, Wanted, fetch, is_cached};
+use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
 use crate::plan::{Plan, State, Step};
@@ -32,10 +35,10 @@ pub enum News<'a> {
     },
     /// An operation was carried out.
     Done(&'a Operation),
-    /// Somebody else holds a lock of the package manager.
+    /// Somebody else holds a lock of the package manager, or the network is not there.
     Waiting {
-        /// Who.
-        holder: &'a str,
+        /// What for.
+        what: &'a str,
         /// For how long.
         since: Duration,
     },
@@ -64,11 +67,13 @@ pub struct Outcome {
 pub struct Manner {
     /// How long somebody else's lock on the package manager is waited for.
     pub lock_timeout: Duration,
+    /// How long the network is waited for: nobody is there who could look why it is not.
+    pub network_timeout: Duration,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { lock_timeout: Duration::from_secs(900) }
+        Self { lock_timeout: Duration::from_secs(900), network_timeout: Duration::ZERO }
     }
 }
 
@@ -78,6 +83,11 @@ const REBOOTS: usize = 2;
 /// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
 pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<Outcome, Failure> {
+    let mut events = Events::of(on);
+    let tell: Teller = &mut |news| {
+        events.note(news);
+        tell(news);
+    };
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice.
     let same = journal.newest_apply().filter(|a| a.plan.fingerprint == plan.fingerprint);
@@ -85,7 +95,7 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
     preflight::check(on, &left)?;
-    let mut done = downloads(on, &left, tell)?;
+    let mut done = downloads(on, &left, manner, tell)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
         return Ok(Outcome { done, reboot_required: false });
     }
@@ -144,13 +154,6 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     Ok(Outcome { done, reboot_required: false })
 }
 
-/// Deletes the folders that were moved aside, now that nothing wants them back.
-fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
-    journal.condemned().iter().try_for_each(|aside| {
-        file::discard(on, aside).map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
-    })
-}
-
 /// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.
 fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
     let mut plan = plan.clone();
@@ -196,7 +199,29 @@ fn not_interrupted() -> Result<(), Failure> {
     interrupt::heard().map_or(Ok(()), |signal| Err(Failure::Interrupted(signal)))
 }
 
-fn downloads(on: &System, plan: &Plan, tell: Teller) -> Result<usize, Failure> {
+/// Does what needs the network, and again until it is there, for as long as the manner has it; an error says whether nobody
+/// could be reached.
+fn with_network(
+    manner: Manner,
+    tell: Teller,
+    mut work: impl FnMut(Teller) -> Result<(), (Failure, bool)>,
+) -> Result<(), Failure> {
+    const PAUSE: Duration = Duration::from_secs(2);
+    let began = std::time::Instant::now();
+    loop {
+        match work(tell) {
+            Err((failure, true)) if began.elapsed() + PAUSE < manner.network_timeout => {
+                let what = format!("the network: {failure}");
+                tell(&News::Waiting { what: &what, since: began.elapsed() });
+                std::thread::sleep(PAUSE);
+                not_interrupted()?;
+            }
+            worked => return worked.map_err(|(failure, _)| failure),
+        }
+    }
+}
+
+fn downloads(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
@@ -206,10 +231,14 @@ fn downloads(on: &System, plan: &Plan, tell: Teller) -> Result<usize, Failure> {
         }
         not_interrupted()?;
         let began = std::time::Instant::now();
-        fetch(on, &wanted, &mut |bytes| {
-            tell(&News::Working { operation: &act.operation, since: began.elapsed(), bytes: Some((bytes, *size)) });
-        })
-        .map_err(|e| not_interrupted().err().unwrap_or(e.into()))?;
+        with_network(manner, tell, |tell| {
+            let working = |since, bytes| News::Working { operation: &act.operation, since, bytes };
+            let fetched = fetch(on, &wanted, &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size)))));
+            fetched.map_err(|e| {
+                let unreachable = matches!(e, FetchError::Unreachable { .. });
+                (not_interrupted().err().unwrap_or(e.into()), unreachable)
+            })
+        })?;
         tell(&News::Done(&act.operation));
         done += 1;
     }
@@ -251,10 +280,11 @@ fn carry_out(
     let boot = boot_id(on);
     let log = log_file(on, at)?;
     if let Some(manager) = packages::needed_by(operation) {
-        locks::wait(on, manager, manner.lock_timeout, &mut |holder, since| tell(&News::Waiting { holder, since }))
-            .map_err(Failure::Later)?;
+        locks::wait(on, manager, manner.lock_timeout, &mut |holder, since| {
+            tell(&News::Waiting { what: &format!("the package manager, which is locked by {holder}"), since });
+        })
+        .map_err(Failure::Later)?;
     }
-    let mut working = |since| tell(&News::Working { operation, since, bytes: None });
     match operation {
         Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Remove { .. } => {
             let undo = file::intend(on, operation, backups).map_err(io)?;
@@ -274,18 +304,27 @@ fn carry_out(
             if !asks {
                 journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
             }
-            let ran = program::perform(on, operation, Some(log), &mut working);
+            let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
+            let ran = program::perform(on, operation, Some(log), working);
             ran.map_err(|e| if *asks { Failure::Verification(e.to_string()) } else { Failure::from(e) })?;
             if *asks {
                 return Ok(());
             }
-            learn(on, journal, at, undo, boot).map_err(io)?;
+            settle(on, journal, at, undo, boot).map_err(io)?;
         }
         Operation::Packages { manager, install, remove, stream } => {
             let undo = vec![Undo::Packages(packages::intend(on, *manager, remove).map_err(io)?)];
             journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
-            packages::perform(on, *manager, install, remove, stream.as_deref(), Some(log), &mut working)?;
-            learn(on, journal, at, undo, boot).map_err(io)?;
+            with_network(manner, tell, |tell| {
+                let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
+                packages::perform(on, *manager, install, remove, stream.as_deref(), Some(log.clone()), working).map_err(
+                    |e| {
+                        let unreachable = matches!(e, PackagesError::Network { unreachable: true, .. });
+                        (e.into(), unreachable)
+                    },
+                )
+            })?;
+            settle(on, journal, at, undo, boot).map_err(io)?;
         }
         Operation::Service { unit, enabled } => {
             let undo = vec![Undo::Unit { unit: unit.clone(), enabled: !enabled }];
@@ -295,16 +334,17 @@ fn carry_out(
         Operation::Download { .. } | Operation::Reboot {} => return Ok(()),
     }
     // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.
-    if !matches!(operation, Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Remove { .. }) {
+    if matches!(operation, Operation::Unpack { .. } | Operation::Service { .. }) {
         on.sync();
     }
     journal.note(on, Event::Done { at })?;
     Ok(())
 }
 
-/// Notes the way back as it is known now that the work is done, so that an undo, months later, can tell what came of it
-/// from what others did since.
-fn learn(on: &System, journal: &mut Journal, at: At, undo: Vec<Undo>, boot: Option<String>) -> std::io::Result<()> {
+/// Notes the way back as it is known now that the work is done, and on the disk, so that an undo, months later, can tell what
+/// came of it from what others did since.
+fn settle(on: &System, journal: &mut Journal, at: At, undo: Vec<Undo>, boot: Option<String>) -> std::io::Result<()> {
+    on.sync();
     let undo = undo.into_iter().map(|way| way.learned(on)).collect::<std::io::Result<_>>()?;
     journal.note(on, Event::Intent { at, undo, boot }).map_err(std::io::Error::other)
 }
@@ -316,136 +356,12 @@ fn log_file(on: &System, (step, operation): (usize, usize)) -> Result<PathBuf, F
     on.locate(&Path::new(LOGS).join(format!("step-{}-{}.log", step + 1, operation + 1))).map_err(io)
 }
 
-/// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
-/// cannot be told from what is there, so this comes before any look at the host.
-pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
-    let mut journal = Journal::open(on)?;
-    let_go(on, &journal)?;
-    take_back_torn(on, &mut journal, tell).map(|_| ())
-}
-
-/// What is taken back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// The last apply.
-    Last,
-    /// Everything that gpusetup ever did here.
-    All,
-}
-
-/// What would be taken back, in that order, each in a line.
-pub fn to_take_back(on: &System, reach: Reach) -> Result<Vec<String>, Failure> {
-    let journal = Journal::open(on)?;
-    Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
-}
-
-fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
-    // A rollback that was begun goes on with what it began with.
-    match reach {
-        Reach::All if journal.rolling_back().is_none() => journal.all_made(),
-        Reach::All | Reach::Last => journal.last_apply(),
-    }
-}
-
-/// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
-pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, Failure> {
-    let mut journal = Journal::open(on)?;
-    let_go(on, &journal)?;
-    let made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
-    if journal.rolling_back().is_none() {
-        if made.is_empty() && journal.open_apply().is_none() {
-            return Ok(Vec::new());
-        }
-        let mut runs: Vec<_> = made.iter().map(|m| m.run).collect();
-        runs.dedup();
-        journal.note(on, Event::RollingBack { runs })?;
-    }
-    let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
-    journal.note(on, Event::RolledBack {})?;
-    Ok(left)
-}
-
-fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -> Result<Vec<String>, Failure> {
-    let torn = journal.torn().into_iter().map(Owned::from).collect();
-    take_back(on, journal, torn, &mut |operation| tell(&News::Recovering(operation)))
-}
-
-/// What is to be taken back, apart from the journal that notes it.
-struct Owned {
-    run: usize,
-    at: At,
-    operation: Option<Operation>,
-    undo: Vec<Undo>,
-}
-
-impl From<Made<'_>> for Owned {
-    fn from(made: Made) -> Self {
-        Self { run: made.run, at: made.at, operation: made.operation.cloned(), undo: made.undo.to_vec() }
-    }
-}
-
-fn take_back(
-    on: &System,
-    journal: &mut Journal,
-    made: Vec<Owned>,
-    tell: &mut dyn FnMut(&Operation),
-) -> Result<Vec<String>, Failure> {
-    let (mut all_left, mut derived) = (Vec::new(), Vec::new());
-    for owned in made {
-        let mut left = Vec::new();
-        for way in owned.undo.iter().rev() {
-            left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
-        }
-        if !left.is_empty() && owned.derives() {
-            derived.push(owned);
-            continue;
-        }
-        owned.is_undone(on, journal, left.clone(), tell)?;
-        all_left.extend(left);
-    }
-    // What is made of other files (the loader's cache, an initramfs), and was made anew since, is made once more, of
-    // files that are now as they were.
-    for owned in derived {
-        if let Some(operation) = &owned.operation {
-            program::perform(on, operation, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
-        }
-        owned.is_undone(on, journal, Vec::new(), tell)?;
-    }
-    Ok(all_left)
-}
-
-impl Owned {
-    /// Whether a program made it out of other files: run again it makes it anew.
-    fn derives(&self) -> bool {
-        matches!(&self.operation, Some(Operation::Run { verified, creates, changes, removes, .. })
-            if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
-    }
-
-    fn failed(&self, why: &dyn std::error::Error) -> Failure {
-        let what = self.operation.as_ref().map_or("an operation".to_owned(), Operation::describe);
-        Failure::Step(format!("undoing {what}: {why}"))
-    }
-
-    fn is_undone(
-        &self,
-        on: &System,
-        journal: &mut Journal,
-        left: Vec<String>,
-        tell: &mut dyn FnMut(&Operation),
-    ) -> Result<(), Failure> {
-        journal.note(on, Event::Undone { run: self.run, at: self.at, left })?;
-        if let Some(operation) = &self.operation {
-            tell(operation);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::apply::result::{Account, Ending, status};
     use crate::apply::sample::plan_of;
+    use crate::apply::{Reach, recover, rollback};
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -471,6 +387,9 @@ mod tests {
         let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), Manner::default(), &mut |_| {});
         assert!(matches!(failed, Err(Failure::Step(_))), "{failed:?}");
         assert!(on.exists("/etc/a"), "what was done stays, to go on with");
+        let events = on.read_text("/var/log/gpusetup/events.jsonl").expect("readable").expect("there");
+        let line: serde_json::Value = serde_json::from_str(events.lines().nth(1).expect("two things")).expect("JSON");
+        assert_eq!((&line["event"], &line["what"]), (&"done".into(), &"write /etc/a".into()));
         apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), Manner::default(), &mut |_| {}).expect("mended");
         assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("taken back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
@@ -556,6 +475,24 @@ mod tests {
         assert!(unfinished(&on).expect("readable").is_none());
         rollback(&on, Reach::Last, &mut |_| {}).expect("now that one");
         assert!(!on.exists("/etc/a"));
+    }
+
+    #[test]
+    fn the_network_is_waited_for_where_nobody_could_look_after_it() {
+        let manner = Manner { network_timeout: Duration::from_secs(60), ..Manner::default() };
+        let (mut tries, mut told) = (0, Vec::new());
+        let mut tell = |news: &News| {
+            told.extend(if let News::Waiting { what, .. } = news { Some((*what).to_owned()) } else { None })
+        };
+        let reached = with_network(manner, &mut tell, |_| {
+            tries += 1;
+            if tries == 1 { Err((Failure::Later("cannot reach x".into()), true)) } else { Ok(()) }
+        });
+        assert!(reached.is_ok() && told == ["the network: cannot reach x"], "{told:?}");
+        let refuses = |manner, unreachable| {
+            with_network(manner, &mut |_| {}, |_| Err((Failure::Later("no".into()), unreachable))).is_err()
+        };
+        assert!(refuses(Manner::default(), true) && refuses(manner, false), "somebody is there, or waiting is no use");
     }
 
     #[test]

@@ -74,9 +74,9 @@ impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         let problem = Self::new(failure.exit_code(), failure.to_string());
         match failure {
-            Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => {
-                problem.hint("gpusetup resume goes on; gpusetup rollback takes back what was done so far")
-            }
+            Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
+                .hint("gpusetup resume goes on; gpusetup rollback takes back what was done so far")
+                .hint("everything that programs said is in /var/log/gpusetup"),
             Failure::Blocked(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }
     }

@@ -108,7 +108,7 @@ pub struct RunOptions {
     /// /run/reboot-required or calls `gpusetup reboot-required`, after which it goes on by itself too
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "never")]
     pub reboot: RebootOption,
-    /// How long a package manager that somebody else has locked is waited for
+    /// How long a package manager that somebody else has locked is waited for; with --unattended the network too
     #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT", default_value = "900")]
     pub lock_timeout: u64,
     /// No bars, only lines
@@ -257,7 +257,8 @@ impl RunOptions {
 
     /// The same for who carries plans out.
     pub fn manner(&self) -> Manner {
-        Manner { lock_timeout: Duration::from_secs(self.lock_timeout) }
+        let patience = Duration::from_secs(self.lock_timeout);
+        Manner { lock_timeout: patience, network_timeout: if self.unattended { patience } else { Duration::ZERO } }
     }
 }
 

@@ -36,6 +36,14 @@ pub enum PackagesError {
         /// What is held.
         held: Vec<String>,
     },
+    /// Packages cannot be fetched.
+    #[error("the package manager cannot fetch what it needs; the last it said:\n{last}")]
+    Network {
+        /// Nobody can be reached; else the mirror does not have what its lists name.
+        unreachable: bool,
+        /// Its last lines.
+        last: String,
+    },
     /// The package manager ended well, and the packages are not as they were to be.
     #[error("the package manager ended well, but {0}")]
     Unchanged(String),
@@ -43,6 +51,10 @@ pub enum PackagesError {
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
+
+/// Fetches apt's lists anew. It ends well where some cannot be had, which is right: another's broken repository is no
+/// matter of ours.
+const UPDATE: &str = "apt-get -q -o DPkg::Lock::Timeout=900 update";
 
 /// What lets dpkg finish what it was cut off from, with an administrator's changes kept.
 const FINISH: [&str; 5] = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"];
@@ -70,6 +82,22 @@ pub fn needed_by(operation: &Operation) -> Option<PackageManager> {
         Operation::Run { argv, .. } if argv.first().is_some_and(|p| p == FINISH[0]) => Some(PackageManager::Apt),
         _ => None,
     }
+}
+
+/// What apt, dnf and zypper say when nobody can be reached, and when a mirror has not what its lists name.
+const UNREACHABLE: [&str; 6] = [
+    "Temporary failure resolving",
+    "Could not resolve",
+    "Could not connect to",
+    "Unable to connect to",
+    "Network is unreachable",
+    "Curl error",
+];
+const NOT_THERE: [&str; 4] =
+    ["Failed to fetch", "Error downloading packages", "Download (curl) error", "No more mirrors to try"];
+
+fn says(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.contains(phrase))
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -234,7 +262,7 @@ pub fn perform(
     log: Option<PathBuf>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
-    let mut run = |argv: Vec<String>| -> Result<String, ProgramError> {
+    let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
         let mut asked = program(argv);
         if let Some(log) = &log {
@@ -242,12 +270,22 @@ pub fn perform(
         }
         let start = |source| ProgramError::Start { program: name.clone(), source };
         let output = on.run_telling(&asked, progress).map_err(start)?;
-        judge(&name, &output, None).map(|()| output.text)
+        let unreachable = says(&output.text, &UNREACHABLE);
+        if !output.succeeded() && (unreachable || says(&output.text, &NOT_THERE)) {
+            return Err(PackagesError::Network { unreachable, last: output.last_lines(4) });
+        }
+        judge(&name, &output, None)?;
+        Ok(output.text)
     };
     repair(on, manager).map_err(|source| ProgramError::Start { program: "dpkg --configure -a".to_owned(), source })?;
     if manager == PackageManager::Apt && run(install_argv(manager, install, true)).is_err() {
         // A fresh image has no lists at all, and old ones name packages that are gone.
-        run(words("apt-get -q -o DPkg::Lock::Timeout=900 update"))?;
+        let said = run(words(UPDATE))?;
+        if says(&said, &UNREACHABLE)
+            && let Err(PackagesError::Program(e)) = run(install_argv(manager, install, true))
+        {
+            return Err(PackagesError::Network { unreachable: true, last: e.to_string() });
+        }
     }
     if let Some(stream) = stream {
         run(words("dnf -y -q module enable").into_iter().chain([stream.to_owned()]).collect())?;
@@ -259,7 +297,14 @@ pub fn perform(
     }
     if !install.is_empty() {
         run(install_argv(manager, install, true))?;
-        run(install_argv(manager, install, false))?;
+        match run(install_argv(manager, install, false)) {
+            // A mirror drops a version on the day that a newer one comes.
+            Err(PackagesError::Network { unreachable: false, .. }) if manager == PackageManager::Apt => {
+                run(words(UPDATE))?;
+                run(install_argv(manager, install, false))?
+            }
+            installed => installed?,
+        };
     }
     as_wanted(on, manager, install, remove)
 }

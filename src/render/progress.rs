@@ -42,7 +42,7 @@ impl Teller {
             News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  taken back: {}", operation.describe())),
             News::Recovering(operation) => self.line(&format!("  taken back, begun only: {}", operation.describe())),
-            News::Waiting { holder, since } => self.waiting(holder, *since),
+            News::Waiting { what, since } => self.waiting(what, *since),
             News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
         }
     }
@@ -61,12 +61,9 @@ impl Teller {
         let _ = writeln!(self.out, "{text}");
     }
 
-    fn waiting(&mut self, holder: &str, since: Duration) {
+    fn waiting(&mut self, what: &str, since: Duration) {
         if since.is_zero() || self.last.elapsed() >= PATIENCE || since < Duration::from_millis(400) {
-            self.line(&format!(
-                "  {} s: waiting for the package manager, which is locked by {holder}",
-                since.as_secs()
-            ));
+            self.line(&format!("  {} s: waiting for {what}", since.as_secs()));
         }
     }
 

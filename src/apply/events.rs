@@ -1,0 +1,84 @@
+//! What happened here, for programs that read logs: a line of JSON for each thing, behind those of earlier runs.
+
+use super::result::{Ending, now};
+use super::run::News;
+use crate::operation::Operation;
+use crate::plan::StepId;
+use crate::system::System;
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Its place on the host.
+pub const PATH: &str = "/var/log/gpusetup/events.jsonl";
+
+#[derive(Default, Serialize)]
+struct Line<'a> {
+    time: String,
+    process: u32,
+    event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<StepId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<Ending>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+}
+
+/// Writes them. The file is opened with the first, so that a run that does nothing leaves nothing; where it cannot be written
+/// the work goes on without.
+pub struct Events<'a> {
+    on: &'a System,
+    file: Option<File>,
+}
+
+impl<'a> Events<'a> {
+    /// On this host.
+    pub fn of(on: &'a System) -> Self {
+        Self { on, file: None }
+    }
+
+    /// Notes what is told to a person too, but for what is repeated while it lasts.
+    pub fn note(&mut self, news: &News) {
+        let operation = |o: &Operation| Some(o.describe());
+        let (event, step, what) = match news {
+            News::Step(step) => ("step", Some(step.id), Some(step.title.clone())),
+            News::Done(o) => ("done", None, operation(o)),
+            News::Kept(o) => ("kept", None, operation(o)),
+            News::Undone(o) => ("taken-back", None, operation(o)),
+            News::Recovering(o) => ("recovered", None, operation(o)),
+            News::Waiting { what, since } if since.is_zero() || since.as_millis() < 400 => {
+                ("waiting", None, Some((*what).to_owned()))
+            }
+            News::Waiting { .. } | News::Working { .. } => return,
+        };
+        self.write(Line { event, step, what, ..Line::default() });
+    }
+
+    /// Notes how a run ended, and why where it is known.
+    pub fn end(&mut self, state: Ending, error: Option<&(u8, String)>) {
+        let (exit_code, what) = error.map_or((0, None), |(code, why)| (*code, Some(why.clone())));
+        self.write(Line { event: "end", state: Some(state), exit_code: Some(exit_code), what, ..Line::default() });
+    }
+
+    fn write(&mut self, line: Line) {
+        let line = Line { time: now(), process: std::process::id(), ..line };
+        if self.file.is_none() {
+            self.file = self.open().ok();
+        }
+        if let (Some(file), Ok(text)) = (&mut self.file, serde_json::to_string(&line)) {
+            let _ = writeln!(file, "{text}");
+        }
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        if let Some(folder) = Path::new(PATH).parent() {
+            self.on.make_directories(folder, 0o750)?;
+        }
+        OpenOptions::new().append(true).create(true).mode(0o640).open(self.on.locate(Path::new(PATH))?)
+    }
+}

@@ -1,0 +1,151 @@
+//! The way back: the last apply, or all of them, taken back last first; and what a run that was killed had begun.
+
+use super::Failure;
+use super::events::Events;
+use super::journal::{At, Event, Journal, Made};
+use super::run::{News, Teller};
+use crate::operation::undo::Undo;
+use crate::operation::{Operation, file, program};
+use crate::system::System;
+
+/// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
+/// cannot be told from what is there, so this comes before any look at the host.
+pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
+    let mut events = Events::of(on);
+    let tell: Teller = &mut |news| {
+        events.note(news);
+        tell(news);
+    };
+    let mut journal = Journal::open(on)?;
+    let_go(on, &journal)?;
+    take_back_torn(on, &mut journal, tell).map(|_| ())
+}
+
+/// What is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The last apply.
+    Last,
+    /// Everything that gpusetup ever did here.
+    All,
+}
+
+/// What would be taken back, in that order, each in a line.
+pub fn to_take_back(on: &System, reach: Reach) -> Result<Vec<String>, Failure> {
+    let journal = Journal::open(on)?;
+    Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
+}
+
+fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
+    // A rollback that was begun goes on with what it began with.
+    match reach {
+        Reach::All if journal.rolling_back().is_none() => journal.all_made(),
+        Reach::All | Reach::Last => journal.last_apply(),
+    }
+}
+
+/// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
+pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, Failure> {
+    let mut events = Events::of(on);
+    let tell: Teller = &mut |news| {
+        events.note(news);
+        tell(news);
+    };
+    let mut journal = Journal::open(on)?;
+    let_go(on, &journal)?;
+    let made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
+    if journal.rolling_back().is_none() {
+        if made.is_empty() && journal.open_apply().is_none() {
+            return Ok(Vec::new());
+        }
+        let mut runs: Vec<_> = made.iter().map(|m| m.run).collect();
+        runs.dedup();
+        journal.note(on, Event::RollingBack { runs })?;
+    }
+    let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
+    journal.note(on, Event::RolledBack {})?;
+    Ok(left)
+}
+
+pub(super) fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -> Result<Vec<String>, Failure> {
+    let torn = journal.torn().into_iter().map(Owned::from).collect();
+    take_back(on, journal, torn, &mut |operation| tell(&News::Recovering(operation)))
+}
+
+/// Deletes the folders that were moved aside, now that nothing wants them back.
+pub(super) fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
+    journal.condemned().iter().try_for_each(|aside| {
+        file::discard(on, aside).map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
+    })
+}
+
+/// What is to be taken back, apart from the journal that notes it.
+struct Owned {
+    run: usize,
+    at: At,
+    operation: Option<Operation>,
+    undo: Vec<Undo>,
+}
+
+impl From<Made<'_>> for Owned {
+    fn from(made: Made) -> Self {
+        Self { run: made.run, at: made.at, operation: made.operation.cloned(), undo: made.undo.to_vec() }
+    }
+}
+
+fn take_back(
+    on: &System,
+    journal: &mut Journal,
+    made: Vec<Owned>,
+    tell: &mut dyn FnMut(&Operation),
+) -> Result<Vec<String>, Failure> {
+    let (mut all_left, mut derived) = (Vec::new(), Vec::new());
+    for owned in made {
+        let mut left = Vec::new();
+        for way in owned.undo.iter().rev() {
+            left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
+        }
+        if !left.is_empty() && owned.derives() {
+            derived.push(owned);
+            continue;
+        }
+        owned.is_undone(on, journal, left.clone(), tell)?;
+        all_left.extend(left);
+    }
+    // What is made of other files (the loader's cache, an initramfs), and was made anew since, is made once more, of
+    // files that are now as they were.
+    for owned in derived {
+        if let Some(operation) = &owned.operation {
+            program::perform(on, operation, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
+        }
+        owned.is_undone(on, journal, Vec::new(), tell)?;
+    }
+    Ok(all_left)
+}
+
+impl Owned {
+    /// Whether a program made it out of other files: run again it makes it anew.
+    fn derives(&self) -> bool {
+        matches!(&self.operation, Some(Operation::Run { verified, creates, changes, removes, .. })
+            if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
+    }
+
+    fn failed(&self, why: &dyn std::error::Error) -> Failure {
+        let what = self.operation.as_ref().map_or("an operation".to_owned(), Operation::describe);
+        Failure::Step(format!("undoing {what}: {why}"))
+    }
+
+    fn is_undone(
+        &self,
+        on: &System,
+        journal: &mut Journal,
+        left: Vec<String>,
+        tell: &mut dyn FnMut(&Operation),
+    ) -> Result<(), Failure> {
+        journal.note(on, Event::Undone { run: self.run, at: self.at, left })?;
+        if let Some(operation) = &self.operation {
+            tell(operation);
+        }
+        Ok(())
+    }
+}
