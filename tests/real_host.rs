@@ -216,6 +216,16 @@ fn refusals_leave_no_trace() {
     host.gpusetup(&["status", "--wait", "--timeout", "1"]).exits(6);
     host.gpusetup(&["reboot-required"]).exits(1);
 
+    // An administrator holds a package as it is.
+    host.ask("apt-get -qq update; apt-mark hold dkms >&2");
+    let said = apply(&host, STACK).exits(5);
+    assert!(said.err.contains("would change dkms, which the package manager holds"), "{}", said.err);
+    assert_eq!(
+        host.ask("dpkg-query -W -f '${db:Status-Status}\\n' dkms nvidia-smi 2>/dev/null || true"),
+        "not-installed"
+    );
+    host.ask("apt-mark unhold dkms >&2");
+
     host.ask("rm -r /sys/bus/pci/devices/*");
     apply(&host, STACK).exits(9);
 }

@@ -10,7 +10,7 @@ use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
 use crate::plan::{Plan, State, Step};
-use crate::system::{System, interrupt};
+use crate::system::{Node, System, interrupt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -252,7 +252,8 @@ fn stands(on: &System, operation: &Operation, planned: bool) -> Result<Standing,
     match operation {
         Operation::WriteFile { path, content, mode } => file::file_stands(on, path, content, *mode).map_err(io),
         Operation::Link { path, target, .. } => file::link_stands(on, path, target).map_err(io),
-        Operation::Remove { path } => so(!on.exists(path)),
+        // A link that leads nowhere is there all the same.
+        Operation::Remove { path } => so(on.node(path).map_err(io)? == Node::Absent),
         // It was fetched and verified before the first change.
         Operation::Download { .. } => so(true),
         Operation::Unpack { .. } => so(planned),
@@ -444,6 +445,17 @@ mod tests {
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
         rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_removed() {
+        let (on, _dir) = host();
+        on.link("/usr/local/cuda", Path::new("cuda-12.4")).expect("linked");
+        let plan = plan_of(vec![Operation::Remove { path: "/usr/local/cuda".into() }]);
+        assert!(!carry(&on, &plan).expect("done"));
+        assert_eq!(on.link_target("/usr/local/cuda"), None);
+        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        assert_eq!(on.link_target("/usr/local/cuda").as_deref(), Some(Path::new("cuda-12.4")));
     }
 
     #[test]

@@ -85,7 +85,11 @@ pub fn perform(on: &System, operation: &Operation) -> io::Result<()> {
             above(on, path)?;
             on.link(path, target)
         }
-        Operation::Remove { path } if on.node(path)? == Node::Directory => on.rename(path, aside(path)),
+        Operation::Remove { path } if on.node(path)? == Node::Directory => match on.rename(path, aside(path)) {
+            // A folder of an image below a container's overlay cannot be renamed: then there is no way back.
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.remove_tree(path),
+            renamed => renamed,
+        },
         Operation::Remove { path } => on.remove(path),
         _ => Ok(()),
     }

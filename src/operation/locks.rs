@@ -4,12 +4,15 @@
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What apt and dpkg lock, in the order in which they do.
 const APT: [&str; 4] =
     ["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"];
-/// rpm's own; dnf and zypper wait for each other by themselves.
+/// libzypp's holds a process number, or nothing: zypper and YaST do not wait for each other, they give up.
+const ZYPP: &str = "/run/zypp.pid";
+/// rpm's own; dnf waits for others of its kind by itself.
 const RPM: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
 
 /// Waits until nobody holds one, `limit` at most; `tell` hears who does, and for how long we have waited. An error is a
@@ -41,13 +44,24 @@ fn holder(on: &System, manager: PackageManager) -> Option<String> {
         PackageManager::Apt => &APT,
         PackageManager::Dnf | PackageManager::Zypper => &RPM,
     };
+    let named = |pid: i32, path: &str| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{} (process {pid}, {path})", if name.is_empty() { "another" } else { name.trim() })
+    };
+    let zypper = || {
+        let pid: i32 = on.read_text(ZYPP).ok()??.trim().parse().ok()?;
+        (pid > 0 && Path::new(&format!("/proc/{pid}")).exists()).then(|| named(pid, ZYPP))
+    };
+    if manager == PackageManager::Zypper
+        && let Some(holder) = zypper()
+    {
+        return Some(holder);
+    }
     files.iter().find_map(|path| {
         let file = on.open(path).ok()?;
         // A lock for reading is refused by a lock for writing, and needs no right to write.
         let held = fcntl_getlk(file, &Flock::from(FlockType::ReadLock)).ok()??;
-        let pid = held.pid?.as_raw_nonzero();
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        Some(format!("{} (process {pid}, {path})", if name.is_empty() { "another" } else { name.trim() }))
+        Some(named(held.pid?.as_raw_nonzero().get(), path))
     })
 }
 
@@ -59,13 +73,24 @@ mod tests {
     fn a_lock_is_waited_for_and_its_holder_named() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
-        on.make_directories("/var/lib/dpkg", 0o755).expect("made");
-        let lock = dir.path().join("var/lib/dpkg/lock-frontend");
+        on.make_directories("/run", 0o755).expect("made");
+        on.write(ZYPP, format!("{}\n", std::process::id()).as_bytes(), 0o644).expect("written");
+        let refused = wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect_err("held");
+        assert!(refused.contains(&std::process::id().to_string()) && refused.contains(ZYPP), "{refused}");
+        on.write(ZYPP, b"0\n", 0o644).expect("written");
+        wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect("free");
+        for (manager, path) in [(PackageManager::Apt, APT[0]), (PackageManager::Dnf, RPM[0])] {
+            waited_for(&on, &dir.path().join(&path[1..]), manager);
+        }
+    }
+
+    fn waited_for(on: &System, lock: &Path, manager: PackageManager) {
+        std::fs::create_dir_all(lock.parent().expect("absolute")).expect("made");
         // A process of its own: one does not see the locks that it holds itself.
         let script = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(2)";
         let mut child = std::process::Command::new("python3")
             .args(["-c", script])
-            .arg(&lock)
+            .arg(lock)
             .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("python3 starts");
@@ -73,12 +98,12 @@ mod tests {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().expect("piped")), &mut line)
             .expect("it has the lock");
         let soon = Duration::from_millis(50);
-        let refused = wait(&on, PackageManager::Apt, soon, &mut |_, _| {}).expect_err("held");
+        let refused = wait(on, manager, soon, &mut |_, _| {}).expect_err("held");
         assert!(refused.contains("python3") && refused.contains(&child.id().to_string()), "{refused}");
         let mut told = 0;
-        wait(&on, PackageManager::Apt, Duration::from_secs(30), &mut |_, _| told += 1).expect("it ends");
+        wait(on, manager, Duration::from_secs(30), &mut |_, _| told += 1).expect("it ends");
         assert!(told > 0);
         child.wait().expect("ended");
-        wait(&on, PackageManager::Apt, Duration::ZERO, &mut |_, _| {}).expect("free");
+        wait(on, manager, Duration::ZERO, &mut |_, _| {}).expect("free");
     }
 }
