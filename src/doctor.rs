@@ -3,12 +3,14 @@
 
 mod checks;
 mod evidence;
+mod kernel_log;
 mod library;
 #[cfg(test)]
 mod sick;
 
 pub use checks::{CHECKS, Check};
-pub use evidence::{Answer, Cached, Denial, Evidence, Image, Shells, gather};
+pub use evidence::{Answer, Cached, Denial, Evidence, Image, Shells, Sources, gather};
+pub use kernel_log::Said;
 pub use library::{ask_in_child, cudnn_answer, cudnn_version};
 
 use crate::compat::Database;

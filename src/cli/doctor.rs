@@ -1,9 +1,9 @@
 //! `gpusetup doctor`: whether the install is sound.
 
 use super::Problem;
-use super::facts::look;
+use super::facts::{look, read_text};
 use super::options::{HostOptions, LookOptions};
-use crate::doctor::{CHECKS, cudnn_answer, examine, gather};
+use crate::doctor::{CHECKS, Sources, cudnn_answer, examine, gather};
 use crate::render;
 use crate::render::doctor::Look;
 use crate::system::System;
@@ -22,6 +22,9 @@ pub struct Options {
     /// Exit 20 on warnings too
     #[arg(long, env = "GPUSETUP_STRICT")]
     strict: bool,
+    /// The kernel's log is this file (- is standard input): the output of dmesg or `journalctl -k`
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_KERNEL_LOG")]
+    kernel_log: Option<PathBuf>,
     /// Print the checks and what each reads, and look at nothing
     #[arg(long)]
     list_checks: bool,
@@ -48,7 +51,9 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, &database, false)?;
     let system = options.host.root.as_ref().map_or_else(System::live, System::at);
-    let report = examine(gather(&system, &database, facts, &options.host.prefix), &database, &only);
+    let sources = Sources { kernel_log: options.kernel_log.as_deref().map(read_text).transpose()? };
+    let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
+    let report = examine(evidence, &database, &only);
     if options.look.json {
         super::print_json(&report)?;
     } else {

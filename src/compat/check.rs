@@ -138,6 +138,10 @@ fn hardware(database: &Database, c: &mut Checker) {
             c.wrong(&record, "device", "is the id of a GPU too");
         }
     }
+    c.unique("xids", "xid", database.xids.iter().map(|x| x.xid.to_string()));
+    for x in &database.xids {
+        c.sourced(&Record::of("xids", "xid", x.xid), &x.sources);
+    }
 }
 
 fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {

@@ -3,7 +3,7 @@
 use super::{
     Architecture, CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, CudnnArtifact, CudnnRange, Database,
     Disagreement, Distribution, DriverBranch, DriverRelease, ForwardCompatibility, Framework, Gpu, MigProfile,
-    NvSwitch, Problem, Rename, Source, check,
+    NvSwitch, Problem, Rename, Source, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -62,6 +62,7 @@ struct File {
     architectures: Vec<Architecture>,
     gpus: Vec<Gpu>,
     nvswitches: Vec<NvSwitch>,
+    xids: Vec<Xid>,
     driver_branches: Vec<DriverBranch>,
     drivers: Vec<DriverRelease>,
     cuda: Vec<CudaRelease>,
@@ -135,6 +136,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.architectures.extend(file.architectures);
         all.gpus.extend(file.gpus);
         all.nvswitches.extend(file.nvswitches);
+        all.xids.extend(file.xids);
         all.driver_branches.extend(file.driver_branches);
         all.drivers.extend(file.drivers);
         all.cuda.extend(file.cuda);
@@ -160,6 +162,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         architectures: all.architectures,
         gpus: all.gpus,
         nvswitches: all.nvswitches,
+        xids: all.xids,
         driver_branches: all.driver_branches,
         drivers: all.drivers,
         cuda: all.cuda,

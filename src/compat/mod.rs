@@ -37,6 +37,8 @@ pub struct Database {
     pub gpus: Vec<Gpu>,
     /// NVSwitch bridges.
     pub nvswitches: Vec<NvSwitch>,
+    /// Numbers of GPU errors in the kernel log.
+    pub xids: Vec<Xid>,
     /// Driver branches, newest first.
     pub driver_branches: Vec<DriverBranch>,
     /// Driver releases, newest first.
@@ -363,6 +365,44 @@ pub struct NvSwitch {
     pub generation: u8,
     /// Where this is published.
     pub sources: Vec<SourceId>,
+}
+
+/// A number that the driver gives a GPU's error in the kernel log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Xid {
+    /// The number.
+    pub xid: u16,
+    /// Its name in the driver.
+    pub name: String,
+    /// What it says, in a sentence.
+    pub means: String,
+    /// What NVIDIA says to do at once.
+    pub action: XidAction,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// What is to be done about an [`Xid`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum XidAction {
+    /// Nothing, on its own.
+    Nothing,
+    /// Start the program again, and look for the fault there.
+    RestartApplication,
+    /// Reset the GPU.
+    ResetGpu,
+    /// Boot the host.
+    Reboot,
+    /// Look at cables, slots and power.
+    CheckHardware,
+    /// Update driver or firmware.
+    Update,
+    /// Go through a procedure of NVIDIA's.
+    Workflow,
+    /// Ask NVIDIA, or who sold it.
+    AskNvidia,
 }
 
 /// How long NVIDIA cares for a driver branch.

@@ -3,7 +3,7 @@
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
     ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, MigProfile, ModuleFlavour, NvSwitch,
-    PackageManager, PciDevice, Rename, Role,
+    PackageManager, PciDevice, Rename, Role, Xid,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -151,6 +151,11 @@ impl Database {
         // Oldest first.
         let at = self.architectures.binary_search_by_key(&capability, |a| a.compute_capability).ok()?;
         Some(&self.architectures[at])
+    }
+
+    /// What an Xid says.
+    pub fn xid(&self, number: u16) -> Option<&Xid> {
+        self.xids.iter().find(|x| x.xid == number)
     }
 
     /// The NVSwitch of a device id.

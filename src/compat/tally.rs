@@ -75,6 +75,7 @@ impl Database {
                 kind("gpus", self.gpus.iter().map(|g| &g.sources)),
                 kind("architectures", self.architectures.iter().map(|a| &a.sources)),
                 kind("nvswitches", self.nvswitches.iter().map(|s| &s.sources)),
+                kind("xids", self.xids.iter().map(|x| &x.sources)),
                 kind("driver branches", self.driver_branches.iter().map(|b| &b.sources)),
                 kind("driver files", self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact.sources)),
                 kind("cuda", self.cuda.iter().map(|c| &c.sources)),

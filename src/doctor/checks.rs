@@ -4,6 +4,7 @@
 mod cudnn;
 mod driver;
 mod kernel;
+mod log;
 mod rivals;
 mod toolkit;
 
@@ -110,12 +111,28 @@ pub const CHECKS: &[Check] = &[
         follows_from: &["GS104"],
     },
     Check {
+        id: "GS901",
+        title: "The firmware gives every GPU room in the address space",
+        reads: "the kernel's log",
+        run: log::room,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS903",
+        title: "The kernel's log tells of no fault of a GPU",
+        reads: "Xids, GPUs that did not come up or fell off the bus, in the kernel's log since the last boot",
+        run: log::faults,
+        fixable: false,
+        follows_from: &["GS901", "GS503", "GS504"],
+    },
+    Check {
         id: "GS501",
         title: "The driver loaded is the one installed",
         reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next",
         run: driver::loaded,
         fixable: false,
-        follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401"],
+        follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401", "GS901", "GS903"],
     },
     Check {
         id: "GS507",

@@ -1,8 +1,9 @@
 //! What the checks look at: the facts, and what only asking the host's own programs tells. Gathered once; what could not
 //! be seen is kept as such, with the reason.
 
+use super::kernel_log::{self, Said};
 use super::library;
-use crate::compat::{Database, Distribution, InitramfsTool};
+use crate::compat::{Database, Distribution, InitramfsTool, Xid};
 use crate::host::{Facts, Kernel, SecureBoot};
 use crate::plan::RIVALS;
 use crate::resolve::{Card, distribution, known_card};
@@ -23,6 +24,13 @@ pub enum Answer<T> {
     NotAsked(String),
 }
 
+/// What is looked at beside the host itself.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The kernel's log, where it is given instead of read from the host.
+    pub kernel_log: Option<String>,
+}
+
 /// Everything the checks look at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
@@ -36,6 +44,10 @@ pub struct Evidence {
     pub default_toolkit: Option<PathBuf>,
     /// What the database says of each GPU, in the order of the facts; the sentence says why nothing.
     pub cards: Vec<Result<Card, String>>,
+    /// What the kernel said of driver and GPUs since the last boot.
+    pub kernel_log: Answer<Vec<Said>>,
+    /// What the database says of the Xids in it.
+    pub xids: Vec<Xid>,
     /// NVIDIA's modules in DKMS's care, by the name of their tree.
     pub dkms: Vec<String>,
     /// Versions of gcc that can be called by their number, `gcc-12`.
@@ -103,7 +115,20 @@ pub struct Cached {
 }
 
 /// Looks at a host.
-pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path) -> Evidence {
+pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path, sources: &Sources) -> Evidence {
+    // Before anything else is asked: a sick driver hangs whoever asks, and the log has mostly said why.
+    let kernel_log = match &sources.kernel_log {
+        Some(text) => Answer::Is(kernel_log::parse(text)),
+        None => match kernel_log::read(system) {
+            Answer::Is(text) => Answer::Is(kernel_log::parse(&text)),
+            Answer::Failed(why) => Answer::Failed(why),
+            Answer::NotAsked(why) => Answer::NotAsked(why),
+        },
+    };
+    let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };
+    let told = if let Answer::Is(said) = &kernel_log { said.as_slice() } else { &[] };
+    let xids = told.iter().filter_map(number).collect::<BTreeSet<_>>();
+    let xids = xids.into_iter().filter_map(|n| database.xid(n).cloned()).collect();
     let denied = denied(system);
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so."));
@@ -120,6 +145,8 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path)
         prefix: prefix.to_owned(),
         default_toolkit: Some(prefix.join("cuda")).filter(|p| system.is_directory(p)).map(|p| resolved(system, &p)),
         cards: facts.gpus.iter().map(|g| known_card(database, g).map_err(|misfit| misfit.to_string())).collect(),
+        kernel_log,
+        xids,
         dkms: names(system, "/var/lib/dkms").filter(|n| n.starts_with("nvidia")).collect(),
         compilers: compilers(system),
         signer: signer(system, &facts),

@@ -57,6 +57,8 @@ pub fn sound() -> Evidence {
         prefix: "/usr/local".into(),
         default_toolkit: Some("/usr/local/cuda-12.8".into()),
         cards: facts.gpus.iter().map(|g| known_card(&database, g).map_err(|m| m.to_string())).collect(),
+        kernel_log: Answer::Is(Vec::new()),
+        xids: Vec::new(),
         dkms: vec!["nvidia".into()],
         compilers: vec![13],
         denied: vec![denial],
@@ -236,7 +238,51 @@ fn what_is_loaded() {
     };
     assert_eq!(found(secure(Answer::Is(None), false)), ["GS301 fail", "GS501 fail < GS301"]);
     assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), true)), [""; 0]);
-    assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), false)), ["GS301 warn", "GS501 fail"]);
+    let unsure = found(secure(Answer::Is(Some("DKMS".into())), false));
+    assert_eq!(unsure, ["GS301 warn", "GS501 fail"], "the log does not say why it is not loaded");
+}
+
+#[test]
+fn what_the_kernel_said() {
+    let log = |text: &'static str| {
+        move |e: &mut Evidence| {
+            e.kernel_log = Answer::Is(super::kernel_log::parse(text));
+            e.xids = embedded().xids;
+        }
+    };
+    let idle = |text: &'static str| {
+        move |e: &mut Evidence| {
+            log(text)(e);
+            e.facts.gpus[0].bound_to = None;
+            e.facts.loaded_modules = Some(Vec::new());
+        }
+    };
+    for (number, want) in [
+        ("79", &["GS903 fail"][..]),
+        ("119", &["GS903 fail"]),
+        ("31", &["GS903 warn"]),
+        ("63", &[]),
+        ("48", &["GS903 fail"]),
+        ("9999", &["GS903 warn"]),
+    ] {
+        let text: &'static str = format!("NVRM: Xid (PCI:0000:17:00): {number}, pid=1, x").leak();
+        assert_eq!(found(log(text)), want, "Xid {number}");
+    }
+    assert_eq!(found(log("NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24:0x72:1568)")), ["GS903 fail"]);
+    let open = "NVRM: The NVIDIA GPU 0000:17:00.0 (PCI ID: 10de:20b0)\nNVRM: installed in this system requires use of the NVIDIA open kernel modules";
+    assert_eq!(found(log(open)), [""; 0], "it has the GPU since");
+    assert_eq!(found(idle(open)), ["GS504 fail", "GS501 fail < GS504"]);
+    let legacy = "NVRM: The NVIDIA Tesla M2070 GPU installed in this system is\nNVRM:  supported through the NVIDIA 390.xx Legacy drivers. Please";
+    assert_eq!(found(idle(legacy)), ["GS503 fail", "GS501 fail < GS503"]);
+    let refused = |e: &mut Evidence| {
+        idle("[ 10.0] Loading of module with unavailable key is rejected")(e);
+        e.facts.secure_boot = SecureBoot::Enabled;
+        e.signer = Answer::Is(Some("DKMS".into()));
+    };
+    assert_eq!(found(refused), ["GS301 fail", "GS501 fail < GS301"]);
+    let room = "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:17:00.0)\nNVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24)";
+    assert_eq!(found(log(room)), ["GS901 fail", "GS903 fail < GS901"]);
+    assert_eq!(found(|e| e.kernel_log = Answer::NotAsked("only root may".into())), [""; 0]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The driver as a whole: whether it knows the GPUs, where it comes from, whether it may load and has.
 
+use super::log::of_idle_gpus;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
-use crate::doctor::{Answer, Evidence, Verdict};
+use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::{InstalledDriver, Origin, SecureBoot};
 
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
@@ -37,7 +38,17 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
         Verdict::fail(cause).saw(evidence).mend("install a branch that knows it", [format!("gpusetup plan{fits}")])
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no NVIDIA GPU"))
+    let told = of_idle_gpus(seen, |said| match said {
+        Said::Legacy { gpu, branch } => {
+            Some((gpu, format!("the driver says that {gpu} needs one of branch {branch}, and leaves it alone")))
+        }
+        Said::Unknown(gpu) => Some((gpu, format!("the driver says that it does not know {gpu}"))),
+        _ => None,
+    });
+    let told = told.into_iter().map(|cause| {
+        Verdict::fail(cause).saw("the kernel's log").mend("install a branch that knows it", ["gpusetup plan"])
+    });
+    Verdict::worst(each.chain(told)).unwrap_or_else(|| Verdict::skip("there is no NVIDIA GPU"))
 }
 
 pub fn one_origin(seen: &Evidence) -> Verdict {
@@ -75,8 +86,17 @@ pub fn flavour(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
+    let told = of_idle_gpus(seen, |said| match said {
+        Said::NeedsOpen(gpu) => Some((gpu, format!("the driver says that {gpu} needs the open kernel modules"))),
+        Said::NotForOpen(gpu) => Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}"))),
+        _ => None,
+    });
+    let told = told
+        .into_iter()
+        .map(|cause| Verdict::fail(cause).saw("the kernel's log").mend("install the other flavour", ["gpusetup plan"]));
     let Some((driver, flavour)) = seen.facts.driver.as_ref().and_then(|d| Some((d, d.modules?))) else {
-        return Verdict::skip("the flavour of the kernel modules does not show");
+        let hidden = || Verdict::skip("the flavour of the kernel modules does not show");
+        return Verdict::worst(told).unwrap_or_else(hidden);
     };
     let cards = seen.cards.iter().flatten();
     let each = cards.map(|card| {
@@ -92,6 +112,7 @@ pub fn flavour(seen: &Evidence) -> Verdict {
             .saw(evidence)
             .mend("install the other flavour", [format!("gpusetup plan --modules {needed}")])
     });
+    let each = each.chain(told);
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU that the database knows"))
 }
 
@@ -109,6 +130,14 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     match &seen.signer {
         Answer::Is(Some(signer)) => {
             let signed = format!("the nvidia module is signed by {signer}");
+            if let Some(refusal) = refusal(seen).filter(|_| is_loaded(seen) == Some(false)) {
+                let cause =
+                    format!("the kernel refused the nvidia module: the firmware does not know the key of {signer}");
+                return evidence(Verdict::fail(cause).saw(signed).saw(refusal)).mend(
+                    "enrol the key, reboot, and confirm it at the console",
+                    ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
+                );
+            }
             if is_loaded(seen) == Some(false) {
                 let cause = "the nvidia module is signed, and not loaded: the firmware may not know the key";
                 let commands = ["sudo mokutil --test-key /var/lib/dkms/mok.pub", "mokutil --list-enrolled"];
@@ -125,6 +154,12 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
             Verdict::skip(format!("Secure Boot is on; who signed the module could not be read: {why}"))
         }
     }
+}
+
+/// What the kernel said when it did not let the module in.
+fn refusal(seen: &Evidence) -> Option<String> {
+    let Answer::Is(said) = &seen.kernel_log else { return None };
+    said.iter().find_map(|s| if let Said::Refused(line) = s { Some(line.clone()) } else { None })
 }
 
 /// Whether the nvidia module is in the kernel; none where no kernel runs.

@@ -1,0 +1,102 @@
+//! What the kernel's log tells of GPUs that are themselves sick.
+
+use crate::compat::XidAction;
+use crate::doctor::{Answer, Evidence, Said, Verdict};
+
+pub fn faults(seen: &Evidence) -> Verdict {
+    let each = match said(seen) {
+        Ok(said) => said.iter().filter_map(|said| fault(seen, said)),
+        Err(skip) => return skip,
+    };
+    Verdict::worst([Verdict::pass()].into_iter().chain(each)).unwrap_or_else(Verdict::pass)
+}
+
+pub fn room(seen: &Evidence) -> Verdict {
+    let said = match said(seen) {
+        Ok(said) => said,
+        Err(skip) => return skip,
+    };
+    let without = said.iter().filter_map(|s| if let Said::NoRoom(gpu) = s { Some(gpu) } else { None });
+    let each = without.map(|gpu| {
+        Verdict::fail(format!("the firmware gave the GPU at {gpu} no room for its memory"))
+            .saw(format!("{gpu}: a BAR of 0M"))
+            .mend(
+                "switch on \"Above 4G Decoding\" (and Resizable BAR) in the firmware's setup; in a virtual machine give it more address space for PCI",
+                [format!("lspci -vv -s {gpu}")],
+            )
+    });
+    Verdict::worst([Verdict::pass()].into_iter().chain(each)).unwrap_or_else(Verdict::pass)
+}
+
+/// What the kernel said that means this, of GPUs that NVIDIA's driver does not have now: what it says of others is over.
+pub fn of_idle_gpus<'a>(seen: &'a Evidence, means: impl Fn(&'a Said) -> Option<(&'a str, String)>) -> Vec<String> {
+    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let idle = |gpu: &&crate::host::Gpu| gpu.bound_to.as_deref() != Some("nvidia");
+    let gpus: Vec<_> = seen.facts.gpus.iter().filter(idle).collect();
+    let is_idle = |of: &str| match seen.facts.gpus.iter().find(|g| of.contains(&g.address)) {
+        Some(named) => gpus.iter().any(|g| g.address == named.address),
+        None => !gpus.is_empty(),
+    };
+    said.iter().filter_map(means).filter(|(of, _)| is_idle(of)).map(|(_, sentence)| sentence).collect()
+}
+
+/// What the log says, or why nothing can be said of it.
+fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
+    match &seen.kernel_log {
+        Answer::Is(said) => Ok(said),
+        Answer::Failed(why) | Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
+    }
+}
+
+fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
+    const NOTHING: [String; 0] = [];
+    let reset = |gpu: &str| [format!("sudo nvidia-smi --gpu-reset -i {gpu}")];
+    Some(match said {
+        Said::Xid { gpu, number, text } => {
+            let evidence = format!("{gpu}: Xid {number}: {text}");
+            let Some(xid) = seen.xids.iter().find(|x| x.xid == *number) else {
+                let cause = format!("Xid {number} is in the log, which the database does not know");
+                return Some(Verdict::warn(cause).saw(evidence).mend(catalog(*number), NOTHING));
+            };
+            let cause = format!("Xid {number} at {gpu}: {}", xid.means);
+            let ill = |verdict: Verdict| verdict.saw(evidence.clone());
+            match xid.action {
+                XidAction::Nothing => ill(Verdict::pass()),
+                XidAction::RestartApplication => ill(Verdict::warn(cause))
+                    .mend("start the program again, and look for the fault in it first", NOTHING),
+                XidAction::ResetGpu => ill(Verdict::fail(cause))
+                    .mend("end what uses the GPU, then reset it; boot the host if that fails", reset(gpu)),
+                XidAction::Reboot => ill(Verdict::fail(cause))
+                    .mend("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
+                XidAction::CheckHardware => ill(Verdict::fail(cause)).mend("look at the board's power cables", NOTHING),
+                XidAction::Update => {
+                    ill(Verdict::fail(cause)).mend("update driver and firmware", ["gpusetup plan --upgrade"])
+                }
+                XidAction::Workflow | XidAction::AskNvidia => ill(Verdict::fail(cause)).mend(catalog(*number), NOTHING),
+            }
+        }
+        Said::OffTheBus(gpu) => Verdict::fail(format!("the GPU {gpu} no longer answers on the PCI bus"))
+            .saw(format!("{gpu}: fallen off the bus"))
+            .mend("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
+        Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not bring the GPU at {gpu} up"))
+            .saw(format!("{gpu}: RmInitAdapter failed"))
+            .mend(
+                "boot the host from cold; if it comes back, try the board in another slot or host",
+                ["sudo poweroff"],
+            ),
+        Said::NeedsOpen(_)
+        | Said::NotForOpen(_)
+        | Said::Legacy { .. }
+        | Said::Unknown(_)
+        | Said::Mismatch { .. }
+        | Said::NotProbed(_)
+        | Said::HeldByNova(_)
+        | Said::Refused(_)
+        | Said::NoRoom(_) => return None,
+    })
+}
+
+fn catalog(number: u16) -> String {
+    const CATALOG: &str = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html";
+    format!("go through what NVIDIA says of Xid {number}: {CATALOG}")
+}

@@ -1,0 +1,260 @@
+//! What the kernel said of NVIDIA's driver and GPUs since the host booted. It is read first: a sick driver hangs whoever
+//! asks it, and has mostly said why before.
+
+use super::Answer;
+use crate::system::{Ended, Program, System};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::time::Duration;
+
+/// Something that the kernel said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// An error of a GPU, by its number.
+    Xid {
+        /// Bus address, as it is written there.
+        gpu: String,
+        /// The number.
+        number: u16,
+        /// What stands behind it.
+        text: String,
+    },
+    /// The modules of the other flavour are needed.
+    NeedsOpen(String),
+    /// The open modules do not run this GPU.
+    NotForOpen(String),
+    /// A driver of an older branch is needed.
+    Legacy {
+        /// The GPU's name.
+        gpu: String,
+        /// Its last branch, `470`.
+        branch: String,
+    },
+    /// The driver does not know the GPU.
+    Unknown(String),
+    /// A program came with the user-space driver of another version than the module has.
+    Mismatch {
+        /// The program's.
+        client: String,
+        /// The module's.
+        module: String,
+    },
+    /// Another driver had the GPU already: so many were not probed.
+    NotProbed(String),
+    /// nova has the GPU.
+    HeldByNova(String),
+    /// The module was not let into the kernel.
+    Refused(String),
+    /// The GPU did not come up.
+    InitFailed(String),
+    /// The GPU no longer answers on the bus.
+    OffTheBus(String),
+    /// The firmware gave the GPU no room in the address space.
+    NoRoom(String),
+}
+
+/// How much of a log file is read, from its end.
+const MOST_BYTES: u64 = 16 << 20;
+const LIMIT: Duration = Duration::from_secs(5);
+/// Log files that syslog writes the kernel's messages to.
+const FILES: [&str; 3] = ["/var/log/kern.log", "/var/log/messages", "/var/log/syslog"];
+
+/// The log's text: of the running kernel, or what a tree keeps of its last boot.
+pub fn read(system: &System) -> Answer<String> {
+    if system.is_live() {
+        let mut why = String::new();
+        for argv in [&["dmesg"][..], &["journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager"]] {
+            match system.run(&Program::new(argv.iter().copied()).limit(LIMIT)) {
+                Ok(output) if output.ended == Ended::Status(0) => return Answer::Is(output.text),
+                Ok(output) => why = output.last_lines(1),
+                Err(e) => why = e.to_string(),
+            }
+        }
+        return Answer::NotAsked(format!("the kernel's log could not be read: {why}"));
+    }
+    for path in FILES {
+        match tail(system, path) {
+            Ok(text) => return Answer::Is(text),
+            Err(e) if crate::system::is_absent(&e) => {}
+            Err(e) => return Answer::NotAsked(format!("{path} could not be read: {e}")),
+        }
+    }
+    Answer::NotAsked("the tree has no log of the kernel's".to_owned())
+}
+
+fn tail(system: &System, path: &str) -> io::Result<String> {
+    let mut file = system.open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What matters here of a log, of its last boot, each thing once.
+pub fn parse(log: &str) -> Vec<Said> {
+    // The kernel's first line in every boot.
+    let last_boot = log.rfind("Linux version ").unwrap_or(0);
+    let log = log.get(last_boot..).unwrap_or(log);
+    let mut said = Vec::new();
+    let mut note = |one: Said| {
+        if !said.contains(&one) {
+            said.push(one);
+        }
+    };
+    // NVIDIA breaks sentences into lines: they are read as one text.
+    let mut text = String::new();
+    for line in log.lines() {
+        if let Some(line) = line.split_once("NVRM:").map(|(_, rest)| rest.trim()) {
+            text += line;
+            text.push(' ');
+            xid(line).into_iter().for_each(&mut note);
+        }
+        if REFUSALS.iter().any(|refusal| line.contains(refusal)) {
+            let from = line.find("] ").map_or(0, |at| at + 2);
+            note(Said::Refused(line.get(from..).unwrap_or(line).trim().to_owned()));
+        }
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    sentences(&text).into_iter().for_each(note);
+    said
+}
+
+/// What the kernel says when it lets a module not in; the second is modprobe's word for it.
+const REFUSALS: [&str; 4] = [
+    "Loading of module with unavailable key is rejected",
+    "Loading of unsigned module is rejected",
+    "could not insert 'nvidia': Key was rejected by service",
+    "unsigned module loading is restricted",
+];
+
+/// `Xid (PCI:0000:cb:00): 13, pid=…, Graphics Exception …`; older drivers leave `PCI:` out.
+fn xid(line: &str) -> Option<Said> {
+    let rest = line.strip_prefix("Xid (")?;
+    let (gpu, rest) = rest.split_once("): ")?;
+    let (number, text) = rest.split_once([',', ' ']).unwrap_or((rest, ""));
+    // A process's number and name tell one line from the next, and are nobody else's business.
+    let tells = |part: &&str| !["pid=", "name="].iter().any(|private| part.trim_start().starts_with(private));
+    let text = text.split(',').filter(tells).collect::<Vec<_>>().join(",").trim().to_owned();
+    // The function is always the first, and often not said.
+    let gpu = gpu.trim_start_matches("PCI:");
+    let gpu = if gpu.contains('.') { gpu.to_owned() } else { format!("{gpu}.0") };
+    Some(Said::Xid { gpu, number: number.trim().parse().ok()?, text })
+}
+
+fn sentences(text: &str) -> Vec<Said> {
+    let mut said = Vec::new();
+    let each =
+        |needle: &'static str| text.match_indices(needle).map(|(at, _)| (&text[..at], &text[at + needle.len()..]));
+    said.extend(
+        each("requires use of the NVIDIA open kernel modules").map(|(before, _)| Said::NeedsOpen(named(before))),
+    );
+    said.extend(each("is not supported by open nvidia.ko").map(|(before, _)| Said::NotForOpen(named(before))));
+    for (before, after) in each("supported through the NVIDIA ") {
+        if let Some((branch, _)) = after.split_once(".xx Legacy") {
+            said.push(Said::Legacy { gpu: named(before), branch: branch.to_owned() });
+        }
+    }
+    // "… is not supported by the NVIDIA 555.42.02 driver release"
+    said.extend(
+        each("installed in this system is not supported by the").map(|(before, _)| Said::Unknown(named(before))),
+    );
+    for (_, after) in each("the client has the version ") {
+        let version = |text: &str| text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>();
+        let client = version(after).trim_end_matches('.').to_owned();
+        let module = after.split_once("this kernel module has the version ").map(|(_, rest)| version(rest));
+        let module = module.unwrap_or_default().trim_end_matches('.').to_owned();
+        said.push(Said::Mismatch { client, module });
+    }
+    for (_, after) in each("probe routine was not called for ") {
+        said.push(Said::NotProbed(after.split(' ').next().unwrap_or_default().to_owned()));
+    }
+    said.extend(each("is already bound to NovaCore").map(|(before, _)| Said::HeldByNova(last_address(before))));
+    said.extend(each("RmInitAdapter failed!").map(|(before, _)| Said::InitFailed(last_address(before))));
+    said.extend(each("fallen off the bus").map(|(before, _)| Said::OffTheBus(last_address(before))));
+    for (_, after) in each("BAR") {
+        // "BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)"
+        if let Some((bar, rest)) = after.split_once(" is 0M @ 0x0 (PCI:")
+            && bar.len() == 1
+        {
+            said.push(Said::NoRoom(rest.split(')').next().unwrap_or_default().to_owned()));
+        }
+    }
+    said
+}
+
+/// What a sentence is about: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0 (PCI
+/// ID: 10de:2331) installed …".
+fn named(before: &str) -> String {
+    let from = before.rfind("The NVIDIA ").map_or(before, |at| &before[at + "The NVIDIA ".len()..]);
+    let name = from.split(" installed in this system").next().unwrap_or(from);
+    name.trim_end_matches(" GPU").trim_start_matches("GPU ").trim().to_owned()
+}
+
+/// The last bus address of a text, `0000:01:00.0`.
+fn last_address(before: &str) -> String {
+    let is_address = |word: &&str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_hexdigit());
+        word.len() >= 7 && word.contains(':') && word.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.')
+    };
+    // Not further back than the sentence that tells of it.
+    let near: Vec<_> = before.split(' ').rev().take(24).collect();
+    let found = near.into_iter().find(is_address).unwrap_or_default();
+    found.trim_matches(|c: char| !c.is_ascii_hexdigit()).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_read_across_lines() {
+        let log = "\
+[    0.000000] Linux version 6.1.0-1-amd64 (old boot)
+[   10.000000] NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.
+[    0.000000] Linux version 6.1.0-2-amd64
+[    5.100000] NVRM: The NVIDIA GPU 0000:02:00.0 (PCI ID: 10de:2c38)
+[    5.100001] NVRM: installed in this system requires use of the NVIDIA open kernel modules.
+[    6.000000] NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is
+[    6.000001] NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please
+[    7.000000] NVRM: API mismatch: the client has the version 560.35.03, but
+[    7.000001] NVRM: this kernel module has the version 550.90.07.  Please
+[    8.000000] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x63:0x56:1689)
+[    9.000000] NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)
+[   10.000000] Loading of module with unavailable key is rejected
+[   11.000000] NVRM: The NVIDIA probe routine was not called for 2 device(s).
+[   12.000000] NVRM: Xid (PCI:0000:cb:00): 13, pid=9, name=python, Graphics Exception: ESR 0x57c730
+[   13.000000] NVRM: Xid (PCI:0000:cb:00): 13, pid=10, name=python, Graphics Exception: ESR 0x57c730
+";
+        let gpu = || "0000:02:00.0 (PCI ID: 10de:2c38)".to_owned();
+        let xid = |gpu: &str, number, text: &str| Said::Xid { gpu: gpu.into(), number, text: text.into() };
+        assert_eq!(
+            parse(log),
+            [
+                Said::Refused("Loading of module with unavailable key is rejected".into()),
+                xid("0000:cb:00.0", 13, "Graphics Exception: ESR 0x57c730"),
+                Said::NeedsOpen(gpu()),
+                Said::Legacy { gpu: "GeForce GT 710".into(), branch: "470".into() },
+                Said::Mismatch { client: "560.35.03".into(), module: "550.90.07".into() },
+                Said::NotProbed("2".into()),
+                Said::InitFailed("0000:01:00.0".into()),
+                Said::NoRoom("0000:01:00.0".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn any_text_is_read() {
+        for text in
+            ["", "NVRM:", "NVRM: Xid (", "NVRM: Xid (PCI:0): ", "NVRM: BAR", "Linux version", "\u{1f4a5}NVRM: BAR1 is"]
+        {
+            parse(text);
+        }
+        for number in 0..200 {
+            let log = format!("NVRM: Xid (0000:03:00): {number}, Channel 00000001");
+            assert_eq!(
+                parse(&log),
+                [Said::Xid { gpu: "0000:03:00.0".into(), number, text: "Channel 00000001".into() }]
+            );
+        }
+    }
+}
