@@ -3,6 +3,7 @@
 
 use super::{System, crash, interrupt};
 use duct::{Expression, cmd};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -121,7 +122,8 @@ impl System {
     pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
         let log = match &program.log {
             Some(path) => fs::OpenOptions::new().create(true).append(true).read(true).open(path)?,
-            None => tempfile::tempfile()?,
+            // In memory: /tmp is not ours, and may be full.
+            None => File::from(memfd_create("gpusetup", MemfdFlags::CLOEXEC)?),
         };
         let start_of_log = log.metadata()?.len();
         let started = Instant::now();

@@ -144,10 +144,23 @@ impl Host {
 
     /// The same, not waited for.
     pub fn gpusetup_starts(&self, arguments: &[&str]) -> Child {
+        self.gpusetup_starts_with(arguments, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn gpusetup_starts_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Child {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
         command.args([verb, "--root", text(&self.root())]).args(rest);
-        clean(&mut command, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gpusetup starts")
+        clean(&mut command, environment).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gpusetup starts")
+    }
+
+    /// Runs gpusetup under another program.
+    pub fn gpusetup_under(&self, other: &[&str], arguments: &[&str]) -> Said {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        let mut command = Command::new(other[0]);
+        command.args(&other[1..]).args([env!("CARGO_BIN_EXE_gpusetup"), verb, "--root", text(&self.root())]).args(rest);
+        Said::by(&mut command)
     }
 
     /// Whether a process runs in it, or for it.
