@@ -4,7 +4,7 @@
 use super::{System, crash, interrupt};
 use duct::{Expression, cmd};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -157,17 +157,55 @@ fn ended(status: Option<std::process::ExitStatus>) -> Ended {
     }
 }
 
-/// Asks the group to end, and five seconds later no longer asks: what the program started must not go on writing.
+/// Asks the group, and all that came from it, to end, and five seconds later no longer asks: what the program started must
+/// not go on writing. apt's dpkg has a session of its own, and outlives apt.
 fn end_group(pids: &[u32]) {
+    let groups: Vec<_> = pids.iter().filter_map(|p| i32::try_from(*p).ok()).collect();
+    let mut family = Vec::new();
     for signal in [Signal::TERM, Signal::KILL] {
-        for pid in pids.iter().filter_map(|p| Pid::from_raw(i32::try_from(*p).ok()?)) {
-            // The group may be gone already; that is what is wanted.
+        // Whoever has ended leaves its children to another parent: they are remembered from before.
+        family.extend(descendants(&groups));
+        // They may be gone already; that is what is wanted.
+        for pid in groups.iter().filter_map(|p| Pid::from_raw(*p)) {
             let _ = kill_process_group(pid, signal);
+        }
+        for (pid, start) in &family {
+            if let (true, Some(pid)) = (process(*pid).is_some_and(|p| p.start == *start), Pid::from_raw(*pid)) {
+                let _ = kill_process(pid, signal);
+            }
         }
         if signal == Signal::TERM {
             std::thread::sleep(Duration::from_secs(5));
         }
     }
+}
+
+/// A process: its parent, and when it started, which tells it from a later one of the same number.
+struct Process {
+    parent: i32,
+    start: String,
+}
+
+fn process(pid: i32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // A name may hold blanks and parentheses; behind the last one come the state, the parent, and with the 20th the start.
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+    Some(Process { parent: words.nth(1)?.parse().ok()?, start: words.nth(17)?.to_owned() })
+}
+
+/// Everything that came from these processes, and whose parents are still there.
+fn descendants(of: &[i32]) -> Vec<(i32, String)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let all: Vec<(i32, Process)> = pids.filter_map(|pid| Some((pid, process(pid)?))).collect();
+    let (mut family, mut found) = (of.to_vec(), Vec::new());
+    while let Some(parent) = family.pop() {
+        for (pid, child) in all.iter().filter(|(_, p)| p.parent == parent) {
+            family.push(*pid);
+            found.push((*pid, child.start.clone()));
+        }
+    }
+    found
 }
 
 fn text_from(mut log: File, start: u64) -> io::Result<String> {
@@ -224,11 +262,20 @@ mod tests {
 
     #[test]
     fn a_program_whose_time_is_over_is_ended_with_its_children() {
-        let program = Program::new(["sh", "-c", "sleep 60 & echo $!; wait"]).limit(Duration::from_millis(200));
+        // The second is of a group of its own, and does not listen.
+        let script = "sleep 60 & echo $!; setsid sh -c 'trap \"\" TERM HUP; sleep 60; true' & echo $!; wait";
+        let program = Program::new(["sh", "-c", script]).limit(Duration::from_secs(2));
         let out = System::live().run(&program).expect("sh is everywhere");
-        assert_eq!(out.ended, Ended::TimedOut);
-        let child = out.text.trim();
-        let state = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "the grandchild lives on: {state}");
+        assert_eq!((out.ended, out.text.lines().count()), (Ended::TimedOut, 2));
+        let state = |child: &str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let alive = |child: &str| !state(child).is_empty() && !state(child).contains(") Z ");
+        // The kernel takes a moment.
+        let gone = |child: &str| {
+            (0..50).any(|_| {
+                std::thread::sleep(Duration::from_millis(100));
+                !alive(child)
+            })
+        };
+        assert!(out.text.lines().all(gone), "a grandchild lives on: {}", out.text);
     }
 }
