@@ -14,6 +14,12 @@ use std::time::Duration;
 /// Half an hour: a driver's packages build its kernel modules while they are installed.
 const LIMIT: Duration = Duration::from_secs(1800);
 
+/// That, or what a build for tests is told (`GPUSETUP_PACKAGES_LIMIT`).
+fn limit() -> Duration {
+    let told = if cfg!(debug_assertions) { std::env::var("GPUSETUP_PACKAGES_LIMIT").ok() } else { None };
+    told.and_then(|seconds| seconds.parse().ok()).map_or(LIMIT, Duration::from_secs)
+}
+
 /// As long as apt waits for its locks here (`DPkg::Lock::Timeout`).
 const LOCKED: Duration = Duration::from_secs(900);
 
@@ -135,20 +141,43 @@ fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec
 
 fn program(argv: Vec<String>) -> Program {
     // A package manager that is ended halfway leaves packages half configured.
-    Program::new(argv).limit(LIMIT).undisturbed()
+    Program::new(argv).limit(limit()).undisturbed()
 }
 
-/// All packages installed, with their versions.
-pub fn installed(on: &System, manager: PackageManager) -> io::Result<BTreeMap<String, String>> {
+/// A package that the manager's database names.
+struct Known {
+    state: String,
+    name: String,
+    version: String,
+}
+
+/// All of them. A list that was cut short would make the rest look new, and a rollback would remove it: no list is better.
+fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
     let argv: &[&str] = match manager {
         PackageManager::Apt => &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
         PackageManager::Dnf | PackageManager::Zypper => {
             &["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"]
         }
     };
-    let output = on.run(&Program::new(argv.iter().copied()))?;
-    let package = |line: &str| line.strip_prefix("installed ")?.split_once(' ').map(|(n, v)| (n.into(), v.into()));
+    let output = on.run(&Program::new(argv.iter().copied()).undisturbed())?;
+    judge(argv[0], &output, None).map_err(io::Error::other)?;
+    let package = |line: &str| {
+        let mut words = line.splitn(3, ' ').map(str::to_owned);
+        Some(Known { state: words.next()?, name: words.next()?, version: words.next()? })
+    };
     Ok(output.text.lines().filter_map(package).collect())
+}
+
+/// All packages installed, with their versions.
+pub fn installed(on: &System, manager: PackageManager) -> io::Result<BTreeMap<String, String>> {
+    let known = known(on, manager)?.into_iter();
+    Ok(known.filter(|k| k.state == "installed").map(|k| (k.name, k.version)).collect())
+}
+
+/// The names of all packages of which more is there than their configuration: those that failed halfway too.
+fn present(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
+    let known = known(on, manager)?.into_iter();
+    Ok(known.filter(|k| k.state != "not-installed" && k.state != "config-files").map(|k| k.name).collect())
 }
 
 /// What the package manager holds as it is, for an administrator. dnf and zypper refuse by themselves to touch what is
@@ -172,14 +201,14 @@ pub fn stand(on: &System, manager: PackageManager, install: &[String], remove: &
 pub fn intend(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Transaction> {
     let now = installed(on, manager)?;
     let removed = remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
-    Ok(Transaction { manager, before: now.into_keys().collect(), added: None, removed })
+    Ok(Transaction { manager, before: present(on, manager)?.into_iter().collect(), added: None, removed })
 }
 
 /// The way back as it is known afterwards: what was added goes, and nothing that came later by somebody else's hand.
 pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
     let before: BTreeSet<_> = intended.before.into_iter().collect();
-    let now = installed(on, intended.manager)?;
-    let added = now.into_keys().filter(|name| !before.contains(name)).collect();
+    let now = present(on, intended.manager)?;
+    let added = now.into_iter().filter(|name| !before.contains(name)).collect();
     Ok(Transaction { before: Vec::new(), added: Some(added), ..intended })
 }
 
@@ -243,7 +272,9 @@ fn simulated(simulation: &str, verbs: &[&str]) -> Vec<String> {
 /// dpkg that was cut off in the middle says so until it is let finish.
 fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
     let cut_off = || on.list("/var/lib/dpkg/updates").is_ok_and(|names| !names.is_empty());
-    if manager != PackageManager::Apt || !cut_off() && on.run(&Program::new(["dpkg", "--audit"]))?.text.is_empty() {
+    if manager != PackageManager::Apt
+        || !cut_off() && on.run(&Program::new(["dpkg", "--audit"]).undisturbed())?.text.is_empty()
+    {
         return Ok(());
     }
     // Of a gpusetup that was killed, the package manager may still be at work.
@@ -322,24 +353,32 @@ fn as_wanted(on: &System, manager: PackageManager, install: &[String], remove: &
     }
 }
 
-/// Takes a transaction back; names the packages that no repository has any more.
+/// Takes a transaction back; names the packages that no repository has any more. Whatever of it failed, or was cut off, is
+/// not let finish first: it would fail again.
 pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
     let manager = done.manager;
-    repair(on, manager)?;
-    let now = installed(on, manager)?;
+    locks::wait(on, manager, LOCKED, &mut |_, _| {}).map_err(io::Error::other)?;
+    let now = present(on, manager)?;
     let before: BTreeSet<_> = done.before.iter().collect();
     let added: Vec<String> = match &done.added {
-        Some(added) => added.iter().filter(|name| now.contains_key(*name)).cloned().collect(),
-        None => now.keys().filter(|name| !before.contains(name)).cloned().collect(),
+        Some(added) => added.iter().filter(|name| now.contains(*name)).cloned().collect(),
+        None => now.iter().filter(|name| !before.contains(name)).cloned().collect(),
     };
     let run = |argv: Vec<String>| -> io::Result<()> {
         let name = argv.join(" ");
         judge(&name, &on.run(&program(argv))?, None).map_err(io::Error::other)
     };
-    if !added.is_empty() {
-        run(remove_argv(manager, &added, false))?;
+    if !added.is_empty()
+        && let Err(e) = run(remove_argv(manager, &added, false))
+    {
+        if manager != PackageManager::Apt {
+            return Err(e);
+        }
+        // apt does not touch what was cut off while it was unpacked; dpkg does.
+        run(words("dpkg --force-remove-reinstreq --purge").into_iter().chain(added).collect())?;
     }
-    let gone: Vec<_> = done.removed.iter().filter(|(name, _)| !now.contains_key(*name)).collect();
+    repair(on, manager)?;
+    let gone: Vec<_> = done.removed.iter().filter(|(name, _)| !now.contains(*name)).collect();
     if gone.is_empty() {
         return Ok(Vec::new());
     }
@@ -381,6 +420,13 @@ mod tests {
             judged(&both, &["a"]),
             Err("installing a would change a, which the package manager holds".to_owned())
         );
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_had_is_not_an_empty_one() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        // There is no dpkg-query in it; a rollback would remove every package that is not in the list.
+        assert!(intend(&System::at(dir.path()), PackageManager::Apt, &[]).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::system::{Program, System};
 
 /// Whether it is enabled.
 pub fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
-    Ok(on.run(&Program::new(["systemctl", "is-enabled", unit]))?.succeeded())
+    Ok(on.run(&Program::new(["systemctl", "is-enabled", unit]).undisturbed())?.succeeded())
 }
 
 /// Enables or disables it.
@@ -17,6 +17,8 @@ pub fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramError> {
     }
     argv.push(unit);
     let name = argv.join(" ");
-    let output = on.run(&Program::new(argv)).map_err(|source| ProgramError::Start { program: name.clone(), source })?;
+    let output = on
+        .run(&Program::new(argv).undisturbed())
+        .map_err(|source| ProgramError::Start { program: name.clone(), source })?;
     judge(&name, &output, None)
 }
