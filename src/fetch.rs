@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// How often a transfer that broke is taken up again.
@@ -119,8 +120,11 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             std::thread::sleep(Duration::from_secs(1 << attempt));
+            if interrupt::heard().is_some() {
+                return Err(network("interrupted".to_owned()));
+            }
         }
-        let transferred = transfer(&client, wanted, &part, progress);
+        let transferred = watched(&client, wanted, &part, progress);
         reached = !matches!(transferred, Err(Broken::Unreachable(_)));
         match transferred {
             Ok(sum) if sum == wanted.sha256 => {
@@ -162,8 +166,39 @@ enum Broken {
     Disk(io::Error),
 }
 
+/// What is heard of an attempt.
+enum Heard {
+    Bytes(u64),
+    Ended(Result<String, Broken>),
+}
+
+/// One attempt, given up as soon as gpusetup is told to stop: a server that says nothing would have us wait for a minute.
+fn watched(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn FnMut(u64)) -> Result<String, Broken> {
+    let (tell, told) = mpsc::channel();
+    let (client, url, size, part) = (client.clone(), wanted.url.to_owned(), wanted.size, part.to_owned());
+    std::thread::spawn(move || {
+        // Nobody listens any more once it was given up.
+        let ended = transfer(&client, &url, size, &part, &mut |have| drop(tell.send(Heard::Bytes(have))));
+        drop(tell.send(Heard::Ended(ended)));
+    });
+    loop {
+        match told.recv_timeout(Duration::from_millis(200)) {
+            Ok(Heard::Bytes(have)) => progress(have),
+            Ok(Heard::Ended(ended)) => return ended,
+            Err(RecvTimeoutError::Timeout) if interrupt::heard().is_none() => {}
+            Err(_) => return Err(Broken::Final("interrupted".to_owned())),
+        }
+    }
+}
+
 /// One attempt, from where the last one stopped; the sum of all bytes.
-fn transfer(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn FnMut(u64)) -> Result<String, Broken> {
+fn transfer(
+    client: &Client,
+    url: &str,
+    size: Option<u64>,
+    part: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<String, Broken> {
     let mut sum = Sha256::new();
     let mut have = 0;
     if let Ok(mut old) = File::open(part) {
@@ -176,7 +211,7 @@ fn transfer(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn Fn
             have = io::Seek::stream_position(&mut old).map_err(Broken::Disk)?;
         }
     }
-    let mut request = client.get(wanted.url);
+    let mut request = client.get(url);
     if have > 0 {
         request = request.header(RANGE, format!("bytes={have}-"));
     }
@@ -210,7 +245,7 @@ fn transfer(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn Fn
     if continues {
         io::Seek::seek(&mut out, io::SeekFrom::End(0)).map_err(Broken::Disk)?;
     }
-    copy(response, &mut out, &mut sum, have, wanted.size, progress)?;
+    copy(response, &mut out, &mut sum, have, size, progress)?;
     out.sync_all().map_err(Broken::Disk)?;
     Ok(hex(&sum.finalize()))
 }
