@@ -150,7 +150,12 @@ impl Account {
     }
 
     /// Writes the result.
-    pub fn close(mut self, on: &System, state: Ending, error: Option<(u8, String)>) -> io::Result<()> {
+    pub fn close(self, on: &System, state: Ending, error: Option<(u8, String)>) -> io::Result<()> {
+        Events::of(on).end(state, error.as_ref());
+        self.write(on, state, error)
+    }
+
+    fn write(mut self, on: &System, state: Ending, error: Option<(u8, String)>) -> io::Result<()> {
         match state {
             Ending::Done => self.done_before(self.steps.len()),
             // The step that stands as failed is the reboot, which is yet to come.
@@ -160,7 +165,6 @@ impl Account {
             }
             Ending::Failed | Ending::Interrupted | Ending::RolledBack => {}
         }
-        Events::of(on).end(state, error.as_ref());
         let (exit_code, error) = error.map_or((0, None), |(code, text)| (code, Some(text)));
         let result = RunResult {
             schema: SCHEMA.to_owned(),
@@ -176,6 +180,18 @@ impl Account {
         };
         save(on, PATH, &result)
     }
+}
+
+/// Leaves the result of a run that has only begun, until it writes its own: one that is killed cannot, and what the last
+/// one came to would be read for its end.
+pub fn begun(on: &System, plan: Option<&Plan>) -> io::Result<()> {
+    let mut account = Account::open();
+    if let Some(plan) = plan {
+        account.plan(plan);
+    }
+    let why = "it has not come to its end: it is still at work, or was killed, or the power failed";
+    // What a shell says of a process that SIGKILL ended.
+    account.write(on, Ending::Interrupted, Some((137, why.to_owned())))
 }
 
 /// Writes an object to the state folder.

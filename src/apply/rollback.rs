@@ -3,7 +3,7 @@
 use super::Failure;
 use super::events::Events;
 use super::journal::{At, Event, Journal, Made};
-use super::run::{News, Teller};
+use super::run::{News, Teller, begun};
 use crate::operation::undo::Undo;
 use crate::operation::{Operation, file, program};
 use crate::system::System;
@@ -62,6 +62,7 @@ pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, 
         runs.dedup();
         journal.note(on, Event::RollingBack { runs })?;
     }
+    begun(on, None)?;
     let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
     journal.note(on, Event::RolledBack {})?;
     Ok(left)

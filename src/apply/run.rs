@@ -102,6 +102,7 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     let mut backups = Backups::new(BACKUPS.into(), journal.intents());
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()) })?;
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
+    begun(on, Some(plan))?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
             tell(&News::Step(step));
@@ -152,6 +153,10 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     journal.note(on, Event::Finished {})?;
     let_go(on, &journal)?;
     Ok(Outcome { done, reboot_required: false })
+}
+
+pub(super) fn begun(on: &System, plan: Option<&Plan>) -> Result<(), Failure> {
+    result::begun(on, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PATH)))
 }
 
 /// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.
@@ -416,6 +421,17 @@ mod tests {
         assert_eq!((told, on.list("/etc").expect("listed").len()), (1, 0));
         assert!(!on.exists("/usr/local/cuda-12.8"));
         recover(&on, &mut |_| panic!("once is enough")).expect("nothing to do");
+    }
+
+    #[test]
+    fn a_run_that_was_killed_is_not_taken_for_done() {
+        let (on, _dir) = host();
+        carry(&on, &plan_of(vec![file("/etc/a")])).expect("done");
+        // What gpusetup writes behind it never came to be.
+        let told = status(&on).expect("readable").expect("there");
+        assert_eq!((told.state, told.exit_code), (Ending::Interrupted, 137));
+        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        assert_eq!(status(&on).expect("readable").expect("there").state, Ending::Interrupted);
     }
 
     fn boots(on: &System, id: &str) {

@@ -179,6 +179,8 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
         (ended, false) => {
             if let Some(holder) = at_work {
                 super::print(&format!("gpusetup is at work: {holder}\n"))?;
+                // What it comes to is not known yet.
+                return Ok(exit_code);
             }
             let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
             super::print(&format!("{sentence}\n"))?;
