@@ -142,7 +142,23 @@ impl Host {
         gpusetup([*verb, "--root", text(&self.root())].into_iter().chain(rest.iter().copied()))
     }
 
-    /// The same, not waited for.
+    /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to its end before.
+    pub fn gpusetup_dies(&self, at: usize, arguments: &[&str]) -> bool {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
+        command.args([verb, "--root", text(&self.root())]).args(rest);
+        let said = Said::with(&mut command, &[("GPUSETUP_DIE_AT", &at.to_string())]);
+        // A signal leaves no exit code.
+        match said.code {
+            None => true,
+            Some(_) => {
+                said.succeeds();
+                false
+            }
+        }
+    }
+
+    /// Starts gpusetup, with the database that it carries, and does not wait for it.
     pub fn gpusetup_starts(&self, arguments: &[&str]) -> Child {
         self.gpusetup_starts_with(arguments, &[])
     }
@@ -173,22 +189,6 @@ impl Host {
                 || words.split(|b| *b == 0).any(|word| word == root.as_os_str().as_encoded_bytes())
         };
         std::fs::read_dir("/proc").expect("Linux has it").flatten().any(|process| concerns(process.path()))
-    }
-
-    /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to its end before.
-    pub fn gpusetup_dies(&self, at: usize, arguments: &[&str]) -> bool {
-        let (verb, rest) = arguments.split_first().expect("a verb");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
-        command.args([verb, "--root", text(&self.root())]).args(rest);
-        let said = Said::with(&mut command, &[("GPUSETUP_DIE_AT", &at.to_string())]);
-        // A signal leaves no exit code.
-        match said.code {
-            None => true,
-            Some(_) => {
-                said.succeeds();
-                false
-            }
-        }
     }
 
     /// Runs a shell script in it, with nothing in the environment that a fresh login would not have.
