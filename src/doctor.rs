@@ -9,7 +9,7 @@ mod library;
 mod sick;
 
 pub use checks::{CHECKS, Check};
-pub use evidence::{Answer, Cached, Denial, Evidence, Image, Shells, Sources, gather};
+pub use evidence::{Answer, Cached, Denial, Evidence, FabricManager, Image, Shells, Sources, gather};
 pub use kernel_log::Said;
 pub use library::{ask_in_child, cudnn_answer, cudnn_version};
 

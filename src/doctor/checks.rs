@@ -3,8 +3,10 @@
 
 mod cudnn;
 mod driver;
+mod fabric;
 mod kernel;
 mod log;
+mod packages;
 mod rivals;
 mod toolkit;
 
@@ -71,12 +73,28 @@ pub const CHECKS: &[Check] = &[
         follows_from: &[],
     },
     Check {
+        id: "GS106",
+        title: "One set of kernel modules is in DKMS's care",
+        reads: "/var/lib/dkms",
+        run: kernel::one_tree,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS603",
+        title: "The package manager is done, and /boot has room",
+        reads: "dpkg's record, the room on /boot, the size of the initramfs images",
+        run: packages::done,
+        fixable: true,
+        follows_from: &[],
+    },
+    Check {
         id: "GS104",
         title: "Every kernel has the driver's module",
         reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version",
         run: kernel::modules,
         fixable: true,
-        follows_from: &["GS101", "GS102", "GS401"],
+        follows_from: &["GS101", "GS102", "GS603", "GS401"],
     },
     Check {
         id: "GS504",
@@ -135,6 +153,30 @@ pub const CHECKS: &[Check] = &[
         follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401", "GS901", "GS903"],
     },
     Check {
+        id: "GS407",
+        title: "nvidia-smi came with the driver",
+        reads: "/usr/bin/nvidia-smi",
+        run: packages::smi,
+        fixable: true,
+        follows_from: &["GS603"],
+    },
+    Check {
+        id: "GS506",
+        title: "CUDA's device is there, or is made when it is asked for",
+        reads: "/dev/nvidia-uvm, /usr/bin/nvidia-modprobe",
+        run: driver::devices,
+        fixable: true,
+        follows_from: &["GS501"],
+    },
+    Check {
+        id: "GS801",
+        title: "Fabric Manager runs, and is the driver's own",
+        reads: "what nv-fabricmanager says its version is, its unit, the driver's version",
+        run: fabric::manager,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
         id: "GS507",
         title: "Programs get the driver's own libcuda",
         reads: "/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d",
@@ -147,6 +189,22 @@ pub const CHECKS: &[Check] = &[
         title: "Every toolkit's compiler answers",
         reads: "what `nvcc --version` says",
         run: toolkit::answers,
+        fixable: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS704",
+        title: "No LD_LIBRARY_PATH reaches every program",
+        reads: "/etc/environment, /etc/profile, /etc/profile.d",
+        run: toolkit::library_path,
+        fixable: false,
+        follows_from: &["GS507"],
+    },
+    Check {
+        id: "GS705",
+        title: "nvcc takes the host's compiler",
+        reads: "gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
+        run: toolkit::host_compiler,
         fixable: false,
         follows_from: &[],
     },

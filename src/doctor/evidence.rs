@@ -8,7 +8,7 @@ use crate::host::{Facts, Kernel, SecureBoot};
 use crate::plan::RIVALS;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
-use crate::version::{CudaVersion, CudnnVersion};
+use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +48,18 @@ pub struct Evidence {
     pub kernel_log: Answer<Vec<Said>>,
     /// What the database says of the Xids in it.
     pub xids: Vec<Xid>,
+    /// nvidia-smi is where the driver puts it.
+    pub has_smi: bool,
+    /// nvidia-modprobe is there, which makes devices that are missing when a program asks for them.
+    pub has_modprobe: bool,
+    /// For each toolkit, the newest gcc that its nvcc takes, where that is known.
+    pub newest_gcc: BTreeMap<PathBuf, u16>,
+    /// Where another host compiler is set for everybody: the file, and its line.
+    pub host_compiler: Option<(PathBuf, String)>,
+    /// Devices of the driver, `nvidia-uvm`; none where no kernel runs.
+    pub devices: Option<Vec<String>>,
+    /// Fabric Manager: the version that it says, and whether it runs.
+    pub fabric_manager: Answer<FabricManager>,
     /// NVIDIA's modules in DKMS's care, by the name of their tree.
     pub dkms: Vec<String>,
     /// Versions of gcc that can be called by their number, `gcc-12`.
@@ -90,6 +102,15 @@ pub struct Image {
     pub rivals: Vec<String>,
     /// Rivals that modprobe's configuration in the image keeps out.
     pub denied: Vec<String>,
+}
+
+/// Fabric Manager, as it is on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FabricManager {
+    /// Its version.
+    pub version: DriverVersion,
+    /// Its unit is active; none where no systemd runs.
+    pub active: Option<bool>,
 }
 
 /// Which nvcc shells find, if any.
@@ -147,13 +168,23 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         cards: facts.gpus.iter().map(|g| known_card(database, g).map_err(|misfit| misfit.to_string())).collect(),
         kernel_log,
         xids,
+        has_smi: system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi"),
+        has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
+        newest_gcc: facts
+            .toolkits
+            .iter()
+            .filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?)))
+            .collect(),
+        host_compiler: set_for_everybody(system, "NVCC_CCBIN=").into_iter().next(),
+        devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
+        fabric_manager: fabric_manager(system, &facts),
         dkms: names(system, "/var/lib/dkms").filter(|n| n.starts_with("nvidia")).collect(),
         compilers: compilers(system),
         signer: signer(system, &facts),
         shells: shells(system),
         loader_directories: loader_directories(system),
         cached: cached(system, &facts),
-        library_paths: library_paths(system),
+        library_paths: set_for_everybody(system, "LD_LIBRARY_PATH="),
         denied,
         images,
         cudnn,
@@ -312,6 +343,27 @@ fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     last
 }
 
+/// Asked where there are NVSwitches to manage.
+fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
+    const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
+    if facts.nvswitches.is_empty() {
+        return Answer::NotAsked("there is no NVSwitch".to_owned());
+    }
+    if !system.exists(PROGRAM) {
+        return Answer::Failed("it is not installed".to_owned());
+    }
+    let version = match ask(system, [PROGRAM, "--version"], Duration::from_secs(10)) {
+        // "Fabric Manager version is : 535.183.01"
+        Answer::Is(text) => text.split_whitespace().find_map(|word| word.parse::<DriverVersion>().ok()),
+        Answer::Failed(why) => return Answer::Failed(why),
+        Answer::NotAsked(why) => return Answer::NotAsked(why),
+    };
+    let Some(version) = version else { return Answer::Failed("it does not say its version".to_owned()) };
+    let unit = ["systemctl", "is-active", "nvidia-fabricmanager.service"];
+    let active = system.is_live().then(|| matches!(ask(system, unit, Duration::from_secs(10)), Answer::Is(_)));
+    Answer::Is(FabricManager { version, active })
+}
+
 fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
     // The distribution's own has its programs in /usr/bin; the facts' path is its library directory.
     let own = toolkit.join("bin/nvcc");
@@ -410,13 +462,19 @@ fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
     entries.map(entry).collect()
 }
 
-/// Where LD_LIBRARY_PATH is set for everybody.
-fn library_paths(system: &System) -> Vec<(PathBuf, String)> {
+/// By the release, or the newest of its series where that does not show.
+fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
+    let of = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version))?.gcc_max;
+    of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
+}
+
+/// Where a variable is set for everybody.
+fn set_for_everybody(system: &System, assignment: &str) -> Vec<(PathBuf, String)> {
     let scripts = names(system, "/etc/profile.d").map(|n| Path::new("/etc/profile.d").join(n));
     let files = ["/etc/environment", "/etc/profile"].map(PathBuf::from).into_iter().chain(scripts);
     let lines = |file: PathBuf| {
         let text = text(system, &file);
-        let sets = |l: &&str| !l.trim_start().starts_with('#') && l.contains("LD_LIBRARY_PATH=");
+        let sets = |l: &&str| !l.trim_start().starts_with('#') && l.contains(assignment);
         text.lines().filter(sets).map(|l| (file.clone(), l.trim().to_owned())).collect::<Vec<_>>()
     };
     files.flat_map(lines).collect()

@@ -167,6 +167,22 @@ fn is_loaded(seen: &Evidence) -> Option<bool> {
     Some(seen.facts.loaded_modules.as_ref()?.iter().any(|m| m.name == "nvidia"))
 }
 
+/// CUDA speaks to a device of its own, which nvidia-smi does without.
+pub fn devices(seen: &Evidence) -> Verdict {
+    let Some(devices) = seen.devices.as_ref().filter(|_| is_loaded(seen) == Some(true)) else {
+        return Verdict::skip("the driver is not loaded here");
+    };
+    let has = |name: &str| devices.iter().any(|d| d == name);
+    if has("nvidia-uvm") {
+        return Verdict::pass().saw("/dev/nvidia-uvm");
+    }
+    if seen.has_modprobe {
+        return Verdict::pass().saw("nvidia-modprobe makes /dev/nvidia-uvm for the first program that asks");
+    }
+    Verdict::fail("/dev/nvidia-uvm is missing, and nothing makes it: nvidia-smi works, and CUDA does not (error 999)")
+        .mend("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
+}
+
 pub fn loaded(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if facts.gpus.is_empty() {

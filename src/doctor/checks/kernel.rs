@@ -41,6 +41,18 @@ pub fn compiler(seen: &Evidence) -> Verdict {
         .mend("install it, then let DKMS build", mend(seen, package.into_iter().collect(), &kernel.release))
 }
 
+pub fn one_tree(seen: &Evidence) -> Verdict {
+    match seen.dkms.as_slice() {
+        [] => Verdict::skip("DKMS builds no module of NVIDIA's here"),
+        [one] => Verdict::pass().saw(format!("/var/lib/dkms/{one}")),
+        several => several.iter().fold(
+            Verdict::warn(format!("DKMS builds the modules from {}: the last one built wins", several.join(" and ")))
+                .mend("remove those that no driver belongs to", ["dkms status"]),
+            |verdict, tree| verdict.saw(format!("/var/lib/dkms/{tree}")),
+        ),
+    }
+}
+
 pub fn modules(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;

@@ -57,6 +57,44 @@ pub fn answers(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no CUDA toolkit with a compiler is installed"))
 }
 
+pub fn library_path(seen: &Evidence) -> Verdict {
+    let each = seen.library_paths.iter().filter(|(_, line)| !line.contains("/stubs")).map(|(file, line)| {
+        let cause = format!(
+            "{} sets LD_LIBRARY_PATH for everybody: programs that bring libraries of their own get these instead",
+            file.display()
+        );
+        let commands = [format!("sudo sensible-editor {}", file.display())];
+        Verdict::warn(cause).saw(line.clone()).mend("take it out: the loader's cache finds the toolkit", commands)
+    });
+    Verdict::worst(each).unwrap_or_else(Verdict::pass)
+}
+
+pub fn host_compiler(seen: &Evidence) -> Verdict {
+    let gcc = seen.facts.gcc.as_deref();
+    let Some((version, major)) = gcc.and_then(|v| Some((v, v.split('.').next()?.parse::<u16>().ok()?))) else {
+        return Verdict::skip("there is no gcc");
+    };
+    let each = seen.facts.toolkits.iter().filter(|t| t.has_nvcc).filter_map(|toolkit| {
+        let newest = *seen.newest_gcc.get(&toolkit.path)?;
+        let evidence = format!("CUDA {} takes gcc {newest} at most; gcc here: {version}", toolkit.version);
+        if major <= newest {
+            return Some(Verdict::pass().saw(evidence));
+        }
+        if let Some((file, line)) = &seen.host_compiler {
+            return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
+        }
+        let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
+        let commands =
+            [format!("export NVCC_CCBIN=/usr/bin/gcc-{newest}"), "gpusetup plan --profile toolkit".to_owned()];
+        Some(
+            Verdict::fail(cause)
+                .saw(evidence)
+                .mend(format!("give nvcc an older one beside it: gcc-{newest}"), commands),
+        )
+    });
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no toolkit whose limits are known is installed"))
+}
+
 pub fn on_path(seen: &Evidence) -> Verdict {
     let prefix = &seen.prefix;
     let below: Vec<_> = seen.facts.toolkits.iter().filter(|t| t.path.starts_with(prefix)).collect();

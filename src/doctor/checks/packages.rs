@@ -1,0 +1,41 @@
+//! What the package manager left behind.
+
+use super::no_driver_of_its_own;
+use crate::doctor::{Evidence, Verdict};
+use crate::render::bytes;
+use std::path::Path;
+
+pub fn done(seen: &Evidence) -> Verdict {
+    let unfinished = &seen.facts.unfinished_packages;
+    let packages = if unfinished.is_empty() {
+        Verdict::pass()
+    } else {
+        Verdict::fail(format!("dpkg was cut off from {}: nothing else can be installed", unfinished.join(", ")))
+            .saw("/var/lib/dpkg/status".to_owned())
+            .mend("let it finish; if that fails, /boot may be full", ["sudo dpkg --configure -a", "df -h /boot"])
+    };
+    let largest = seen.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.size).max();
+    let boot = seen.facts.space.iter().find(|s| s.path == Path::new("/boot"));
+    let room = match (boot, largest) {
+        (Some(boot), Some(largest)) if boot.free_bytes < largest => Verdict::warn(format!(
+            "/boot has {} free, and an initramfs of {} is written anew beside the old one: the next rebuild fails",
+            bytes(boot.free_bytes),
+            bytes(largest)
+        ))
+        .mend("remove kernels that are not used", ["sudo apt-get autoremove --purge"]),
+        (Some(boot), _) => Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes))),
+        (None, _) => Verdict::pass(),
+    };
+    Verdict::worst([packages, room]).unwrap_or_else(Verdict::pass)
+}
+
+pub fn smi(seen: &Evidence) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return skip;
+    }
+    if seen.has_smi {
+        return Verdict::pass();
+    }
+    Verdict::fail("the driver is installed without nvidia-smi: it is in a package of its own")
+        .mend("install the package of the driver's programs", ["gpusetup plan"])
+}
