@@ -301,7 +301,7 @@ pub fn timed<T>(part: &str, work: impl FnOnce() -> T) -> T {
 }
 
 /// Where everything of the tests is kept between runs.
-fn store() -> PathBuf {
+pub fn store() -> PathBuf {
     // CARGO_TARGET_TMPDIR is target/tmp.
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory").join("host")
 }
@@ -310,8 +310,8 @@ fn beside(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host").join(name)
 }
 
-/// Runs one of the scripts here; its standard error passes through, its last line is the answer.
-fn script(name: &str, arguments: &[&str]) -> String {
+/// Runs one of the scripts here, or beside here; its standard error passes through, its last line is the answer.
+pub fn script(name: &str, arguments: &[&str]) -> String {
     let target = store();
     let output = Command::new(beside(name))
         .args(arguments)

@@ -1,0 +1,253 @@
+//! A machine that boots: Debian under QEMU, from its own disk and through GRUB, with an A100 on its PCI bus for the real kernel
+//! to list, for udev to load the real nouveau for, and for NVIDIA's real module to bind. cloud-init runs gpusetup on the
+//! first boot, and the machine boots itself in the middle. What counts is what the machine says afterwards.
+//! `tests/run` runs this: it takes root, and minutes, since all of the machine is emulated.
+
+mod host;
+
+use host::{Said, bench, gpusetup, machine, script, store, text, timed};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The whole stack, on packages of Debian 12 and a CUDA that every driver since 525 runs.
+const STACK: &[&str] =
+    &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
+
+/// A machine's power goes after this time, whatever it is at.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
+
+/// The disk that the machines' disks begin as, and the key to them.
+fn image() -> &'static Path {
+    static IMAGE: OnceLock<PathBuf> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        bench();
+        timed("image", || script("../vm/image", &[]).into())
+    })
+}
+
+/// A machine. It is taken away in the end, but its disk and console are kept when a test fails.
+struct Machine {
+    name: &'static str,
+    dir: PathBuf,
+    power: Option<(Child, ChildStdin)>,
+    on_since: Instant,
+    port: String,
+}
+
+impl Machine {
+    /// A new one, off, that finds gpusetup and what it is to do on a second disk, as clouds hand it out.
+    fn new(name: &'static str) -> Self {
+        let image = image();
+        let dir = store().join("machines").join(name);
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("seed")).expect("made");
+        let backing = image.join("disk.raw");
+        let disk = dir.join("disk.qcow2");
+        machine("qemu-img", &["create", "-q", "-f", "qcow2", "-F", "raw", "-b", text(&backing), text(&disk)])
+            .succeeds();
+        seed(&dir);
+        Self { name, dir, power: None, on_since: Instant::now(), port: String::new() }
+    }
+
+    fn powers_on(&mut self) {
+        let path = |name: &str| self.dir.join(name);
+        let mut child = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vm/machine"))
+            .args([path("disk.qcow2"), path("seed.img"), path("console.log")])
+            .arg(LIMIT.as_secs().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the machine starts");
+        self.on_since = Instant::now();
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        self.port = lines.next().expect("it says its port");
+        let input = child.stdin.take().expect("piped");
+        self.power = Some((child, input));
+    }
+
+    /// The power is cut, without a word to the machine. What it had not written to its disk is gone.
+    fn is_cut_off(&mut self) {
+        let Some((mut child, input)) = self.power.take() else { return };
+        drop(input);
+        child.wait().expect("it ends with its input");
+    }
+
+    fn tells(&self, what: &str) {
+        println!("  {}: {what} {:.0} s after power-on", self.name, self.on_since.elapsed().as_secs_f64());
+    }
+
+    /// Runs a shell script in it, over ssh. The code is 255 where the machine is not there.
+    fn sh(&self, script: &str) -> Said {
+        let key = image().join("key");
+        let mut arguments = vec!["-F", "none", "-i", text(&key), "-p", &self.port, "-o", "BatchMode=yes"];
+        for option in [
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "LogLevel=ERROR",
+            "ConnectTimeout=20",
+            "ServerAliveInterval=20",
+        ] {
+            arguments.extend(["-o", option]);
+        }
+        let script = format!("set -eu\n{script}");
+        arguments.extend(["root@127.0.0.1", &script]);
+        machine("ssh", &arguments)
+    }
+
+    /// What a script says on standard output. It must succeed.
+    fn ask(&self, script: &str) -> String {
+        self.sh(script).succeeds().out.trim().to_owned()
+    }
+
+    /// Runs a script again and again until it comes to an end, over boots and the time that they take.
+    fn ask_until(&mut self, script: &str) -> Said {
+        loop {
+            let said = self.sh(script);
+            if said.code != Some(255) {
+                return said;
+            }
+            let (child, _) = self.power.as_mut().expect("it is on");
+            assert!(child.try_wait().expect("it can be asked").is_none(), "{}: the machine is gone", self.name);
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    /// Waits until gpusetup's last apply has come to its end, however many boots that takes.
+    fn comes_to_its_end(&mut self) {
+        let said = self.ask_until("gpusetup status --wait --timeout 3000").succeeds();
+        assert!(said.out.contains("came to its end"), "{}", said.out);
+        self.tells("gpusetup status --wait came back");
+    }
+
+    /// Boots so far.
+    fn boots(&self) -> usize {
+        let console = fs::read(self.dir.join("console.log")).expect("it has one");
+        String::from_utf8_lossy(&console).matches("Linux version").count()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.is_cut_off();
+        if std::thread::panicking() {
+            eprintln!("the machine's disk and console are kept: {}", self.dir.display());
+        } else {
+            let _ = fs::remove_file(self.dir.join("disk.qcow2"));
+        }
+    }
+}
+
+/// The second disk: gpusetup, the bench's database under the address that the bench's server has for a machine, and the
+/// user-data, which is what `plan --format cloud-init` prints.
+fn seed(dir: &Path) {
+    let seed = dir.join("seed");
+    let files = |name: &str| seed.join(name);
+    machine("strip", &["-o", text(&files("gpusetup")), env!("CARGO_BIN_EXE_gpusetup")]).succeeds();
+    machine("cp", &["-r", text(&bench().database), text(&files("database"))]).succeeds();
+    let here = "grep -rl http://127.0.0.1: \"$0\" | xargs sed -i s,http://127.0.0.1:,http://10.0.2.2:,";
+    machine("sh", &["-c", here, text(&files("database"))]).succeeds();
+    let mut plan =
+        vec!["plan", "--root", text(&bench().base), "--gpu", "10de:20b0", "--database", text(&bench().database)];
+    plan.extend(["--format", "cloud-init", "--accept-eula", "--reboot", "if-needed"]);
+    plan.extend(STACK);
+    let user_data = gpusetup(plan).succeeds().out;
+    let (before, config) = user_data.split_once("content: |\n").expect("a config file");
+    let user_data = format!("{before}content: |\n      database: \"/srv/seed/database\"\n{config}");
+    fs::write(files("user-data"), user_data).expect("written");
+    fs::write(files("meta-data"), "instance-id: test\nlocal-hostname: testhost\n").expect("written");
+    let disk = dir.join("seed.img");
+    File::create(&disk).and_then(|file| file.set_len(128 << 20)).expect("made");
+    machine("mformat", &["-i", text(&disk), "-v", "CIDATA", "::"]).succeeds();
+    let names = ["gpusetup", "database", "user-data", "meta-data"].map(|name| files(name));
+    let mut copy = vec!["-s", "-i", text(&disk)];
+    copy.extend(names.iter().map(|name| text(name)));
+    copy.push("::");
+    machine("mcopy", &copy).succeeds();
+    fs::remove_dir_all(&seed).expect("removed");
+}
+
+#[test]
+#[ignore = "needs root and QEMU: tests/run runs it"]
+fn cloud_init_and_a_reboot_bring_the_card_its_driver() {
+    let mut machine = Machine::new("whole");
+    machine.powers_on();
+    nouveau_has_come(&mut machine);
+    let first = machine.ask("cat /proc/sys/kernel/random/boot_id");
+    machine.comes_to_its_end();
+    assert_ne!(machine.ask("cat /proc/sys/kernel/random/boot_id"), first, "it booted by itself");
+    assert_eq!(machine.boots(), 2);
+    works(&machine);
+}
+
+#[test]
+#[ignore = "needs root and QEMU: tests/run runs it"]
+fn a_machine_cut_off_during_the_install_finishes_after_the_next_boot() {
+    let mut machine = Machine::new("cut-off");
+    machine.powers_on();
+    nouveau_has_come(&mut machine);
+    // Its files are there, and its scripts are not all through.
+    machine.ask_until("until [ -e /var/lib/dpkg/info/nvidia-kernel-dkms.list ]; do sleep 1; done").succeeds();
+    machine.is_cut_off();
+    machine.tells("cut off");
+    machine.powers_on();
+    machine.ask_until("true").succeeds();
+    machine.tells("sshd answered again");
+    machine.comes_to_its_end();
+    works(&machine);
+}
+
+/// The first boot: udev has loaded nouveau, out of the initramfs, and nouveau has looked at the card. An A100's chip is one
+/// that it declines, so nothing is bound; and it stays in the kernel until a boot without it.
+fn nouveau_has_come(machine: &mut Machine) {
+    machine.ask_until("true").succeeds();
+    machine.tells("sshd answered");
+    let cards = machine.ask("lspci -nnk -d 10de:");
+    assert!(cards.contains("[10de:20b0]") && cards.contains("Kernel modules: nouveau"), "{cards}");
+    assert!(machine.ask("lsmod").contains("\nnouveau "));
+    let log = machine.ask("dmesg | grep -e nouveau -e 'EXT4-fs.*mounted'");
+    assert!(log.lines().next().is_some_and(|l| l.contains("nouveau 0000:")), "not from the initramfs: {log}");
+}
+
+/// Everything that was asked for, by the machine's own word.
+fn works(machine: &Machine) {
+    let start = Instant::now();
+    assert_eq!(
+        machine.ask("gpusetup status --json | grep '\"state\": \"done\",$' | head -n 1"),
+        "\"state\": \"done\","
+    );
+    assert_eq!(machine.ask("ls /etc/systemd/system/*gpusetup* 2>/dev/null || true"), "");
+    assert_eq!(machine.ask("systemctl --failed --plain --no-legend"), "");
+
+    let cards = machine.ask("lspci -nnk -d 10de:");
+    assert!(cards.contains("Kernel driver in use: nvidia"), "{cards}");
+    let version = machine.ask("cat /proc/driver/nvidia/version");
+    assert!(version.contains("Kernel Module  535."), "{version}");
+    assert!(machine.ask("cat /proc/driver/nvidia/gpus/*/information").contains("NVIDIA A100"));
+    assert!(machine.ask("nvidia-smi -L").contains("GPU 0: "));
+    // nouveau lies in this machine's initramfs still; it is the blacklist beside it that counts.
+    let files = machine.ask("lsinitramfs /initrd.img");
+    assert!(files.contains("/nouveau.ko") && files.contains("etc/modprobe.d/gpusetup-nouveau.conf"));
+    assert_eq!(machine.ask("lsmod | grep ^nouveau || true"), "");
+
+    let program = "#include <cstdio>\n__global__ void f(int *x) { ++*x; }\n\
+                   int main() { int v; cudaRuntimeGetVersion(&v); f<<<1, 1>>>(nullptr); printf(\"%d\\n\", v); }\n";
+    let compiled = machine.ask(&format!(
+        "cat >/root/f.cu <<'END'\n{program}END\n\
+         bash -lc 'cd && nvcc -arch=sm_80 --cudart shared --cudadevrt none -o f f.cu'; /root/f"
+    ));
+    assert_eq!(compiled, "12040");
+    let cudnn = "import ctypes; print(ctypes.CDLL(\"libcudnn.so.9\").cudnnGetVersion())";
+    assert_eq!(machine.ask(&format!("python3 -c '{cudnn}'")), "91002");
+    println!("  {}: asking it took {:.0} s", machine.name, start.elapsed().as_secs_f64());
+    println!(
+        "  {}: {} boots; its console: {}",
+        machine.name,
+        machine.boots(),
+        machine.dir.join("console.log").display()
+    );
+    println!("{}", machine.ask("systemd-analyze time | sed 's/^/  /'"));
+}
