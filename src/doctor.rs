@@ -8,7 +8,7 @@ mod library;
 #[cfg(test)]
 mod sick;
 
-pub use checks::{CHECKS, Check};
+pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use evidence::{Answer, Cached, Denial, Evidence, FabricManager, Image, Shells, Sources, gather};
 pub use kernel_log::Said;
 pub use library::{ask_in_child, cudnn_answer, cudnn_version};
@@ -243,6 +243,10 @@ mod tests {
 
     #[test]
     fn every_check_has_an_id_of_its_own_and_knows_its_causes() {
+        for (n, (id, ..)) in ELSEWHERE.iter().enumerate() {
+            assert!(ELSEWHERE[..n].iter().all(|(other, ..)| other < id), "{id} is out of order");
+            assert!(CHECKS.iter().all(|c| c.id != *id), "{id} is a check");
+        }
         for (n, check) in CHECKS.iter().enumerate() {
             assert!(CHECKS[..n].iter().all(|c| c.id != check.id), "{} is there twice", check.id);
             for cause in check.follows_from {

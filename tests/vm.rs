@@ -162,7 +162,7 @@ fn seed(dir: &Path) {
     let disk = dir.join("seed.img");
     File::create(&disk).and_then(|file| file.set_len(128 << 20)).expect("made");
     machine("mformat", &["-i", text(&disk), "-v", "CIDATA", "::"]).succeeds();
-    let names = ["gpusetup", "database", "user-data", "meta-data"].map(|name| files(name));
+    let names = ["gpusetup", "database", "user-data", "meta-data"].map(files);
     let mut copy = vec!["-s", "-i", text(&disk)];
     copy.extend(names.iter().map(|name| text(name)));
     copy.push("::");

@@ -3,7 +3,7 @@
 use super::Problem;
 use super::facts::{look, read_text};
 use super::options::{HostOptions, LookOptions};
-use crate::doctor::{CHECKS, Sources, cudnn_answer, examine, gather};
+use crate::doctor::{CHECKS, ELSEWHERE, Sources, cudnn_answer, examine, gather};
 use crate::render;
 use crate::render::doctor::Look;
 use crate::system::System;
@@ -86,6 +86,10 @@ fn list(only: &[&str]) -> String {
     for check in CHECKS.iter().filter(|c| wanted(c.id)) {
         out += &render::wrapped(&format!("{}  ", check.id), check.title, super::width());
         out += &render::wrapped("         reads ", check.reads, super::width());
+    }
+    for (id, title, place) in ELSEWHERE.iter().filter(|(id, ..)| wanted(id)) {
+        out += &render::wrapped(&format!("{id}  "), title, super::width());
+        out += &render::wrapped("         no check: ", place, super::width());
     }
     out
 }

@@ -242,6 +242,49 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
+/// What people meet, and no check looks for: the id, what it is, and where gpusetup sees to it.
+pub const ELSEWHERE: &[(&str, &str, &str)] = &[
+    ("GS103", "The kernel is too new for the driver", "plan only: it warns before anything is built"),
+    ("GS105", "The kernel is none of the distribution's", "plan only: it warns that no package has its headers"),
+    ("GS302", "A question about Secure Boot's key hangs an install", "apply only: no child has anybody to ask"),
+    ("GS402", "Packages of two vendors exclude each other", "plan and apply only: the transaction is simulated first"),
+    ("GS403", "Only the meta-package is pinned", "plan only: the packages are named, none by a meta-package"),
+    ("GS404", "A repository's key was changed, or is signed by SHA-1", "to come"),
+    (
+        "GS405",
+        "Another repository is broken",
+        "apply only: lists that cannot be had are no failure unless they are needed",
+    ),
+    ("GS406", "A mirror is out of step", "apply only: lists are fetched once more, then exit 6"),
+    ("GS408", "A tool reports success on failure", "apply only: the host is asked, no exit status is believed"),
+    ("GS502", "The driver is in use", "apply only: it names who uses it, and refuses"),
+    ("GS505", "cuInit fails where nvidia-smi works", "to come: it takes a call of CUDA's library"),
+    ("GS601", "No network, or a proxy", "to come: bundles"),
+    (
+        "GS602",
+        "Temporary files have no room, or must not be executed",
+        "plan and apply only: looked at before the first change",
+    ),
+    ("GS604", "Questions of needrestart, debconf and dpkg hang an install", "apply only: no child has anybody to ask"),
+    ("GS605", "apt or dpkg is locked on the first boot", "apply only: waited for, with the holder's name"),
+    ("GS606", "HOME and PATH are not set", "apply only: children get an environment of their own"),
+    ("GS706", "The distribution's nvcc stands before the toolkit's", "part of GS701"),
+    (
+        "GS707",
+        "The CUDA version that nvidia-smi shows is taken for the toolkit's",
+        "to come: it takes a call of the driver's library",
+    ),
+    ("GS802", "MIG is not as it was asked for", "to come, with MIG"),
+    ("GS803", "Containers do not see the GPU", "to come, with container hosts"),
+    ("GS902", "IOMMU and ACS slow GPUs that speak to each other", "to come"),
+    ("GS904", "ECC errors, rows to be remapped, power", "to come: it takes a call of the driver's library"),
+    ("GS905", "No persistence daemon", "to come: it takes a call of the driver's library"),
+    ("GS906", "WSL2", "plan only: no driver may be installed inside"),
+    ("GS907", "A Jetson", "plan only: its driver belongs to its board support package"),
+    ("GS908", "An immutable system", "plan only: packages and runfiles cannot change it"),
+    ("GS909", "GH200 and GB200 count GPU memory as the host's", "to come"),
+];
+
 /// Why nothing of the kernel's side can be said here, if so: somebody else's kernel, or no driver of NVIDIA's to look at.
 fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
     let whose = match seen.facts.machine.kind {
