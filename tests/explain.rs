@@ -46,6 +46,8 @@ fn what_fits_is_explained_too() {
 
 #[test]
 fn checks_and_exit_codes_are_explained() {
+    let refused = run(&["explain", "gs906"]);
+    assert!(refused.code == 0 && refused.out.contains("WSL2") && refused.out.contains("plan only"), "{}", refused.out);
     let ran = run(&["explain", "GS201"]);
     assert!(ran.code == 0 && ran.out.contains("nouveau keeps off the GPUs"), "{}", ran.out);
     let ran = run(&["explain", "exit", "5"]);

@@ -2,13 +2,14 @@
 //! started: a package manager or an installer that outlives a killed gpusetup still writes. It says who holds it.
 
 use super::Failure;
-use crate::system::System;
+use crate::system::{System, interrupt};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The lock's place on the host.
 pub const PATH: &str = "/run/gpusetup.lock";
@@ -27,8 +28,22 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Takes it; [`Failure::Later`] names its holder.
-    pub fn take(on: &System) -> Result<Self, Failure> {
+    /// Takes it, waiting for another to let it go for `patience` at most, of which `tell` hears; [`Failure::Later`] names its
+    /// holder.
+    pub fn take(on: &System, patience: Duration, tell: &mut dyn FnMut(&Failure)) -> Result<Self, Failure> {
+        let began = Instant::now();
+        loop {
+            match Self::try_take(on) {
+                Err(held @ Failure::Later(_)) if began.elapsed() < patience && interrupt::heard().is_none() => {
+                    tell(&held);
+                    std::thread::sleep(Duration::from_millis(500).min(patience));
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    fn try_take(on: &System) -> Result<Self, Failure> {
         let failed = |e: io::Error| Failure::Blocked(format!("cannot use the lock {PATH}: {e}"));
         let mut file = open(on).map_err(failed)?;
         let take = || flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -86,11 +101,19 @@ mod tests {
     fn the_second_is_told_who_holds_it() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
-        let first = Lock::take(&on).expect("free");
-        let told = Lock::take(&on).expect_err("held");
+        let take = |patience| Lock::take(&on, patience, &mut |_| {});
+        let first = take(Duration::ZERO).expect("free");
+        let told = take(Duration::ZERO).expect_err("held");
         assert_eq!(told.exit_code(), 6);
         assert!(told.to_string().contains(&format!("process {} since 2", std::process::id())), "{told}");
         drop(first);
-        Lock::take(&on).expect("free again");
+        let second = std::thread::scope(|scope| {
+            let second = take(Duration::ZERO).expect("free again");
+            let third = scope.spawn(|| take(Duration::from_secs(60)));
+            std::thread::sleep(Duration::from_millis(100));
+            drop(second);
+            third.join().expect("no panic")
+        });
+        second.expect("waited for");
     }
 }

@@ -100,11 +100,15 @@ fn take_back(
     made: Vec<Owned>,
     tell: &mut dyn FnMut(&Operation),
 ) -> Result<Vec<String>, Failure> {
-    let (mut all_left, mut derived) = (Vec::new(), Vec::new());
+    let (mut all_left, mut derived, mut folders) = (Vec::new(), Vec::new(), Vec::new());
     for owned in made {
         let mut left = Vec::new();
         for way in owned.undo.iter().rev() {
-            left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
+            let stays = way.perform(on).map_err(|e| owned.failed(&e))?;
+            if matches!(way, Undo::Directory { .. }) {
+                folders.extend(stays.iter().cloned());
+            }
+            left.extend(stays);
         }
         if !left.is_empty() && owned.derives() {
             derived.push(owned);
@@ -121,6 +125,8 @@ fn take_back(
         }
         owned.is_undone(on, journal, Vec::new(), tell)?;
     }
+    // A folder that something was in may have gone since, with the tree that it is in.
+    all_left.retain(|path| !folders.contains(path) || on.exists(path));
     Ok(all_left)
 }
 

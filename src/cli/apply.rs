@@ -92,14 +92,14 @@ pub enum Ended {
 
 /// Carries a plan out.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    writing(&options.host, options.run.reboot == RebootOption::IfNeeded, |system, account| {
+    writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         carry_out(options, system, account)
     })
 }
 
 /// Goes on with what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
-    writing(&options.host, options.run.reboot == RebootOption::IfNeeded, |system, account| {
+    writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => {
                 super::print("Nothing to go on with: the last apply came to its end.\n")?;
@@ -128,7 +128,7 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
 
 /// Takes the last apply back.
 pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
-    writing(&options.host, false, |system, _| {
+    writing(&options.host, &options.run, false, |system, _| {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
@@ -204,6 +204,7 @@ fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
 /// Does something as the host's only writer, and leaves a result however it ends.
 pub fn writing(
     host: &HostOptions,
+    run: &RunOptions,
     boots: bool,
     work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
 ) -> Result<u8, Problem> {
@@ -214,7 +215,12 @@ pub fn writing(
         return Err(Problem::usage(what));
     }
     only_root(&system)?;
-    let _lock = Lock::take(&system)?;
+    let mut told = false;
+    let _lock = Lock::take(&system, run.patience(), &mut |held| {
+        if !std::mem::replace(&mut told, true) {
+            say(&format!("waiting: {held}"));
+        }
+    })?;
     interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     let mut account = Account::open();
     let ended = work(&system, &mut account);

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::options::{HostOptions, LookOptions, RequestOptions};
-use crate::doctor::CHECKS;
+use crate::doctor::{CHECKS, ELSEWHERE};
 use crate::render;
 use crate::resolve::{Misfit, MisfitKind, resolve};
 use crate::version::{Version, Want};
@@ -33,7 +33,7 @@ const EXIT_CODES: [(u8, &str); 14] = [
     ),
     (5, "a person must do something first: Secure Boot, a mixed install, a busy device, room on a disk"),
     (6, "try again later: somebody else is at work, or the network is away"),
-    (7, "a step failed; what was done is in the journal: mend it and run apply again, or gpusetup rollback"),
+    (7, "a step failed; what was done is in the journal: mend it and gpusetup resume, or gpusetup rollback"),
     (8, "installed, and the host says that it does not work: gpusetup doctor"),
     (9, "there is no NVIDIA GPU (--if-no-gpu skip makes that a success)"),
     (10, "something is not what it should be: a checksum, a signature, a plan, a database"),
@@ -57,11 +57,16 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 }
 
 fn explain_check(id: &str) -> Result<u8, Problem> {
+    let width = super::width();
+    if let Some((id, title, place)) = ELSEWHERE.iter().find(|(other, ..)| other.eq_ignore_ascii_case(id)) {
+        super::print(&render::wrapped(&format!("{id}  "), title, width))?;
+        super::print(&render::wrapped("  no check      ", place, width))?;
+        return Ok(0);
+    }
     let check = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id)).ok_or_else(|| {
         Problem::usage(format!("there is no check {}", id.to_uppercase()))
             .hint("see them all with: gpusetup doctor --list-checks")
     })?;
-    let width = super::width();
     let mut out = render::wrapped(&format!("{}  ", check.id), check.title, width);
     out += &render::wrapped("  reads         ", check.reads, width);
     if !check.follows_from.is_empty() {

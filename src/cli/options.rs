@@ -108,9 +108,10 @@ pub struct RunOptions {
     /// /run/reboot-required or calls `gpusetup reboot-required`, after which it goes on by itself too
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "never")]
     pub reboot: RebootOption,
-    /// How long a package manager that somebody else has locked is waited for; with --unattended the network too
-    #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT", default_value = "900")]
-    pub lock_timeout: u64,
+    /// How long others are waited for: whoever has locked the package manager (900 where nothing is said) and another
+    /// gpusetup (with --unattended 900, else not at all); with --unattended the network too
+    #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT")]
+    pub lock_timeout: Option<u64>,
     /// No bars, only lines
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
     pub no_progress: bool,
@@ -244,6 +245,9 @@ impl DatabaseOptions {
     }
 }
 
+/// Seconds: apt's daily update takes as long on a fresh machine.
+const PATIENCE: u64 = 900;
+
 impl RunOptions {
     /// Whether nothing is asked.
     pub fn asks_nothing(&self) -> bool {
@@ -257,8 +261,13 @@ impl RunOptions {
 
     /// The same for who carries plans out.
     pub fn manner(&self) -> Manner {
-        let patience = Duration::from_secs(self.lock_timeout);
+        let patience = Duration::from_secs(self.lock_timeout.unwrap_or(PATIENCE));
         Manner { lock_timeout: patience, network_timeout: if self.unattended { patience } else { Duration::ZERO } }
+    }
+
+    /// How long another gpusetup is waited for. Somebody who is there would rather know.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.lock_timeout.unwrap_or(if self.unattended { PATIENCE } else { 0 }))
     }
 }
 

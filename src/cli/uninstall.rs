@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         return if by_journal { show_journal(options, &system) } else { show(options, &plan(options, &system)?) };
     }
     let boots = options.run.reboot == RebootOption::IfNeeded;
-    writing(&options.host, boots, |system, account| {
+    writing(&options.host, &options.run, boots, |system, account| {
         if by_journal {
             return undo_all(options, system);
         }

@@ -218,6 +218,7 @@ pub fn check(on: &System, manager: PackageManager, install: &[String], remove: &
     if manager != PackageManager::Apt {
         return Ok(());
     }
+    // apt refuses by itself to change what is held; this only says so before the first change.
     let held = held(on, manager).unwrap_or_default();
     for (verb, names, argv) in [
         ("installing", install, install_argv(manager, install, true)),
