@@ -56,6 +56,33 @@ fn text_names_cause_cure_and_what_comes_first() {
 }
 
 #[test]
+fn monitoring_gets_a_gauge_for_each_check() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
+    let ran = tree.run(&["doctor", "--format", "prometheus"]);
+    assert_eq!(ran.code, 20);
+    assert!(ran.out.contains("\ngpusetup_check{id=\"GS501\"} 2\n"), "{}", ran.out);
+    assert!(ran.out.contains("\ngpusetup_info{tool=\""), "{}", ran.out);
+    let sample = |l: &str| l.starts_with('#') || l.starts_with("gpusetup_") && l.contains("} ");
+    assert!(ran.out.lines().all(sample) && ran.out.ends_with('\n'), "{}", ran.out);
+    let install = tree.run(&["doctor", "--format", "prometheus", "--profile", "install"]);
+    assert!(!install.out.contains("GS501") && install.out.contains("GS603"), "{}", install.out);
+}
+
+#[test]
+fn the_kernels_log_may_be_given() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nvidia"));
+    let log = tree.path().join("dmesg.txt");
+    std::fs::write(&log, "[  100.0] NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.\n")
+        .expect("written");
+    let ran = tree.run(&["doctor", "GS903", "--kernel-log", &log.display().to_string()]);
+    assert_eq!(ran.code, 20);
+    for part in ["Xid 79 at 0000:17:00.0", "no longer answers on the PCI bus", "sudo reboot"] {
+        assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
+    }
+    assert_eq!(tree.run(&["doctor", "GS903", "--kernel-log", "/nonexistent"]).code, 2);
+}
+
+#[test]
 fn a_host_with_nothing_to_check_is_not_ill() {
     let ran = Tree::debian_12().run(&["doctor", "--strict"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

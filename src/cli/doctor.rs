@@ -3,10 +3,11 @@
 use super::Problem;
 use super::facts::{look, read_text};
 use super::options::{HostOptions, LookOptions};
-use crate::doctor::{CHECKS, ELSEWHERE, Sources, cudnn_answer, examine, gather};
+use crate::doctor::{CHECKS, Check, ELSEWHERE, Sources, cudnn_answer, examine, gather};
 use crate::render;
 use crate::render::doctor::Look;
 use crate::system::System;
+use clap::ValueEnum;
 use std::path::PathBuf;
 
 /// Flags of `doctor`.
@@ -19,6 +20,12 @@ pub struct Options {
     host: HostOptions,
     #[command(flatten)]
     look: LookOptions,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
+    format: Format,
+    /// Which checks: what an install leaves on the disk, what changes while the host runs, or all
+    #[arg(long, value_enum, default_value = "all")]
+    profile: Profile,
     /// Exit 20 on warnings too
     #[arg(long, env = "GPUSETUP_STRICT")]
     strict: bool,
@@ -28,6 +35,28 @@ pub struct Options {
     /// Print the checks and what each reads, and look at nothing
     #[arg(long)]
     list_checks: bool,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For reading
+    Text,
+    /// One object
+    Json,
+    /// Gauges for the node exporter's textfile collector
+    Prometheus,
+}
+
+/// Which checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// What an install leaves on the disk
+    Install,
+    /// What changes while the host runs
+    Runtime,
+    /// Both
+    All,
 }
 
 /// Flags of the child that asks a library.
@@ -43,7 +72,11 @@ const FAILURES: u8 = 20;
 
 /// Examines the host.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let only = options.checks.iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
+    let mut only = options.checks.iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
+    if only.is_empty() && options.profile != Profile::All {
+        let of = |c: &&Check| c.runtime == (options.profile == Profile::Runtime);
+        only.extend(CHECKS.iter().filter(of).map(|c| c.id));
+    }
     if options.list_checks {
         super::print(&list(&only))?;
         return Ok(0);
@@ -54,16 +87,18 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let sources = Sources { kernel_log: options.kernel_log.as_deref().map(read_text).transpose()? };
     let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
     let report = examine(evidence, &database, &only);
-    if options.look.json {
-        super::print_json(&report)?;
-    } else {
-        let look = Look {
-            paint: super::paint(options.look.color),
-            unicode: speaks_unicode(),
-            verbose: options.look.verbose,
-            width: super::width(),
-        };
-        super::print(&render::doctor::text(&report, look))?;
+    match (options.look.json, options.format) {
+        (true, _) | (false, Format::Json) => super::print_json(&report)?,
+        (false, Format::Prometheus) => super::print(&render::doctor::prometheus(&report))?,
+        (false, Format::Text) => {
+            let look = Look {
+                paint: super::paint(options.look.color),
+                unicode: speaks_unicode(),
+                verbose: options.look.verbose,
+                width: super::width(),
+            };
+            super::print(&render::doctor::text(&report, look))?;
+        }
     }
     Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
 }

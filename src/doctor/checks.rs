@@ -26,6 +26,8 @@ pub struct Check {
     pub run: fn(&Evidence) -> Verdict,
     /// What it finds can be mended without a person's judgement.
     pub fixable: bool,
+    /// What it looks at changes while the host runs, not only when something is installed.
+    pub runtime: bool,
     /// Checks whose failure may be the cause of this one's, nearest first.
     pub follows_from: &'static [&'static str],
 }
@@ -38,6 +40,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the GPUs' PCI ids, the database's driver branches, the driver's version",
         run: driver::knows_gpus,
         fixable: false,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -46,6 +49,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices",
         run: rivals::vfio,
         fixable: false,
+        runtime: true,
         follows_from: &[],
     },
     Check {
@@ -54,6 +58,7 @@ pub const CHECKS: &[Check] = &[
         reads: "dpkg's record, the runfile's log and uninstaller, the versions of libcuda.so",
         run: driver::one_origin,
         fixable: false,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -62,6 +67,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/lib/modules/KERNEL/build, DKMS's record",
         run: kernel::headers,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -70,6 +76,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel's configuration, gcc and gcc-N in /usr/bin",
         run: kernel::compiler,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -78,6 +85,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/var/lib/dkms",
         run: kernel::one_tree,
         fixable: false,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -86,6 +94,7 @@ pub const CHECKS: &[Check] = &[
         reads: "dpkg's record, the room on /boot, the size of the initramfs images",
         run: packages::done,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -94,6 +103,7 @@ pub const CHECKS: &[Check] = &[
         reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version",
         run: kernel::modules,
         fixable: true,
+        runtime: false,
         follows_from: &["GS101", "GS102", "GS603", "GS401"],
     },
     Check {
@@ -102,6 +112,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the module's licence, the database's GPUs",
         run: driver::flavour,
         fixable: false,
+        runtime: false,
         follows_from: &["GS503"],
     },
     Check {
@@ -110,6 +121,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
         run: rivals::nouveau,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -118,6 +130,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
         run: rivals::nova,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -126,6 +139,7 @@ pub const CHECKS: &[Check] = &[
         reads: "Secure Boot's EFI variables, the module's signer",
         run: driver::secure_boot,
         fixable: false,
+        runtime: false,
         follows_from: &["GS104"],
     },
     Check {
@@ -134,6 +148,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel's log",
         run: log::room,
         fixable: false,
+        runtime: true,
         follows_from: &[],
     },
     Check {
@@ -142,6 +157,7 @@ pub const CHECKS: &[Check] = &[
         reads: "Xids, GPUs that did not come up or fell off the bus, in the kernel's log since the last boot",
         run: log::faults,
         fixable: false,
+        runtime: true,
         follows_from: &["GS901", "GS503", "GS504"],
     },
     Check {
@@ -150,6 +166,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next",
         run: driver::loaded,
         fixable: false,
+        runtime: true,
         follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401", "GS901", "GS903"],
     },
     Check {
@@ -158,6 +175,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/usr/bin/nvidia-smi",
         run: packages::smi,
         fixable: true,
+        runtime: false,
         follows_from: &["GS603"],
     },
     Check {
@@ -166,6 +184,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/dev/nvidia-uvm, /usr/bin/nvidia-modprobe",
         run: driver::devices,
         fixable: true,
+        runtime: true,
         follows_from: &["GS501"],
     },
     Check {
@@ -174,6 +193,7 @@ pub const CHECKS: &[Check] = &[
         reads: "what nv-fabricmanager says its version is, its unit, the driver's version",
         run: fabric::manager,
         fixable: false,
+        runtime: true,
         follows_from: &[],
     },
     Check {
@@ -182,6 +202,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d",
         run: toolkit::stubs,
         fixable: false,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -190,6 +211,7 @@ pub const CHECKS: &[Check] = &[
         reads: "what `nvcc --version` says",
         run: toolkit::answers,
         fixable: false,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -198,6 +220,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/etc/environment, /etc/profile, /etc/profile.d",
         run: toolkit::library_path,
         fixable: false,
+        runtime: false,
         follows_from: &["GS507"],
     },
     Check {
@@ -206,6 +229,7 @@ pub const CHECKS: &[Check] = &[
         reads: "gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
         run: toolkit::host_compiler,
         fixable: false,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -214,6 +238,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the link PREFIX/cuda, which nvcc a login shell and a plain shell find",
         run: toolkit::on_path,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -222,6 +247,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the SONAME of every libcudnn*.so, the links between them",
         run: cudnn::links,
         fixable: true,
+        runtime: false,
         follows_from: &[],
     },
     Check {
@@ -230,6 +256,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name",
         run: cudnn::cache,
         fixable: true,
+        runtime: false,
         follows_from: &["GS702", "GS701"],
     },
     Check {
@@ -238,6 +265,7 @@ pub const CHECKS: &[Check] = &[
         reads: "what cudnnGetVersion says in a library loaded by its SONAME, the cuDNNs on the host",
         run: cudnn::winner,
         fixable: false,
+        runtime: false,
         follows_from: &["GS702", "GS708", "GS701"],
     },
 ];

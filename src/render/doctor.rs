@@ -52,6 +52,37 @@ pub fn text(report: &Report, look: Look) -> String {
     out
 }
 
+/// A gauge for each check that means something here, and one with the versions as labels, as the textfile collector of
+/// Prometheus' node exporter reads them.
+pub fn prometheus(report: &Report) -> String {
+    let mut out = "# HELP gpusetup_check What doctor found: 0 sound, 1 warning, 2 failure, 3 the check did not end.\n\
+                   # TYPE gpusetup_check gauge\n"
+        .to_owned();
+    for finding in &report.checks {
+        let value = match finding.status {
+            Status::Skip => continue,
+            Status::Pass => 0,
+            Status::Warn => 1,
+            Status::Fail => 2,
+            Status::Error => 3,
+        };
+        let follows = finding.consequence_of.map(|id| format!(",follows_from=\"{id}\"")).unwrap_or_default();
+        out += &format!("gpusetup_check{{id=\"{}\"{follows}}} {value}\n", finding.id);
+    }
+    let host = &report.host;
+    let text = |version: Option<String>| version.unwrap_or_default();
+    out + &format!(
+        "# HELP gpusetup_info Versions on the host; a label is empty where there is none.\n\
+         # TYPE gpusetup_info gauge\n\
+         gpusetup_info{{tool=\"{}\",database=\"{}\",driver=\"{}\",cuda=\"{}\",cudnn=\"{}\"}} 1\n",
+        report.tool,
+        report.database.version,
+        text(host.driver.as_ref().map(|d| d.version.to_string())),
+        text(host.toolkits.last().map(|t| t.version.to_string())),
+        text(host.cudnn.iter().filter_map(|c| c.version).max().map(|v| v.to_string())),
+    )
+}
+
 /// The skipped checks, a line for each reason.
 fn skipped(report: &Report, look: Look) -> String {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
