@@ -9,6 +9,7 @@ pub mod facts;
 pub mod matrix;
 pub mod plan;
 pub mod progress;
+pub mod report;
 pub mod script;
 
 /// Colours, or none.
@@ -93,6 +94,11 @@ pub fn wrapped(first: &str, text: &str, width: usize) -> String {
 /// One of something, or several: `1 reboot`, `2 reboots`.
 pub fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// Text as it may stand in an element of HTML or an attribute.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -83,6 +83,25 @@ fn the_kernels_log_may_be_given() {
 }
 
 #[test]
+fn the_findings_may_be_looked_at_as_a_page() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
+    let page = tree.path().join("report.html");
+    let log = tree.path().join("dmesg.txt");
+    std::fs::write(&log, "NVRM: Xid (PCI:0000:17:00): 79, pid=1, <script>alert(1)</script>\n").expect("written");
+    let (page_, log) = (page.display().to_string(), log.display().to_string());
+    assert_eq!(tree.run(&["doctor", "--html", &page_, "--kernel-log", &log]).code, 20);
+    let html = std::fs::read_to_string(page).expect("written");
+    for part in ["<!doctype html>", "GS903", "Xid 79", "<h2>First</h2>", "&lt;script&gt;"] {
+        assert!(html.contains(part), "{part} is missing");
+    }
+    assert!(
+        !html.contains("<script") && !html.contains("src=") && !html.contains("href="),
+        "nothing runs or is fetched"
+    );
+    assert_eq!(html.matches("<details").count(), html.matches("</details>").count());
+}
+
+#[test]
 fn a_host_with_nothing_to_check_is_not_ill() {
     let ran = Tree::debian_12().run(&["doctor", "--strict"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

@@ -29,6 +29,9 @@ pub struct Options {
     /// Exit 20 on warnings too
     #[arg(long, env = "GPUSETUP_STRICT")]
     strict: bool,
+    /// Write the findings there too, as a web page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// The kernel's log is this file (- is standard input): the output of dmesg or `journalctl -k`
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KERNEL_LOG")]
     kernel_log: Option<PathBuf>,
@@ -87,6 +90,10 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let sources = Sources { kernel_log: options.kernel_log.as_deref().map(read_text).transpose()? };
     let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
     let report = examine(evidence, &database, &only);
+    if let Some(path) = &options.html {
+        let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
+        std::fs::write(path, render::report::html(&report)).map_err(failed)?;
+    }
     match (options.look.json, options.format) {
         (true, _) | (false, Format::Json) => super::print_json(&report)?,
         (false, Format::Prometheus) => super::print(&render::doctor::prometheus(&report))?,

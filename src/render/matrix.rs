@@ -1,6 +1,7 @@
 //! The compute capability × CUDA × driver grid as one page: no file beside it, nothing fetched, readable without JavaScript,
 //! which only adds the filters. What a cell says is what the resolver's own rule says.
 
+use super::escaped;
 use crate::compat::{Architecture, CudaRelease, Database, ModuleFlavour};
 use crate::resolve::{Card, refused_series, serves};
 use std::fmt::Write;
@@ -183,11 +184,6 @@ fn footer(database: &Database) -> String {
         env!("CARGO_PKG_VERSION"),
         escaped(&database.version)
     )
-}
-
-/// Text as it may stand in an element or an attribute.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

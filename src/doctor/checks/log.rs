@@ -40,9 +40,13 @@ pub fn of_idle_gpus<'a>(seen: &'a Evidence, means: impl Fn(&'a Said) -> Option<(
     said.iter().filter_map(means).filter(|(of, _)| is_idle(of)).map(|(_, sentence)| sentence).collect()
 }
 
-/// What the log says, or why nothing can be said of it.
+/// What the log says, or why nothing can be said of it. A GPU that fell off the bus is no longer to be seen, and is told of
+/// all the same.
 fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
     match &seen.kernel_log {
+        Answer::Is(said) if said.is_empty() && seen.facts.gpus.is_empty() => {
+            Err(Verdict::skip("there is no NVIDIA GPU"))
+        }
         Answer::Is(said) => Ok(said),
         Answer::Failed(why) | Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
     }
