@@ -206,8 +206,10 @@ impl Journal {
             let chosen = runs.iter().enumerate().rev().filter(|(n, _)| only.contains(n));
             return chosen.flat_map(|(_, run)| run.made.iter().rev().copied()).collect();
         }
+        // One that has not come to its end is the last, even if it did nothing yet: those before it are others.
+        let open = self.open_apply().is_some();
         for run in runs.iter().rev() {
-            if !all.is_empty() && run.finished {
+            if run.finished && (open || !all.is_empty()) {
                 break;
             }
             all.extend(run.made.iter().rev());

@@ -95,14 +95,15 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
     preflight::check(on, &left)?;
-    let mut done = downloads(on, &left, manner, tell)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
-        return Ok(Outcome { done, reboot_required: false });
+        return Ok(Outcome { done: 0, reboot_required: false });
     }
     let mut backups = Backups::new(BACKUPS.into(), journal.intents());
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()) })?;
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
     begun(on, Some(plan))?;
+    // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
+    let mut done = downloads(on, &left, manner, tell)?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
             tell(&News::Step(step));
@@ -400,6 +401,23 @@ mod tests {
         assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("taken back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
         assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("nothing left").is_empty());
+    }
+
+    #[test]
+    fn an_apply_that_did_not_come_to_its_first_change_is_gone_on_with_and_takes_nothing_back() {
+        let (on, _dir) = host();
+        carry(&on, &plan_of(vec![file("/etc/a")])).expect("done");
+        let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
+        // Nobody listens there.
+        let url = "file:///nowhere".to_owned();
+        let download = Operation::Download { url, sha256: "00".into(), size: None, to };
+        assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
+        assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply(_))));
+        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        assert!(on.exists("/etc/a"), "the apply before it came to its end, and is another");
+        assert!(unfinished(&on).expect("readable").is_none());
+        rollback(&on, Reach::Last, &mut |_| {}).expect("now that one");
+        assert!(!on.exists("/etc/a"));
     }
 
     #[test]
