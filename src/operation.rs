@@ -152,7 +152,17 @@ pub struct Verified {
 
 impl Operation {
     /// A program that changes nothing: an answer is asked of the host.
-    pub fn ask<S: Into<String>>(argv: impl IntoIterator<Item = S>, expects: Option<String>) -> Self {
+    pub fn ask<S: Into<String>>(argv: impl IntoIterator<Item = S>, answer: Option<String>) -> Self {
+        let mut run = Self::run(argv, 60);
+        if let Self::Run { asks, expects, .. } = &mut run {
+            (*asks, *expects) = (true, answer);
+        }
+        run
+    }
+
+    /// A program that changes the host, for `limit` seconds at most; what it makes, changes and removes is said by the
+    /// methods beside this one.
+    pub fn run<S: Into<String>>(argv: impl IntoIterator<Item = S>, limit: u64) -> Self {
         Self::Run {
             argv: argv.into_iter().map(Into::into).collect(),
             environment: BTreeMap::new(),
@@ -161,10 +171,50 @@ impl Operation {
             changes: Vec::new(),
             removes: Vec::new(),
             undo: Vec::new(),
-            asks: true,
-            expects,
-            limit: 60,
+            asks: false,
+            expects: None,
+            limit,
         }
+    }
+
+    /// It executes this file of the cache.
+    pub fn executing(mut self, path: PathBuf, sha256: String) -> Self {
+        if let Self::Run { verified, .. } = &mut self {
+            verified.push(Verified { path, sha256 });
+        }
+        self
+    }
+
+    /// It makes these trees.
+    pub fn creating(mut self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
+        if let Self::Run { creates, .. } = &mut self {
+            creates.extend(trees);
+        }
+        self
+    }
+
+    /// It may change these files and links.
+    pub fn changing(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        if let Self::Run { changes, .. } = &mut self {
+            changes.extend(paths);
+        }
+        self
+    }
+
+    /// It removes these trees, for good.
+    pub fn removing(mut self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
+        if let Self::Run { removes, .. } = &mut self {
+            removes.extend(trees);
+        }
+        self
+    }
+
+    /// This program takes it back.
+    pub fn undone_by<S: Into<String>>(mut self, argv: impl IntoIterator<Item = S>) -> Self {
+        if let Self::Run { undo, .. } = &mut self {
+            undo.extend(argv.into_iter().map(Into::into));
+        }
+        self
     }
 
     /// What it does, in a line for a person.

@@ -67,18 +67,7 @@ const FINISH: [&str; 5] = ["dpkg", "--force-confdef", "--force-confold", "--conf
 
 /// That, as an operation of a plan.
 pub fn finish() -> Operation {
-    Operation::Run {
-        argv: FINISH.map(str::to_owned).to_vec(),
-        environment: BTreeMap::new(),
-        verified: Vec::new(),
-        creates: Vec::new(),
-        changes: Vec::new(),
-        removes: Vec::new(),
-        undo: Vec::new(),
-        asks: false,
-        expects: None,
-        limit: LIMIT.as_secs(),
-    }
+    Operation::run(FINISH, LIMIT.as_secs())
 }
 
 /// The package manager that an operation needs to itself.

@@ -3,10 +3,9 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
-use crate::operation::{Operation, Verified};
+use crate::operation::Operation;
 use crate::resolve::{ChosenDriver, Install};
 use crate::version::DriverVersion;
-use std::collections::BTreeMap;
 
 const TITLE: &str = "Install the NVIDIA driver";
 
@@ -46,20 +45,11 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
         return skipped(StepId::InstallDriver, title, "its runfile cannot be verified");
     };
     let file = job.cached(artifact);
-    let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned()).collect();
-    let run = Operation::Run {
-        argv,
-        environment: BTreeMap::new(),
-        verified: vec![Verified { path: file, sha256: artifact.sha256.clone().unwrap_or_default() }],
-        creates: Vec::new(),
-        changes: Vec::new(),
-        removes: Vec::new(),
-        undo: ["/usr/bin/nvidia-uninstall", "--silent"].map(str::to_owned).to_vec(),
-        asks: false,
-        expects: None,
-        // DKMS builds the modules once a kernel: two to four minutes each on two cores.
-        limit: 3600,
-    };
+    let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned());
+    // DKMS builds the modules once a kernel: two to four minutes each on two cores.
+    let run = Operation::run(argv, 3600)
+        .executing(file, artifact.sha256.clone().unwrap_or_default())
+        .undone_by(["/usr/bin/nvidia-uninstall", "--silent"]);
     let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
     // Unpacked in the temporary directory and then installed; the compressed file is not much smaller than either.
     out.disk_bytes = artifact.size.unwrap_or(0) * 4;

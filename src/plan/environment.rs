@@ -3,7 +3,7 @@
 use super::job::{Job, LOADER_PATH, PROFILE, skipped, step};
 use super::{Act, Step, StepId};
 use crate::operation::Operation;
-use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// The loader's path and cache.
 pub fn ldconfig(job: &Job) -> Step {
@@ -31,18 +31,7 @@ pub fn ldconfig(job: &Job) -> Step {
 
 /// Makes the loader's cache anew.
 pub fn rebuild_cache() -> Operation {
-    Operation::Run {
-        argv: vec!["ldconfig".to_owned()],
-        environment: BTreeMap::new(),
-        verified: Vec::new(),
-        creates: Vec::new(),
-        changes: vec!["/etc/ld.so.cache".into(), "/var/cache/ldconfig/aux-cache".into()],
-        removes: Vec::new(),
-        undo: Vec::new(),
-        asks: false,
-        expects: None,
-        limit: 300,
-    }
+    Operation::run(["ldconfig"], 300).changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
 }
 
 /// PATH for shells.

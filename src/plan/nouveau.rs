@@ -46,19 +46,9 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
 pub fn rebuild(facts: &Facts) -> Option<Operation> {
     let kernels = &facts.kernels.installed;
     let tool = facts.os.initramfs.filter(|_| !kernels.is_empty())?;
-    Some(Operation::Run {
-        argv: rebuild_all(tool),
-        environment: BTreeMap::new(),
-        verified: Vec::new(),
-        creates: Vec::new(),
-        changes: kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone()).collect(),
-        removes: Vec::new(),
-        undo: Vec::new(),
-        asks: false,
-        expects: None,
-        // A rebuild takes some ten seconds a kernel, and minutes on emulated or old machines.
-        limit: 300 * kernels.len().max(1) as u64,
-    })
+    let images = kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone());
+    // A rebuild takes some ten seconds a kernel, and minutes on emulated or old machines.
+    Some(Operation::run(rebuild_all(tool), 300 * kernels.len().max(1) as u64).changing(images))
 }
 
 fn rebuild_all(tool: InitramfsTool) -> Vec<String> {

@@ -264,18 +264,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<PathBuf>) -> Act {
-    Act::needed(Operation::Run {
-        argv: argv.into_iter().map(Into::into).collect(),
-        environment: BTreeMap::new(),
-        verified: Vec::new(),
-        creates: Vec::new(),
-        changes: Vec::new(),
-        removes,
-        undo: Vec::new(),
-        asks: false,
-        expects: None,
-        limit: 3600,
-    })
+    Act::needed(Operation::run(argv, 3600).removing(removes))
 }
 
 impl Plan {

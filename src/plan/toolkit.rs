@@ -2,8 +2,7 @@
 
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId};
-use crate::operation::{Operation, Placement, Verified};
-use std::collections::BTreeMap;
+use crate::operation::{Operation, Placement};
 use std::path::Path;
 
 const CUDA: &str = "Install the CUDA toolkit";
@@ -33,18 +32,10 @@ pub fn install_cuda(job: &Job) -> Step {
         "--override".to_owned(),
         format!("--tmpdir={}", job.request.cache.display()),
     ];
-    let run = Operation::Run {
-        argv: argv.to_vec(),
-        environment: BTreeMap::new(),
-        verified: vec![Verified { path: file, sha256: artifact.sha256.clone().unwrap_or_default() }],
-        creates: vec![toolkit.clone()],
-        changes: vec![job.default_toolkit(), "/var/log/cuda-installer.log".into()],
-        removes: Vec::new(),
-        undo: Vec::new(),
-        asks: false,
-        expects: None,
-        limit: 3600,
-    };
+    let run = Operation::run(argv, 3600)
+        .executing(file, artifact.sha256.clone().unwrap_or_default())
+        .creating([toolkit.clone()])
+        .changing([job.default_toolkit(), "/var/log/cuda-installer.log".into()]);
     let why = match cuda.artifact.and_then(|a| a.bundled_driver) {
         Some(bundled) => format!("the runfile without its own driver {bundled}: the driver is a step of its own"),
         None => "the runfile, which carries no driver".to_owned(),

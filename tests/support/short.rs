@@ -12,18 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// A program that changes the host.
 pub fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
-    Operation::Run {
-        argv: argv.iter().map(|a| (*a).to_owned()).collect(),
-        environment: Default::default(),
-        verified: Vec::new(),
-        creates: creates.iter().map(PathBuf::from).collect(),
-        changes: changes.iter().map(PathBuf::from).collect(),
-        removes: Vec::new(),
-        undo: Vec::new(),
-        asks: false,
-        expects: None,
-        limit: 60,
-    }
+    let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
+    Operation::run(argv.iter().copied(), 60).creating(paths(creates)).changing(paths(changes))
 }
 
 /// A step of these operations.
