@@ -524,7 +524,7 @@ fn uninstall_all(host: &Host) {
     }
     host.gpusetup(&["uninstall", "--all", "--yes"]).succeeds();
     assert_eq!(host.ask("ls -A /usr/local | grep cuda || true"), "");
-    assert_eq!(host.ask("find /lib/modules -name 'nvidia*.ko*'"), "");
+    assert_eq!(host.ask("find /lib/modules -path '*/updates/*' -name 'nvidia*.ko*'"), "");
     assert_eq!(host.ask("ldconfig -p | grep -e libcuda -e libcudnn -e libnvidia || true"), "");
     assert_eq!(host.ask("find /etc/modprobe.d /etc/ld.so.conf.d /etc/profile.d -name 'gpusetup*'"), "");
     let image = host.ask(&format!("lsinitramfs /boot/initrd.img-{}", host.kernel()));

@@ -216,7 +216,7 @@ pub fn check(on: &System, manager: PackageManager, install: &[String], remove: &
         if names.is_empty() {
             continue;
         }
-        let Ok(output) = on.run(&Program::new(argv)) else { continue };
+        let Ok(output) = on.run(&Program::new(unwritten(argv))) else { continue };
         if output.succeeded() {
             judge_simulation(&format!("{verb} {}", names.join(", ")), &output.text, remove, &held)?;
         }
@@ -224,12 +224,20 @@ pub fn check(on: &System, manager: PackageManager, install: &[String], remove: &
     Ok(())
 }
 
+/// The same simulation without a cache of apt's lists, which it would write: nothing is changed by a look.
+fn unwritten(argv: Vec<String>) -> Vec<String> {
+    let mut words = argv.into_iter();
+    let program = words.next().into_iter();
+    let without = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned);
+    program.chain(without).chain(words).collect()
+}
+
 /// What removing these takes along: packages that need them.
 pub fn taken_along(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Vec<String>> {
     if manager != PackageManager::Apt || remove.is_empty() {
         return Ok(Vec::new());
     }
-    let output = on.run(&Program::new(remove_argv(manager, remove, true)))?;
+    let output = on.run(&Program::new(unwritten(remove_argv(manager, remove, true))))?;
     let all = simulated(&output.text, &["Remv", "Purg"]);
     Ok(all.into_iter().filter(|name| !remove.contains(name)).collect())
 }
