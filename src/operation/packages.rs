@@ -175,8 +175,9 @@ fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
     if manager != PackageManager::Apt {
         return Ok(BTreeSet::new());
     }
-    let output = on.run(&Program::new(["dpkg-query", "-W", "-f", "${db:Status-Want} ${Package}\\n"]))?;
-    Ok(output.text.lines().filter_map(|l| l.strip_prefix("hold ")).map(str::to_owned).collect())
+    // dpkg-query leaves out what is held and not installed. A foreign architecture's stands behind a colon.
+    let output = on.run(&Program::new(["apt-mark", "showhold"]))?;
+    Ok(output.text.lines().filter_map(|l| l.split(':').next()).map(|l| l.trim().to_owned()).collect())
 }
 
 /// Whether they are all there, and those to go are not.
