@@ -176,7 +176,7 @@ fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
         return Ok(BTreeSet::new());
     }
     // dpkg-query leaves out what is held and not installed. A foreign architecture's stands behind a colon.
-    let output = on.run(&Program::new(["apt-mark", "showhold"]))?;
+    let output = on.run(&Program::new(unwritten(words("apt-mark showhold"))))?;
     Ok(output.text.lines().filter_map(|l| l.split(':').next()).map(|l| l.trim().to_owned()).collect())
 }
 
@@ -225,7 +225,7 @@ pub fn check(on: &System, manager: PackageManager, install: &[String], remove: &
     Ok(())
 }
 
-/// The same simulation without a cache of apt's lists, which it would write: nothing is changed by a look.
+/// The same without a cache of apt's lists, which it would write: nothing is changed by a look.
 fn unwritten(argv: Vec<String>) -> Vec<String> {
     let mut words = argv.into_iter();
     let program = words.next().into_iter();

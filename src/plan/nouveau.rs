@@ -47,8 +47,8 @@ pub fn rebuild(facts: &Facts) -> Option<Operation> {
     let kernels = &facts.kernels.installed;
     let tool = facts.os.initramfs.filter(|_| !kernels.is_empty())?;
     let images = kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone());
-    // A rebuild takes some ten seconds a kernel, and minutes on emulated or old machines.
-    Some(Operation::run(rebuild_all(tool), 300 * kernels.len().max(1) as u64).changing(images))
+    // A rebuild takes some ten seconds a kernel; on an emulated machine with all its modules five minutes were seen.
+    Some(Operation::run(rebuild_all(tool), 900 * kernels.len().max(1) as u64).changing(images))
 }
 
 fn rebuild_all(tool: InitramfsTool) -> Vec<String> {
