@@ -120,7 +120,7 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
         // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
         let later = matches!(&goes_on, Err(p) if p.code == 6 || p.code > 128);
         if !later && !matches!(goes_on, Ok(Ended::With(Ending::RebootRequired))) {
-            boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+            forget(system)?;
         }
         goes_on
     })
@@ -142,7 +142,7 @@ pub fn take_back(options: &RunOptions, system: &System, reach: Reach) -> Result<
     for path in &left {
         say(&format!("left as it is (changed since, or gone for good): {path}"));
     }
-    boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+    forget(system)?;
     super::print(match reach {
         Reach::Last => "Done: the last apply is taken back.\n",
         Reach::All => "Done: everything that gpusetup did here is taken back.\n",
@@ -290,18 +290,34 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
             .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
     }
-    let ended = perform(&plan, &options.run, system, account, &mut teller);
-    // What failed is not tried again at every boot; what was told to stop, by a machine that goes down, is gone on with.
-    if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
-        boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
-    }
-    ended
+    begin(&plan, &options.run, system, account, &mut teller)
 }
 
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
 
+/// Carries out a plan that is new here. What failed is not tried again at every boot; what was told to stop, by a machine
+/// that goes down, is gone on with.
+pub fn begin(
+    plan: &Plan,
+    options: &RunOptions,
+    system: &System,
+    account: &mut Account,
+    teller: &mut Teller,
+) -> Result<Ended, Problem> {
+    let ended = perform(plan, options, system, account, teller);
+    if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
+        forget(system)?;
+    }
+    ended
+}
+
+/// Nothing of this waits for the next boot any more.
+fn forget(system: &System) -> Result<(), Problem> {
+    boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))
+}
+
 /// Carries a plan out, or goes on with it, and sees to the boot that it may need.
-pub fn perform(
+fn perform(
     plan: &Plan,
     options: &RunOptions,
     system: &System,
@@ -321,7 +337,7 @@ pub fn perform(
     })?;
     if !outcome.reboot_required {
         // Left by a run that waited for a boot, and was gone on with by hand.
-        boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))?;
+        forget(system)?;
         let chosen = crate::resolve::summary(&plan.selection);
         super::print(&if chosen.is_empty() { "Done.\n".to_owned() } else { format!("Done: {chosen}.\n") })?;
         return Ok(Ended::With(Ending::Done));

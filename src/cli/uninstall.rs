@@ -1,7 +1,7 @@
 //! `gpusetup uninstall`: what gpusetup did here taken back by its journal, or a toolkit, the driver or both removed, whoever
 //! installed them. Either way it is shown first.
 
-use super::apply::{Ended, agreed, perform, system, take_back, writing};
+use super::apply::{Ended, agreed, begin, system, take_back, writing};
 use super::facts::look;
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::{Problem, say};
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             }
         }
         account.plan(&plan);
-        let ended = perform(&plan, &options.run, system, account, &mut teller)?;
+        let ended = begin(&plan, &options.run, system, account, &mut teller)?;
         if matches!(ended, Ended::With(Ending::Done)) {
             is_gone(options, system)?;
         }
