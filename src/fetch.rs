@@ -116,7 +116,8 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
     let part = with_ending(&target, ".part");
     let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
     let client = client().map_err(|e| network(chain(&e)))?;
-    let (mut last, mut resumed, mut reached) = (String::new(), part.exists(), true);
+    let unreachable = |why: String| FetchError::Unreachable { url: wanted.url.to_owned(), why };
+    let (mut last, mut resumed) = (network(String::new()), part.exists());
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             std::thread::sleep(Duration::from_secs(1 << attempt));
@@ -124,9 +125,7 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
                 return Err(network("interrupted".to_owned()));
             }
         }
-        let transferred = watched(&client, wanted, &part, progress);
-        reached = !matches!(transferred, Err(Broken::Unreachable(_)));
-        match transferred {
+        match watched(&client, wanted, &part, progress) {
             Ok(sum) if sum == wanted.sha256 => {
                 return fs::rename(&part, &target).map_err(failed(wanted.to));
             }
@@ -134,7 +133,7 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
             Ok(_) | Err(Broken::TooLong) if resumed => {
                 resumed = false;
                 fs::remove_file(&part).map_err(failed(&part))?;
-                last = "what an earlier run had left of it did not fit".to_owned();
+                last = network("what an earlier run had left of it did not fit".to_owned());
             }
             Ok(sum) => {
                 let why = format!("its SHA-256 is {sum}, not {}", wanted.sha256);
@@ -145,12 +144,12 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
                 return Err(reject(wanted, &part, &target, why));
             }
             Err(Broken::Final(why)) => return Err(network(why)),
-            Err(Broken::Passing(why) | Broken::Unreachable(why)) => last = why,
+            Err(Broken::Passing(why)) => last = network(why),
+            Err(Broken::Unreachable(why)) => last = unreachable(why),
             Err(Broken::Disk(source)) => return Err(FetchError::Write { path: wanted.to.to_owned(), source }),
         }
     }
-    let url = wanted.url.to_owned();
-    Err(if reached { network(last) } else { FetchError::Unreachable { url, why: last } })
+    Err(last)
 }
 
 enum Broken {

@@ -5,7 +5,7 @@ mod crash;
 pub mod interrupt;
 mod program;
 
-pub use program::{Ended, Output, Program, Progress};
+pub use program::{Ended, Output, Program, Progress, process_name};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use serde::{Deserialize, Serialize};

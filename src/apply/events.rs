@@ -1,7 +1,7 @@
 //! What happened here, for programs that read logs: a line of JSON for each thing, behind those of earlier runs.
 
 use super::result::{Ending, now};
-use super::run::News;
+use super::run::{News, Teller};
 use crate::operation::Operation;
 use crate::plan::StepId;
 use crate::system::System;
@@ -10,6 +10,15 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// `tell`, with everything noted too.
+pub fn noting<'a>(on: &'a System, tell: Teller<'a>) -> impl FnMut(&News) + 'a {
+    let mut events = Events::of(on);
+    move |news| {
+        events.note(news);
+        tell(news);
+    }
+}
 
 /// Its place on the host.
 pub const PATH: &str = "/var/log/gpusetup/events.jsonl";

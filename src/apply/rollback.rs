@@ -1,7 +1,7 @@
 //! The way back: the last apply, or all of them, taken back last first; and what a run that was killed had begun.
 
 use super::Failure;
-use super::events::Events;
+use super::events::noting;
 use super::journal::{At, Event, Journal, Made};
 use super::run::{News, Teller, begun};
 use crate::operation::undo::Undo;
@@ -11,11 +11,7 @@ use crate::system::System;
 /// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
 /// cannot be told from what is there, so this comes before any look at the host.
 pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
-    let mut events = Events::of(on);
-    let tell: Teller = &mut |news| {
-        events.note(news);
-        tell(news);
-    };
+    let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     let_go(on, &journal)?;
     take_back_torn(on, &mut journal, tell).map(|_| ())
@@ -46,11 +42,7 @@ fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
 
 /// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
 pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, Failure> {
-    let mut events = Events::of(on);
-    let tell: Teller = &mut |news| {
-        events.note(news);
-        tell(news);
-    };
+    let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     let_go(on, &journal)?;
     let made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();

@@ -1,6 +1,6 @@
 //! Carrying a plan out, operation by operation.
 
-use super::events::Events;
+use super::events::noting;
 use super::journal::{At, Event, Journal};
 use super::result::{self, save};
 use super::rollback::{let_go, take_back_torn};
@@ -83,11 +83,7 @@ const REBOOTS: usize = 2;
 /// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
 pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<Outcome, Failure> {
-    let mut events = Events::of(on);
-    let tell: Teller = &mut |news| {
-        events.note(news);
-        tell(news);
-    };
+    let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice.
     let same = journal.newest_apply().filter(|a| a.plan.fingerprint == plan.fingerprint);

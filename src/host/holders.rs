@@ -1,6 +1,6 @@
 //! Who uses the driver: processes that have one of its devices open. A driver cannot be replaced under them.
 
-use crate::system::System;
+use crate::system::{System, process_name};
 
 /// The processes, as `Xorg (process 812)`, by number.
 pub fn holders(system: &System) -> Vec<String> {
@@ -15,11 +15,8 @@ pub fn holders(system: &System) -> Vec<String> {
             system.link_target(format!("{folder}/{fd}")).is_some_and(|t| t.to_string_lossy().starts_with("/dev/nvidia"))
         })
     };
-    let name = |pid: u32| {
-        let name = system.read_text(format!("/proc/{pid}/comm")).ok().flatten().unwrap_or_default();
-        format!("{} (process {pid})", if name.is_empty() { "another" } else { name.trim() })
-    };
-    numbers.into_iter().filter(holds).map(name).collect()
+    let named = |pid: u32| format!("{} (process {pid})", process_name(system, pid));
+    numbers.into_iter().filter(holds).map(named).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! begins. On a fresh machine that is apt's daily update or unattended-upgrades, for minutes.
 
 use crate::compat::PackageManager;
-use crate::system::{System, interrupt};
+use crate::system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,10 +44,8 @@ fn holder(on: &System, manager: PackageManager) -> Option<String> {
         PackageManager::Apt => &APT,
         PackageManager::Dnf | PackageManager::Zypper => &RPM,
     };
-    let named = |pid: i32, path: &str| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("{} (process {pid}, {path})", if name.is_empty() { "another" } else { name.trim() })
-    };
+    // Whoever holds a lock in a tree is a process of this machine.
+    let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));
     let zypper = || {
         let pid: i32 = on.read_text(ZYPP).ok()??.trim().parse().ok()?;
         (pid > 0 && Path::new(&format!("/proc/{pid}")).exists()).then(|| named(pid, ZYPP))

@@ -8,7 +8,7 @@ use super::{
 use crate::compat::{Database, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot};
 use crate::operation::Operation;
-use crate::resolve::{Install, Method, Misfit, Request, Resolution, distribution, dotted, is_over, resolve};
+use crate::resolve::{Install, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve};
 use crate::sum::sha256;
 use serde::Serialize;
 use std::path::Path;
@@ -27,28 +27,14 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let (first, mut warnings) = prerequisites::prerequisites(&job);
     warnings.extend(warn(database, &job));
     let steps = in_order(&job, first);
-    let totals = totals(&steps);
-    let mut plan = Plan {
-        schema: SCHEMA.to_owned(),
-        tool: env!("CARGO_PKG_VERSION").to_owned(),
-        database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
-        fingerprint: String::new(),
-        selection: chosen.selection(),
-        reasons: chosen.reasons.clone(),
-        rejected: chosen.rejected.clone(),
-        host: facts.clone(),
-        request: request.clone(),
-        steps,
-        totals,
-        warnings,
-    };
-    plan.fingerprint = plan.expected_fingerprint();
-    Ok(plan)
+    let plan = Plan::of(database, facts.clone(), request.clone(), steps, warnings);
+    let (reasons, rejected) = (chosen.reasons.clone(), chosen.rejected.clone());
+    Ok(Plan { selection: chosen.selection(), reasons, rejected, ..plan }.summed())
 }
 
 fn in_order(job: &Job, first: Step) -> Vec<Step> {
     let mut steps = vec![first, nouveau::blacklist_nouveau(job)];
-    let driver = job.chosen.driver.as_ref().filter(|d| !matches!(d.install, Install::Kept(..)));
+    let driver = job.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !job.facts.machine.is_tree && nouveau::rival_is_loaded(job);
     // The runfile stops at a GPU that is taken; packages do not care, their modules load at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
@@ -109,7 +95,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
 
 /// A driver that is to be installed, not kept.
 fn installs_driver(chosen: &Resolution) -> bool {
-    chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(..)))
+    chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
 }
 
 /// A card that is handed to a virtual machine would be fought over.
@@ -161,10 +147,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
                 ),
             );
         }
-        if driver.install.method() == Method::Packages
-            && !matches!(driver.install, Install::Kept(..))
-            && job.distribution.is_none()
-        {
+        if driver.install.method() == Method::Packages && !driver.is_kept() && job.distribution.is_none() {
             say("GS402", format!("the packages of {} are not known", job.facts.os.name));
         }
         if job.facts.machine.kind == MachineKind::Container {
@@ -222,7 +205,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
     warnings
 }
 
-pub fn totals(steps: &[Step]) -> Totals {
+fn totals(steps: &[Step]) -> Totals {
     let mut totals = Totals::default();
     for step in steps {
         totals.download_bytes += step.download_bytes;
@@ -263,6 +246,37 @@ fn identity(facts: &Facts) -> Identity<'_> {
 }
 
 impl Plan {
+    /// These steps for this host, of which nothing was chosen; its sums are yet to be made.
+    pub(super) fn of(
+        database: &Database,
+        host: Facts,
+        request: Request,
+        steps: Vec<Step>,
+        warnings: Vec<Warning>,
+    ) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
+            fingerprint: String::new(),
+            selection: Selection::default(),
+            reasons: Vec::new(),
+            rejected: Vec::new(),
+            totals: Totals::default(),
+            host,
+            request,
+            steps,
+            warnings,
+        }
+    }
+
+    /// With the totals and the fingerprint of what it is now.
+    pub(super) fn summed(mut self) -> Self {
+        self.totals = totals(&self.steps);
+        self.fingerprint = self.expected_fingerprint();
+        self
+    }
+
     /// The fingerprint that a plan with this content has.
     pub fn expected_fingerprint(&self) -> String {
         let content = (&self.database, identity(&self.host), &self.request, &self.selection, &self.steps);

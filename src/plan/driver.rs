@@ -9,6 +9,9 @@ use crate::version::DriverVersion;
 
 const TITLE: &str = "Install the NVIDIA driver";
 
+/// What takes a driver of NVIDIA's runfile away again.
+pub const UNINSTALL: [&str; 2] = ["/usr/bin/nvidia-uninstall", "--silent"];
+
 /// The step.
 pub fn install_driver(job: &Job) -> Step {
     let Some(driver) = &job.chosen.driver else {
@@ -47,9 +50,8 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
     let file = job.cached(artifact);
     let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned());
     // DKMS builds the modules once a kernel: two to four minutes each on two cores.
-    let run = Operation::run(argv, 3600)
-        .executing(file, artifact.sha256.clone().unwrap_or_default())
-        .undone_by(["/usr/bin/nvidia-uninstall", "--silent"]);
+    let run =
+        Operation::run(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
     let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
     // Unpacked in the temporary directory and then installed; the compressed file is not much smaller than either.
     out.disk_bytes = artifact.size.unwrap_or(0) * 4;

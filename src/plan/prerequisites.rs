@@ -6,7 +6,6 @@ use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
 use crate::host::Kernel;
 use crate::operation::{Operation, packages};
-use crate::resolve::Install;
 
 const TITLE: &str = "Install what the next steps build with";
 
@@ -18,7 +17,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         return (skipped(StepId::Prerequisites, TITLE, why), warnings);
     };
     let (mut names, mut why, mut missing) = (Vec::new(), Vec::new(), false);
-    let builds = job.chosen.driver.as_ref().is_some_and(|d| !matches!(d.install, Install::Kept(..)));
+    let builds = job.chosen.driver.as_ref().is_some_and(|d| !d.is_kept());
     if builds {
         missing = true;
         names.extend(distribution.build_tools.iter().cloned());

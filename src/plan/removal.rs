@@ -1,15 +1,15 @@
 //! The way off the host again, whoever put it there: a driver and toolkits by their own uninstallers or their packages,
 //! and gpusetup's settings for them. A plan like any other, shown and journalled before it is carried out.
 
-use super::build::totals;
+use super::driver::UNINSTALL;
 use super::environment::rebuild_cache;
 use super::job::step;
 use super::nouveau::rebuild;
-use super::{Act, BLACKLIST, DatabaseId, LOADER_PATH, PROFILE, Plan, SCHEMA, Step, StepId, Warning};
+use super::{Act, BLACKLIST, LOADER_PATH, PROFILE, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
 use crate::operation::Operation;
-use crate::resolve::{Misfit, Reason, Request, Selection, distribution};
+use crate::resolve::{Misfit, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,24 +87,8 @@ pub fn removal(
     if !steps.is_empty() {
         steps.extend(off.settings());
     }
-    let totals = totals(&steps);
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
-    let mut plan = Plan {
-        schema: SCHEMA.to_owned(),
-        tool: env!("CARGO_PKG_VERSION").to_owned(),
-        database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
-        fingerprint: String::new(),
-        selection: Selection::default(),
-        reasons: Vec::<Reason>::new(),
-        rejected: Vec::new(),
-        steps,
-        totals,
-        warnings,
-        request,
-        host: facts,
-    };
-    plan.fingerprint = plan.expected_fingerprint();
-    Ok(plan)
+    Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }
 
 struct Off<'a> {
@@ -121,8 +105,8 @@ impl Off<'_> {
         let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
         let mut acts = Vec::new();
         if found.iter().any(|d| d.origin == Origin::Runfile) {
-            let library = PathBuf::from("/usr/bin/nvidia-uninstall");
-            acts.push(uninstaller(["/usr/bin/nvidia-uninstall", "--silent"], vec![library]));
+            // It takes itself away last.
+            acts.push(uninstaller(UNINSTALL, vec![UNINSTALL[0].into()]));
         }
         let packages: BTreeSet<_> = found.iter().flat_map(|d| self.packages_of(d)).collect();
         acts.extend(self.packages(packages));
@@ -279,14 +263,13 @@ impl Plan {
                 remove.extend(more);
             }
         }
-        if !all.is_empty() {
-            let names: Vec<_> = all.into_iter().collect();
-            let text = format!("{} cannot be without what is removed, and goes too", names.join(", "));
-            self.warnings.push(Warning { check: "GS402".to_owned(), text });
-            self.totals = totals(&self.steps);
-            self.fingerprint = self.expected_fingerprint();
+        if all.is_empty() {
+            return self;
         }
-        self
+        let names: Vec<_> = all.into_iter().collect();
+        let text = format!("{} cannot be without what is removed, and goes too", names.join(", "));
+        self.warnings.push(Warning { check: "GS402".to_owned(), text });
+        self.summed()
     }
 }
 

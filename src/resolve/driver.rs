@@ -24,6 +24,13 @@ pub struct Candidate<'a> {
     pub install: Install<'a>,
 }
 
+impl Candidate<'_> {
+    /// It is installed, and stays as it is.
+    pub fn is_kept(&self) -> bool {
+        matches!(self.install, Install::Kept(..))
+    }
+}
+
 /// How a driver gets onto a host.
 #[derive(Debug, Clone, Copy)]
 pub enum Install<'a> {
@@ -78,7 +85,7 @@ pub fn candidates<'a>(
     let alive = fit.iter().any(|c| !is_over(c, &request.today));
     if alive && !asked {
         fit.retain(|c| {
-            let over = is_over(c, &request.today) && !matches!(c.install, Install::Kept(..));
+            let over = is_over(c, &request.today) && !c.is_kept();
             if over {
                 refused.push((c.version, Refusal::BranchOver(c.branch.branch)));
             }
@@ -298,7 +305,7 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
 /// Smaller is preferred.
 fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
     let upgrade = request.upgrade;
-    let kept = matches!(c.install, Install::Kept(..)) && !upgrade;
+    let kept = c.is_kept() && !upgrade;
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
     let tier = match request.prefer {
         Prefer::Latest => 0,
@@ -317,7 +324,7 @@ fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
 
 /// Why a newer candidate that fits was not taken: the first preference in which it differs.
 pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
-    let is_kept = |c: &Candidate| matches!(c.install, Install::Kept(..)) && !request.upgrade;
+    let is_kept = |c: &Candidate| c.is_kept() && !request.upgrade;
     let steady =
         |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
     if is_kept(chosen) && !is_kept(other) {

@@ -376,7 +376,7 @@ fn reasons(
 
 fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {
     let branch = d.branch.branch;
-    if matches!(d.install, Install::Kept(..)) {
+    if d.is_kept() {
         return ("driver-kept", format!("driver {} is installed and fits", d.version));
     }
     if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {

@@ -180,6 +180,12 @@ fn end_group(pids: &[u32]) {
     }
 }
 
+/// What a process is called, for a person; one that cannot be seen is another.
+pub fn process_name(on: &System, pid: impl std::fmt::Display) -> String {
+    let name = on.read_text(format!("/proc/{pid}/comm")).ok().flatten().unwrap_or_default();
+    if name.is_empty() { "another".to_owned() } else { name.trim().to_owned() }
+}
+
 /// A process: its parent, and when it started, which tells it from a later one of the same number.
 struct Process {
     parent: i32,
