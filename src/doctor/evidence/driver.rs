@@ -1,0 +1,55 @@
+//! What belongs to the driver and only other programs tell.
+
+use super::{Answer, ask};
+use crate::host::{Facts, SecureBoot};
+use crate::system::System;
+use crate::version::DriverVersion;
+use std::time::Duration;
+
+/// Fabric Manager, as it is on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FabricManager {
+    /// Its version.
+    pub version: DriverVersion,
+    /// Its unit is active; none where no systemd runs.
+    pub active: Option<bool>,
+}
+
+/// Who signed the module that boots next, where the firmware asks for signatures.
+pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
+    if facts.secure_boot != SecureBoot::Enabled {
+        return Answer::NotAsked("the firmware asks for no signatures".to_owned());
+    }
+    let Some(kernel) = facts.kernel() else { return Answer::NotAsked("no kernel is known".to_owned()) };
+    // Debian's module has another name, and modprobe an alias.
+    let mut last = Answer::NotAsked("there is no nvidia module".to_owned());
+    for module in ["nvidia", "nvidia-current"] {
+        match ask(system, ["modinfo", "-k", kernel, "-F", "signer", module], Duration::from_secs(10)) {
+            Answer::Is(text) => return Answer::Is(Some(text.trim().to_owned()).filter(|t| !t.is_empty())),
+            Answer::Failed(_) => {}
+            Answer::NotAsked(why) => last = Answer::NotAsked(why),
+        }
+    }
+    last
+}
+
+/// Asked where there are NVSwitches to manage.
+pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
+    const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
+    if facts.nvswitches.is_empty() {
+        return Answer::NotAsked("there is no NVSwitch".to_owned());
+    }
+    if !system.exists(PROGRAM) {
+        return Answer::Failed("it is not installed".to_owned());
+    }
+    let version = match ask(system, [PROGRAM, "--version"], Duration::from_secs(10)) {
+        // "Fabric Manager version is : 535.183.01"
+        Answer::Is(text) => text.split_whitespace().find_map(|word| word.parse::<DriverVersion>().ok()),
+        Answer::Failed(why) => return Answer::Failed(why),
+        Answer::NotAsked(why) => return Answer::NotAsked(why),
+    };
+    let Some(version) = version else { return Answer::Failed("it does not say its version".to_owned()) };
+    let unit = ["systemctl", "is-active", "nvidia-fabricmanager.service"];
+    let active = system.is_live().then(|| matches!(ask(system, unit, Duration::from_secs(10)), Answer::Is(_)));
+    Answer::Is(FabricManager { version, active })
+}

@@ -1,0 +1,91 @@
+//! Where the dynamic loader looks, and what its cache knows.
+
+use super::{names, text};
+use crate::host::Facts;
+use crate::system::System;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// An entry of the loader's cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cached {
+    /// What programs ask for.
+    pub soname: String,
+    /// What they get.
+    pub path: PathBuf,
+    /// The directory it is in, links resolved.
+    pub directory: PathBuf,
+    /// It is there.
+    pub exists: bool,
+}
+
+/// The directories of ld.so.conf and those built in.
+pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
+    let mut directories: BTreeSet<PathBuf> =
+        ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().map(|d| resolved(system, Path::new(d))).collect();
+    let mut files = vec![PathBuf::from("/etc/ld.so.conf")];
+    let mut read = BTreeSet::new();
+    while let Some(file) = files.pop() {
+        if !read.insert(file.clone()) {
+            continue;
+        }
+        for line in text(system, &file).lines() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            match line.strip_prefix("include") {
+                Some(pattern) => files.extend(matching(system, Path::new(pattern.trim()))),
+                None if line.starts_with('/') => {
+                    directories.insert(resolved(system, Path::new(line)));
+                }
+                None => {}
+            }
+        }
+    }
+    directories
+}
+
+/// The files of an `include DIRECTORY/*.conf`; a star stands at the beginning of the name in every distribution.
+fn matching(system: &System, pattern: &Path) -> Vec<PathBuf> {
+    let pattern = Path::new("/etc").join(pattern);
+    let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name()) else { return Vec::new() };
+    let name = name.to_string_lossy();
+    match name.strip_prefix('*') {
+        Some(end) => names(system, directory).filter(|n| n.ends_with(end)).map(|n| directory.join(n)).collect(),
+        None => vec![pattern.clone()],
+    }
+}
+
+/// `path` without links, as the host itself would say it.
+pub fn resolved(system: &System, path: &Path) -> PathBuf {
+    let outside = system.locate_target(path).ok();
+    let inside = outside.as_deref().and_then(|p| p.strip_prefix(system.root()).ok());
+    inside.map_or_else(|| path.to_owned(), |p| Path::new("/").join(p))
+}
+
+pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
+    let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
+    let entry = |(soname, path): &(String, PathBuf)| Cached {
+        soname: soname.clone(),
+        directory: resolved(system, path.parent().unwrap_or(Path::new("/"))),
+        exists: system.exists(path),
+        path: path.clone(),
+    };
+    entries.map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loaders_directories_are_those_of_all_its_files() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories("/etc/ld.so.conf.d", 0o755).expect("made");
+        system.make_directories("/usr/local/cuda-12.8/lib64", 0o755).expect("made");
+        system.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked");
+        system.write("/etc/ld.so.conf", b"include /etc/ld.so.conf.d/*.conf\n", 0o644).expect("written");
+        system.write("/etc/ld.so.conf.d/cuda.conf", b"# toolkit\n/usr/local/cuda/lib64\n", 0o644).expect("written");
+        let found = loader_directories(&system);
+        assert!(found.contains(Path::new("/usr/local/cuda-12.8/lib64")), "{found:?}");
+    }
+}

@@ -1,0 +1,159 @@
+//! What keeps other drivers of the GPUs out, and which of them come with an initramfs all the same.
+
+use super::{Answer, ask, names, text};
+use crate::compat::InitramfsTool;
+use crate::host::{Facts, Kernel};
+use crate::plan::RIVALS;
+use crate::system::System;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A kernel module that is kept out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The module, with underscores.
+    pub module: String,
+    /// The file that says so.
+    pub by: PathBuf,
+    /// When it was written, in seconds since 1970; none for the kernel's command line.
+    pub modified: Option<i64>,
+}
+
+/// What is in an initramfs and matters here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Files of rivals' modules.
+    pub rivals: Vec<String>,
+    /// Rivals that modprobe's configuration in the image keeps out.
+    pub denied: Vec<String>,
+}
+
+/// What modprobe's configuration and the kernel's command line keep out.
+pub fn denied(system: &System) -> Vec<Denial> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    // A file in an earlier directory stands for those of its name in later ones.
+    for directory in
+        ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"]
+    {
+        for name in names(system, directory).filter(|n| n.ends_with(".conf")) {
+            if seen.insert(name.clone()) {
+                let by = Path::new(directory).join(name);
+                let modified = system.modified(&by);
+                let modules = denied_by(&text(system, &by));
+                found.extend(modules.into_iter().map(|module| Denial { module, by: by.clone(), modified }));
+            }
+        }
+    }
+    let entries = names(system, "/boot/loader/entries").map(|n| Path::new("/boot/loader/entries").join(n));
+    let files: Vec<PathBuf> = if system.is_live() {
+        vec!["/proc/cmdline".into()]
+    } else {
+        ["/etc/kernel/cmdline", "/etc/default/grub"].map(PathBuf::from).into_iter().chain(entries).collect()
+    };
+    for by in files {
+        let modules = denied_on_command_line(&text(system, &by));
+        found.extend(modules.into_iter().map(|module| Denial { module, by: by.clone(), modified: None }));
+    }
+    found
+}
+
+/// `blacklist nouveau` and `install nouveau /bin/false`.
+fn denied_by(configuration: &str) -> Vec<String> {
+    let denied = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (verb, module, how) = (words.next()?, words.next()?, words.next());
+        let never = how.is_some_and(|h| h.ends_with("/false") || h.ends_with("/true") || h == ":");
+        (verb == "blacklist" || verb == "install" && never).then(|| module.replace('-', "_"))
+    };
+    configuration.lines().filter_map(denied).collect()
+}
+
+/// `modprobe.blacklist=nouveau,nova_core`, `rd.driver.blacklist=nouveau`, the older `rdblacklist=nouveau`.
+fn denied_on_command_line(line: &str) -> Vec<String> {
+    let lists = line.split(|c: char| c.is_whitespace() || c == '"' || c == '\'').filter_map(|word| {
+        ["modprobe.blacklist=", "module_blacklist=", "rd.driver.blacklist=", "rdblacklist="]
+            .iter()
+            .find_map(|start| word.strip_prefix(start))
+    });
+    lists.flat_map(|list| list.split(',')).filter(|m| !m.is_empty()).map(|m| m.replace('-', "_")).collect()
+}
+
+/// What is in the initramfs of each kernel, by the tool that belongs to the one that makes them.
+pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<String, Answer<Image>> {
+    let with_image = |k: &&Kernel| k.initramfs.is_some();
+    std::thread::scope(|scope| {
+        let kernels = facts.kernels.installed.iter().filter(with_image);
+        let asked: Vec<_> =
+            kernels.map(|k| (k.release.clone(), scope.spawn(|| image(system, facts, k, denied)))).collect();
+        let lost = || Answer::NotAsked("it was not read".to_owned());
+        asked.into_iter().map(|(release, image)| (release, image.join().unwrap_or_else(|_| lost()))).collect()
+    })
+}
+
+fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> Answer<Image> {
+    let Some((initramfs, tool)) = kernel.initramfs.as_ref().zip(facts.os.initramfs) else {
+        return Answer::NotAsked("no tool that makes initramfs images was found".to_owned());
+    };
+    let lister = match tool {
+        InitramfsTool::UpdateInitramfs => "lsinitramfs",
+        InitramfsTool::Dracut => "lsinitrd",
+        InitramfsTool::Mkinitcpio => "lsinitcpio",
+    };
+    let path = initramfs.path.display().to_string();
+    match ask(system, [lister, &path], Duration::from_secs(120)) {
+        Answer::Is(listing) => Answer::Is(contents(&listing, initramfs.modified, denied)),
+        // An image that its own tool cannot read is a finding of another check; here it is only not seen.
+        Answer::Failed(why) | Answer::NotAsked(why) => Answer::NotAsked(why),
+    }
+}
+
+/// What matters in a listing, a file a line; lsinitrd's lines begin with modes and dates.
+fn contents(listing: &str, made: i64, denied: &[Denial]) -> Image {
+    let files: Vec<_> = listing.lines().filter_map(|l| l.split_whitespace().last()).collect();
+    let module_of = |file: &str| {
+        let name = file.rsplit('/').next()?;
+        Some(name.split_once(".ko")?.0.replace('-', "_"))
+    };
+    let is_rival = |f: &&&str| module_of(f).is_some_and(|m| RIVALS.contains(&m.as_str()));
+    let rivals = files.iter().filter(is_rival).map(|f| (*f).to_owned()).collect();
+    // /lib is /usr/lib on merged systems: the same file has either name.
+    let plain = |path: &str| path.trim_start_matches('/').trim_start_matches("usr/").to_owned();
+    let inside: BTreeSet<_> = files.iter().filter(|f| f.contains("modprobe.d/")).map(|f| plain(f)).collect();
+    // The copy in the image is as the file was when the image was made.
+    let copied = |d: &&Denial| {
+        d.modified.is_some_and(|written| written <= made) && inside.contains(&plain(&d.by.to_string_lossy()))
+    };
+    Image { rivals, denied: denied.iter().filter(copied).map(|d| d.module.clone()).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_kept_out_in_many_ways() {
+        let text = "# blacklist vfio\nblacklist nouveau\ninstall nova-core /bin/false\ninstall nvidia /sbin/modprobe x\n\
+                    options nouveau modeset=0\n";
+        assert_eq!(denied_by(text), ["nouveau", "nova_core"]);
+        let line = "GRUB_CMDLINE_LINUX=\"quiet rd.driver.blacklist=nouveau,nova-core modprobe.blacklist=nouveau\"";
+        assert_eq!(denied_on_command_line(line), ["nouveau", "nova_core", "nouveau"]);
+    }
+
+    #[test]
+    fn an_image_denies_what_its_own_copy_of_the_configuration_denies() {
+        let denial = |by: &str, modified| Denial { module: "nouveau".into(), by: by.into(), modified: Some(modified) };
+        let listing = "kernel\nusr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz\n\
+                       etc/modprobe.d/gpusetup-nouveau.conf\n";
+        let with = |by: &str, modified| contents(listing, 100, &[denial(by, modified)]);
+        assert_eq!(with("/etc/modprobe.d/gpusetup-nouveau.conf", 100).denied, ["nouveau"]);
+        assert_eq!(with("/etc/modprobe.d/gpusetup-nouveau.conf", 101).denied, [""; 0], "written after the image");
+        assert_eq!(with("/etc/modprobe.d/other.conf", 1).denied, [""; 0], "not in the image");
+        assert_eq!(with("/x", 1).rivals.len(), 1);
+        let lsinitrd = "-rw-r--r-- 1 root root 9 Jan 1 1970 usr/lib/modules/5.14/kernel/drivers/gpu/nova-core.ko.zst\n\
+                        -rw-r--r-- 1 root root 9 Jan 1 1970 usr/lib/modprobe.d/nvidia.conf\n";
+        let image = contents(lsinitrd, 100, &[denial("/lib/modprobe.d/nvidia.conf", 1)]);
+        assert_eq!((image.rivals.len(), image.denied.len()), (1, 1));
+    }
+}
