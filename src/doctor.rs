@@ -3,19 +3,23 @@
 
 mod checks;
 mod evidence;
+mod fix;
 mod kernel_log;
 mod library;
 #[cfg(test)]
-mod sick;
+pub mod sick;
 
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use evidence::{Answer, Cached, Denial, Evidence, FabricManager, Image, Shells, Sources, gather};
+pub use fix::repairs;
 pub use kernel_log::Said;
 pub use library::{ask_in_child, cudnn_answer, cudnn_version};
 
 use crate::compat::Database;
 use crate::host::Facts;
+use crate::operation::Operation;
 use crate::plan::DatabaseId;
+use crate::render::script::by_hand;
 use serde::Serialize;
 
 /// The schema that [`Report`] is printed in.
@@ -84,7 +88,7 @@ pub struct Finding {
     pub cause: Option<String>,
     /// What mends it.
     pub remediation: Option<Remediation>,
-    /// gpusetup can mend it by itself.
+    /// gpusetup can mend it by itself: `doctor --fix`.
     pub fixable: bool,
     /// The check whose finding this one follows from: mend that first.
     pub consequence_of: Option<&'static str>,
@@ -97,6 +101,9 @@ pub struct Remediation {
     pub text: String,
     /// The commands that do it, in their order.
     pub commands: Vec<String>,
+    /// What of it `doctor --fix` does.
+    #[serde(skip)]
+    pub repair: Vec<Operation>,
 }
 
 /// What a check comes to.
@@ -105,7 +112,7 @@ pub struct Verdict {
     status: Status,
     evidence: Vec<String>,
     cause: Option<String>,
-    remediation: Option<Remediation>,
+    remediation: Option<Box<Remediation>>,
     alone: bool,
 }
 
@@ -149,11 +156,33 @@ impl Verdict {
     /// With what mends it.
     pub fn mend<S: Into<String>>(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
         let commands = commands.into_iter().map(Into::into).collect();
-        self.remediation = Some(Remediation { text: text.into(), commands });
+        self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair: Vec::new() }));
         self
     }
 
-    /// One verdict from several about parts of the same: the first of the worst, with the evidence of all.
+    /// With what mends it safely: `--fix` does that, and a person may by the same commands.
+    pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
+        let repair: Vec<_> = operations.into_iter().collect();
+        let commands = repair.iter().map(by_hand).collect();
+        self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair }));
+        self
+    }
+
+    /// Whether it can be mended safely.
+    pub fn is_repairable(&self) -> bool {
+        self.remediation.as_ref().is_some_and(|r| !r.repair.is_empty())
+    }
+
+    /// With what a person must do behind that.
+    pub fn then<S: Into<String>>(mut self, commands: impl IntoIterator<Item = S>) -> Self {
+        if let Some(remediation) = &mut self.remediation {
+            remediation.commands.extend(commands.into_iter().map(Into::into));
+        }
+        self
+    }
+
+    /// One verdict from several about parts of the same: the first of the worst, with the evidence of all. Where it can be
+    /// mended safely, so is what else can be.
     pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().reduce(|mut all, mut one| {
             if one.status > all.status {
@@ -162,9 +191,20 @@ impl Verdict {
             } else {
                 all.evidence.append(&mut one.evidence);
             }
+            let more = one.remediation.filter(|r| !r.repair.is_empty());
+            if let (Some(remediation), Some(more)) = (all.remediation.as_mut().filter(|r| !r.repair.is_empty()), more) {
+                add(&mut remediation.repair, more.repair);
+                add(&mut remediation.commands, more.commands);
+            }
             all
         })
     }
+}
+
+/// Puts what is new behind what is there, and what both have behind that: a cache is made when all it is to know is there.
+fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
+    to.retain(|one| !more.contains(one));
+    to.extend(more);
 }
 
 /// Runs the checks named by `only`, or all, on what was seen.
@@ -204,7 +244,8 @@ fn finding(check: &Check, verdict: Verdict, failed: &[&'static str]) -> Finding 
     let Verdict { status, evidence, cause, remediation, alone } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
     let consequence_of = check.follows_from.iter().find(|c| is_ill && !alone && failed.contains(c)).copied();
-    let fixable = check.fixable && is_ill;
+    let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
+    let remediation = remediation.map(|r| *r);
     Finding { id: check.id, title: check.title, status, evidence, cause, remediation, fixable, consequence_of }
 }
 

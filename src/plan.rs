@@ -9,13 +9,18 @@ mod job;
 mod nouveau;
 mod prerequisites;
 mod removal;
+mod repair;
+mod settings;
 mod toolkit;
 mod verify;
 
 pub use build::plan;
-pub use job::{BLACKLIST, LOADER_PATH, PROFILE};
 pub use nouveau::RIVALS;
 pub use removal::{Inventory, Unwanted, removal};
+pub use repair::{Repair, repair};
+pub use settings::{
+    BLACKLIST, LOADER_PATH, PROFILE, blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images,
+};
 
 use crate::host::Facts;
 use crate::operation::Operation;
@@ -92,6 +97,8 @@ pub enum StepId {
     RemoveCudnn,
     /// Takes the driver off the host.
     RemoveDriver,
+    /// Mends something that `doctor` found ill.
+    Repair,
     /// Asks the host whether it all works.
     Verify,
 }
@@ -180,6 +187,7 @@ impl StepId {
             Self::RemoveCuda => "remove-cuda",
             Self::RemoveCudnn => "remove-cudnn",
             Self::RemoveDriver => "remove-driver",
+            Self::Repair => "repair",
             Self::Verify => "verify",
         }
     }

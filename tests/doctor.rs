@@ -118,6 +118,53 @@ fn checks_are_listed_and_unknown_ones_refused() {
 }
 
 #[test]
+fn a_repair_is_shown_first_and_can_be_taken_back() {
+    let tree = Tree::debian_12();
+    tree.write("usr/local/cuda-12.4/bin/nvcc", "");
+    tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#);
+    let link = tree.path().join("usr/local/cuda");
+    let sick = tree.run(&["doctor", "GS701"]);
+    assert!(sick.code == 20 && sick.out.contains("sudo ln -sfn cuda-12.4 /usr/local/cuda"), "{}", sick.out);
+    assert!(sick.out.contains("sudo gpusetup doctor --fix"), "{}", sick.out);
+    let shown = tree.run(&["doctor", "GS701", "--fix", "--dry-run"]);
+    assert!(shown.code == 20 && shown.out.contains("GS701: point it to a toolkit"), "{}{}", shown.out, shown.err);
+    assert!(!link.is_symlink());
+    if !rustix::process::geteuid().is_root() {
+        let ran = tree.run(&["doctor", "GS701", "--fix", "--yes"]);
+        assert!(ran.code == 5 && ran.err.contains("sudo"), "{}", ran.err);
+        return;
+    }
+    let asked = tree.run(&["doctor", "GS701", "--fix"]);
+    assert!(asked.code == 2 && asked.err.contains("--yes"), "nobody is there to ask: {}", asked.err);
+    assert!(!link.is_symlink());
+    let mended = tree.run(&["doctor", "GS701", "--fix", "--yes", "--json"]);
+    assert_eq!(mended.json()["summary"]["fail"], 0);
+    assert_eq!(std::fs::read_link(&link).expect("mended"), Path::new("cuda-12.4"));
+    // Broken anew, it is mended anew: what the first repair did is no longer so.
+    std::fs::remove_file(&link).expect("removed");
+    assert_eq!(tree.run(&["doctor", "GS701", "--fix", "--yes"]).code, 0);
+    assert!(link.is_symlink());
+    let again = tree.run(&["doctor", "GS701", "--fix", "--yes"]);
+    assert!(again.code == 0, "nothing is left to mend: {}{}", again.out, again.err);
+    assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
+    assert!(!link.is_symlink(), "sick again");
+}
+
+#[test]
+fn a_repair_that_fails_says_so_and_can_be_gone_on_with() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let tree = Tree::debian_12();
+    tree.write("var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok half-configured\nVersion: 535.1-1\n");
+    // There is no dpkg in the tree that could finish.
+    let ran = tree.run(&["doctor", "GS603", "--fix", "--yes"]);
+    assert!(ran.code == 7 && ran.err.contains("dpkg"), "{} {}", ran.code, ran.err);
+    assert!(ran.err.contains("gpusetup resume"), "{}", ran.err);
+    assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
+}
+
+#[test]
 fn a_library_is_asked_for_its_version() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let ask = |body: &str| run(&["ask-cudnn", library(folder.path(), body).to_str().expect("UTF-8")]);

@@ -42,37 +42,104 @@ const CLONE: &[&str] = &["proc", "dev", "sys", "etc/resolv.conf"];
 /// initramfs (its list of files is compared apart).
 const AFTER_ROLLBACK: &[&str] = &["var/lib/dpkg/diversions-old", "var/lib/dkms", "boot/initrd.img-*"];
 
-/// What is wrong with a host, and the check that must say so.
+/// What is wrong with a host, the check that must say so, and what `doctor --fix` makes of it.
 struct Breakage {
     what: &'static str,
     check: &'static str,
     script: &'static str,
+    fix: Fix,
 }
+
+/// What `doctor --fix` makes of a host.
+#[derive(PartialEq)]
+enum Fix {
+    /// A sound one, and a rollback makes it sick again.
+    Mends,
+    /// A sound one; a rollback takes the rest back, and this stays mended.
+    MendsForGood,
+    /// Nothing: a person has to decide.
+    Leaves,
+}
+use Fix::{Leaves, Mends, MendsForGood};
 
 const BREAKAGES: &[Breakage] = &[
     Breakage {
         what: "a link that libraries are found by is gone",
         check: "GS702",
         script: "rm /usr/local/cuda/lib64/libcudnn.so.9",
+        fix: Mends,
     },
     Breakage {
         what: "a copy stands in place of a link",
         check: "GS702",
         script: "cd /usr/local/cuda/lib64 && cp --remove-destination libcudnn_ops.so.9.10.2 libcudnn_ops.so.9",
+        fix: Mends,
     },
-    Breakage { what: "the default toolkit is gone", check: "GS701", script: "rm /usr/local/cuda" },
+    Breakage { what: "the default toolkit is gone", check: "GS701", script: "rm /usr/local/cuda", fix: Mends },
     Breakage {
         what: "the loader's cache does not know cuDNN",
         check: "GS708",
         script: "mv /etc/ld.so.conf.d/gpusetup-cuda.conf /root; ldconfig; mv /root/gpusetup-cuda.conf /etc/ld.so.conf.d",
+        fix: Mends,
     },
-    Breakage { what: "login shells do not find nvcc", check: "GS701", script: "rm /etc/profile.d/gpusetup-cuda.sh" },
+    Breakage {
+        what: "the loader does not look where cuDNN is",
+        check: "GS708",
+        script: "rm /etc/ld.so.conf.d/gpusetup-cuda.conf; ldconfig",
+        fix: Mends,
+    },
+    Breakage {
+        what: "login shells do not find nvcc",
+        check: "GS701",
+        script: "rm /etc/profile.d/gpusetup-cuda.sh",
+        fix: Mends,
+    },
     Breakage {
         what: "the kernel has lost the driver's modules",
         check: "GS104",
         script: "rm -r /lib/modules/*/updates/dkms && depmod $(ls /lib/modules)",
+        fix: Mends,
     },
-    Breakage { what: "the kernel's headers are gone", check: "GS101", script: "rm /lib/modules/*/build" },
+    Breakage {
+        what: "the link to the kernel's headers is gone, and the modules with it",
+        check: "GS101",
+        script: "rm /lib/modules/*/build; rm -r /lib/modules/*/updates/dkms; depmod $(ls /lib/modules)",
+        fix: Mends,
+    },
+    Breakage {
+        what: "the package of the kernel's headers was removed",
+        check: "GS101",
+        script: "dpkg --purge --force-depends linux-headers-$(ls /lib/modules) >&2",
+        fix: Mends,
+    },
+    Breakage {
+        what: "nouveau is back in the initramfs, and nothing keeps it out",
+        check: "GS201",
+        script: "grep -lr 'blacklist nouveau' /etc/modprobe.d /lib/modprobe.d | xargs -r readlink -f | xargs -r rm; \
+                 echo nouveau >>/etc/initramfs-tools/modules; update-initramfs -u -k all >&2",
+        fix: Mends,
+    },
+    Breakage {
+        what: "a library of the driver is older than the rest",
+        check: "GS401",
+        script: "cd $(dirname $(readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1)) && \
+                 mv libnvidia-ml.so.535.* libnvidia-ml.so.530.41.03 && ldconfig",
+        fix: Leaves,
+    },
+    Breakage {
+        what: "programs get a cuDNN that is older than the toolkit's",
+        check: "GS703",
+        script: "cd /root && echo 'unsigned long cudnnGetVersion(void) { return 90100; }' >old.c && mkdir -p /opt/old && \
+                 gcc -shared -fPIC -Wl,-soname,libcudnn.so.9 -o /opt/old/libcudnn.so.9.1.0 old.c && \
+                 echo /opt/old >/etc/ld.so.conf.d/000-old.conf && ldconfig",
+        fix: Leaves,
+    },
+    Breakage {
+        what: "dpkg was cut off",
+        check: "GS603",
+        script: "cd /root && apt-get -qq update && apt-get -qq download hello && dpkg --unpack hello_*.deb >&2",
+        fix: MendsForGood,
+    },
 ];
 
 #[test]
@@ -467,11 +534,36 @@ fn is_healthy(host: &Host) {
 }
 
 fn broken_hosts(host: &Host) {
-    for Breakage { what, check, script } in BREAKAGES {
+    for Breakage { what, check, script, fix } in BREAKAGES {
         let broken = host.clone_as("broken");
         broken.ask(script);
-        let (report, findings) = findings(&broken);
-        assert!(findings.iter().any(|(id, _)| id == check), "{what}: no {check} in {report:#}");
+        let (report, sick) = findings(&broken);
+        assert!(sick.iter().any(|(id, _)| id == check), "{what}: no {check} in {report:#}");
+        timed(what, || mend(&broken, fix, &sick));
+    }
+}
+
+/// `doctor --fix` on a clone of the broken host, and its way back.
+fn mend(broken: &Host, fix: &Fix, sick: &[(String, String)]) {
+    let host = broken.clone_as("mended");
+    let same = || {
+        let ignored = [RECORDS, AFTER_ROLLBACK, &["etc/apt"]].concat();
+        assert_eq!(differences(&broken.root(), &host.root(), &ignored), [""; 0]);
+        assert_eq!(findings(&host).1, sick);
+    };
+    let shown = host.gpusetup(&["doctor", "--fix", "--dry-run"]).out;
+    same();
+    if *fix == Leaves {
+        host.gpusetup(&["doctor", "--fix", "--yes"]).exits(20);
+        return same();
+    }
+    assert!(shown.contains("repair"), "{shown}");
+    host.gpusetup(&["doctor", "--fix", "--yes"]).succeeds();
+    is_healthy(&host);
+    host.gpusetup(&["rollback", "--yes"]).succeeds();
+    match fix {
+        Mends => same(),
+        _ => is_healthy(&host),
     }
 }
 

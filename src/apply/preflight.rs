@@ -139,6 +139,20 @@ fn places(plan: &Plan, step: &Step) -> Vec<(PathBuf, u64)> {
         StepId::FixSymlinks | StepId::RemoveCuda => vec![(prefix, 0)],
         StepId::RemoveDriver | StepId::RemoveCudnn => vec![(path("/usr"), 0)],
         StepId::Ldconfig | StepId::Environment => vec![(path("/etc"), 0)],
+        StepId::Repair => step.operations.iter().flat_map(|a| touched(&a.operation)).map(|p| (p, 0)).collect(),
         StepId::Reboot | StepId::Verify => Vec::new(),
+    }
+}
+
+/// What an operation writes to, as far as it says.
+fn touched(operation: &Operation) -> Vec<PathBuf> {
+    match operation {
+        Operation::WriteFile { path, .. } | Operation::Link { path, .. } | Operation::Remove { path } => {
+            vec![path.clone()]
+        }
+        Operation::Run { creates, changes, .. } => creates.iter().chain(changes).cloned().collect(),
+        Operation::Packages { .. } => vec!["/usr".into()],
+        Operation::Service { .. } => vec!["/etc".into()],
+        Operation::Download { .. } | Operation::Unpack { .. } | Operation::Reboot {} => Vec::new(),
     }
 }

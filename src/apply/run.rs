@@ -265,7 +265,7 @@ fn stands(on: &System, operation: &Operation, planned: bool) -> Result<Standing,
         Operation::Packages { manager, install, remove, .. } => {
             packages::stand(on, *manager, install, remove).map_err(io)
         }
-        Operation::Service { unit, enabled } => so(service::is_enabled(on, unit).map_err(io)? == *enabled),
+        Operation::Service { unit, enabled } => so(service::stands(on, unit, *enabled).map_err(io)?),
         Operation::Reboot {} => so(false),
     }
 }
@@ -330,7 +330,9 @@ fn carry_out(
             settle(on, journal, at, undo, boot).map_err(io)?;
         }
         Operation::Service { unit, enabled } => {
-            let undo = vec![Undo::Unit { unit: unit.clone(), enabled: !enabled }];
+            // One that only did not run was enabled before.
+            let before = service::is_enabled(on, unit).map_err(io)?;
+            let undo = vec![Undo::Unit { unit: unit.clone(), enabled: before }];
             journal.note(on, Event::Intent { at, undo, boot })?;
             service::set(on, unit, *enabled)?;
         }

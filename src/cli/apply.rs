@@ -92,9 +92,33 @@ pub enum Ended {
 
 /// Carries a plan out.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
-        carry_out(options, system, account)
-    })
+    let ended =
+        writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
+            carry_out(options, system, account)
+        });
+    if options.look.json {
+        tell_result(&options.host)?;
+    }
+    ended
+}
+
+/// Prints what the last run came to, as `result.json` has it.
+pub fn tell_result(host: &HostOptions) -> Result<(), Problem> {
+    // Whoever may not run it may not read it either, and is told why it did not run.
+    match result::status(&system(host)) {
+        Ok(Some(result)) => super::print_json(&result),
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+/// Shows a plan before a question about it: beside the result, where that is to be an object alone.
+pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
+    let text = render::plan::text(plan, super::paint(look.color), look.verbose, super::width());
+    if look.json {
+        say(&text);
+        return Ok(());
+    }
+    super::print(&text)
 }
 
 /// Goes on with what was interrupted.
@@ -105,13 +129,13 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
                 super::print("Nothing to go on with: the last apply came to its end.\n")?;
                 Ok(Ended::Untouched)
             }
-            Some(Unfinished::Rollback) => take_back(&options.run, system, Reach::Last),
+            Some(Unfinished::Rollback) => take_back(&options.run, false, system, Reach::Last),
             Some(Unfinished::Apply(_)) if apply::waits_for_boot(system)? => {
                 super::print("The host must boot first; nothing was done.\n")?;
                 return Ok(Ended::Untouched);
             }
             Some(Unfinished::Apply(plan)) => {
-                let mut teller = Teller::new(options.run.bars());
+                let mut teller = Teller::new(options.run.bars(), true);
                 apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
                 perform(&plan, &options.run, system, account, &mut teller)
@@ -132,21 +156,21 @@ pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
-        take_back(&options.run, system, Reach::Last)
+        take_back(&options.run, false, system, Reach::Last)
     })
 }
 
-pub fn take_back(options: &RunOptions, system: &System, reach: Reach) -> Result<Ended, Problem> {
-    let mut teller = Teller::new(options.bars());
+pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Reach) -> Result<Ended, Problem> {
+    let mut teller = Teller::new(options.bars(), !json);
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
         say(&format!("left as it is (changed since, or gone for good): {path}"));
     }
     forget(system)?;
-    super::print(match reach {
-        Reach::Last => "Done: the last apply is taken back.\n",
-        Reach::All => "Done: everything that gpusetup did here is taken back.\n",
-    })?;
+    teller.end(match reach {
+        Reach::Last => "Done: the last apply is taken back.",
+        Reach::All => "Done: everything that gpusetup did here is taken back.",
+    });
     Ok(Ended::With(Ending::RolledBack))
 }
 
@@ -242,7 +266,7 @@ pub fn writing(
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
-    let mut teller = Teller::new(options.run.bars());
+    let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
     let (mut facts, assumed) = look(&options.host, &database, false)?;
@@ -273,14 +297,13 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     };
     account.plan(&plan);
     if plan.is_converged() {
-        super::print("Nothing to do: the host is as the plan wants it.\n")?;
+        teller.end("Nothing to do: the host is as the plan wants it.");
         // Nothing is written where nothing has changed.
         let said = result::status(system).ok().flatten().is_some_and(|last| last.state == Ending::Done);
         return Ok(if said { Ended::Untouched } else { Ended::With(Ending::Done) });
     }
     if !options.run.asks_nothing() {
-        let paint = super::paint(options.look.color);
-        super::print(&render::plan::text(&plan, paint, options.look.verbose, super::width()))?;
+        propose(&plan, &options.look)?;
         let licences = if plan.brings_nvidias() && !options.run.accept_eula { LICENCES } else { "" };
         if !agreed(&format!("{licences}Proceed?"))? {
             say("nothing was changed");
@@ -339,16 +362,16 @@ fn perform(
         // Left by a run that waited for a boot, and was gone on with by hand.
         forget(system)?;
         let chosen = crate::resolve::summary(&plan.selection);
-        super::print(&if chosen.is_empty() { "Done.\n".to_owned() } else { format!("Done: {chosen}.\n") })?;
+        teller.end(&if chosen.is_empty() { "Done.".to_owned() } else { format!("Done: {chosen}.") });
         return Ok(Ended::With(Ending::Done));
     }
     match options.reboot {
-        RebootOption::Never => super::print("Reboot now, then: gpusetup resume\n")?,
+        RebootOption::Never => teller.end("Reboot now, then: gpusetup resume"),
         RebootOption::External => {
             boot::ask_for(system).map_err(failed)?;
-            super::print("A reboot is needed; gpusetup goes on by itself after it.\n")?;
+            teller.end("A reboot is needed; gpusetup goes on by itself after it.");
         }
-        RebootOption::IfNeeded => super::print("The host boots now; gpusetup goes on by itself after it.\n")?,
+        RebootOption::IfNeeded => teller.end("The host boots now; gpusetup goes on by itself after it."),
     }
     Ok(Ended::With(Ending::RebootRequired))
 }

@@ -1,11 +1,15 @@
 //! `gpusetup doctor`: whether the install is sound.
 
-use super::Problem;
+use super::apply::{Ended, agreed, begin, propose, writing};
 use super::facts::{look, read_text};
-use super::options::{HostOptions, LookOptions};
-use crate::doctor::{CHECKS, Check, ELSEWHERE, Sources, cudnn_answer, examine, gather};
+use super::options::{HostOptions, LookOptions, RunOptions};
+use super::{Problem, say};
+use crate::apply;
+use crate::doctor::{CHECKS, Check, ELSEWHERE, Report, Sources, cudnn_answer, examine, gather, repairs};
+use crate::plan::{Plan, repair};
 use crate::render;
 use crate::render::doctor::Look;
+use crate::render::progress::Teller;
 use crate::system::System;
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -35,9 +39,18 @@ pub struct Options {
     /// The kernel's log is this file (- is standard input): the output of dmesg or `journalctl -k`
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KERNEL_LOG")]
     kernel_log: Option<PathBuf>,
+    /// Mend what can be mended safely (links, caches, initramfs, kernel modules, headers, services), shown first; `gpusetup
+    /// rollback` takes it back
+    #[arg(long, conflicts_with = "list_checks")]
+    fix: bool,
+    /// With --fix: only show what it would do
+    #[arg(long, requires = "fix")]
+    dry_run: bool,
     /// Print the checks and what each reads, and look at nothing
     #[arg(long)]
     list_checks: bool,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 /// Forms of a report.
@@ -84,19 +97,29 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         super::print(&list(&only))?;
         return Ok(0);
     }
+    let report = if options.fix { fix(options, &only)? } else { examined(options, &only)? };
+    if let Some(path) = &options.html {
+        let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
+        std::fs::write(path, render::report::html(&report)).map_err(failed)?;
+    }
+    show(options, &report)?;
+    Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
+}
+
+/// What the checks find on the host now.
+fn examined(options: &Options, only: &[&str]) -> Result<Report, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, &database, false)?;
     let system = options.host.root.as_ref().map_or_else(System::live, System::at);
     let sources = Sources { kernel_log: options.kernel_log.as_deref().map(read_text).transpose()? };
     let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
-    let report = examine(evidence, &database, &only);
-    if let Some(path) = &options.html {
-        let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
-        std::fs::write(path, render::report::html(&report)).map_err(failed)?;
-    }
+    Ok(examine(evidence, &database, only))
+}
+
+fn show(options: &Options, report: &Report) -> Result<(), Problem> {
     match (options.look.json, options.format) {
-        (true, _) | (false, Format::Json) => super::print_json(&report)?,
-        (false, Format::Prometheus) => super::print(&render::doctor::prometheus(&report))?,
+        (true, _) | (false, Format::Json) => super::print_json(report),
+        (false, Format::Prometheus) => super::print(&render::doctor::prometheus(report)),
         (false, Format::Text) => {
             let look = Look {
                 paint: super::paint(options.look.color),
@@ -104,10 +127,55 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
                 verbose: options.look.verbose,
                 width: super::width(),
             };
-            super::print(&render::doctor::text(&report, look))?;
+            super::print(&render::doctor::text(report, look))
         }
     }
-    Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
+}
+
+/// Mends what can be mended safely; the report is that of the host as it is then.
+fn fix(options: &Options, only: &[&str]) -> Result<Report, Problem> {
+    let is_text = !options.look.json && options.format == Format::Text;
+    if options.dry_run {
+        let report = examined(options, only)?;
+        let plan = plan(options, &report)?;
+        if is_text && !plan.is_converged() {
+            propose(&plan, &options.look)?;
+        }
+        return Ok(report);
+    }
+    let mut left = None;
+    writing(&options.host, &options.run, false, |system, account| {
+        let mut teller = Teller::new(options.run.bars(), is_text);
+        apply::recover(system, &mut |news| teller.tell(news))?;
+        let report = examined(options, only)?;
+        let plan = plan(options, &report)?;
+        if plan.is_converged() {
+            left = Some(report);
+            return Ok(Ended::Untouched);
+        }
+        if !options.run.asks_nothing() {
+            if is_text {
+                show(options, &report)?;
+            }
+            propose(&plan, &options.look)?;
+            if !agreed("Mend it?")? {
+                say("nothing was changed");
+                left = Some(report);
+                return Ok(Ended::Untouched);
+            }
+        }
+        account.plan(&plan);
+        let ended = begin(&plan, &options.run, system, account, &mut teller)?;
+        // What it came to is asked of the host, as after every apply.
+        left = Some(examined(options, only)?);
+        Ok(ended)
+    })?;
+    left.ok_or_else(|| Problem::unexpected("nothing was found out"))
+}
+
+fn plan(options: &Options, report: &Report) -> Result<Plan, Problem> {
+    let now = jiff::Timestamp::now().to_string();
+    Ok(repair(&options.host.database()?, report.host.clone(), repairs(report), now))
 }
 
 /// Answers the parent about a library; not for people.

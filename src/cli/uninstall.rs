@@ -1,7 +1,7 @@
 //! `gpusetup uninstall`: what gpusetup did here taken back by its journal, or a toolkit, the driver or both removed, whoever
 //! installed them. Either way it is shown first.
 
-use super::apply::{Ended, agreed, begin, system, take_back, writing};
+use super::apply::{Ended, agreed, begin, propose, system, take_back, tell_result, writing};
 use super::facts::look;
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::{Problem, say};
@@ -54,19 +54,19 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         return if by_journal { show_journal(options, &system) } else { show(options, &plan(options, &system)?) };
     }
     let boots = options.run.reboot == RebootOption::IfNeeded;
-    writing(&options.host, &options.run, boots, |system, account| {
+    let ended = writing(&options.host, &options.run, boots, |system, account| {
         if by_journal {
             return undo_all(options, system);
         }
-        let mut teller = Teller::new(options.run.bars());
+        let mut teller = Teller::new(options.run.bars(), !options.look.json);
         apply::recover(system, &mut |news| teller.tell(news))?;
         let plan = plan(options, system)?;
         if plan.is_converged() {
-            super::print("Nothing to remove: nothing of that is installed.\n")?;
+            teller.end("Nothing to remove: nothing of that is installed.");
             return Ok(Ended::Untouched);
         }
         if !options.run.asks_nothing() {
-            show(options, &plan)?;
+            propose(&plan, &options.look)?;
             if !agreed("Remove it?")? {
                 say("nothing was changed");
                 return Ok(Ended::Untouched);
@@ -78,13 +78,18 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             is_gone(options, system)?;
         }
         Ok(ended)
-    })
+    });
+    if options.look.json {
+        tell_result(&options.host)?;
+    }
+    ended
 }
 
 fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
     let all = apply::to_take_back(system, Reach::All)?;
     if all.is_empty() {
-        super::print("Nothing to remove: gpusetup did nothing here that still stands.\n")?;
+        let nothing = "Nothing to remove: gpusetup did nothing here that still stands.";
+        Teller::new(false, !options.look.json).end(nothing);
         return Ok(Ended::Untouched);
     }
     if !options.run.asks_nothing() {
@@ -94,18 +99,23 @@ fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
             return Ok(Ended::Untouched);
         }
     }
-    let ended = take_back(&options.run, system, Reach::All)?;
+    let ended = take_back(&options.run, options.look.json, system, Reach::All)?;
     say(&format!("downloads stay in {}", options.host.cache.display()));
     Ok(ended)
 }
 
 fn show_journal(options: &Options, system: &System) -> Result<u8, Problem> {
     let all = apply::to_take_back(system, Reach::All)?;
-    if options.look.json {
+    if options.look.json && options.dry_run {
         super::print_json(&all)?;
+        return Ok(0);
+    }
+    let lines: String = all.iter().map(|line| format!("  - {line}\n")).collect();
+    let text = format!("What gpusetup did here, to be taken back in this order:\n{lines}");
+    if options.look.json {
+        say(text.trim_end());
     } else {
-        super::print("What gpusetup did here, to be taken back in this order:\n")?;
-        all.iter().try_for_each(|line| super::print(&format!("  - {line}\n")))?;
+        super::print(&text)?;
     }
     Ok(0)
 }

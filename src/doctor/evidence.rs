@@ -18,7 +18,7 @@ use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion};
-use driver::{fabric_manager, signer};
+use driver::{dkms, fabric_manager, signer, unlinked_headers};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,8 +73,10 @@ pub struct Evidence {
     pub devices: Option<Vec<String>>,
     /// Fabric Manager: the version that it says, and whether it runs.
     pub fabric_manager: Answer<FabricManager>,
-    /// NVIDIA's modules in DKMS's care, by the name of their tree.
-    pub dkms: Vec<String>,
+    /// NVIDIA's modules in DKMS's care: the versions of each tree, by its name.
+    pub dkms: BTreeMap<String, Vec<String>>,
+    /// Headers that lie there and that their kernel has no link to, by kernel.
+    pub unlinked_headers: BTreeMap<String, PathBuf>,
     /// Versions of gcc that can be called by their number, `gcc-12`.
     pub compilers: Vec<u16>,
     /// Modules that the host's configuration keeps out.
@@ -140,7 +142,8 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         host_compiler: set_for_everybody(system, "NVCC_CCBIN=").into_iter().next(),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
         fabric_manager: fabric_manager(system, &facts),
-        dkms: names(system, "/var/lib/dkms").filter(|n| n.starts_with("nvidia")).collect(),
+        dkms: dkms(system),
+        unlinked_headers: unlinked_headers(system, &facts),
         compilers: compilers(system),
         signer: signer(system, &facts),
         shells: shells(system),

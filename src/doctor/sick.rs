@@ -65,7 +65,8 @@ pub fn sound() -> Evidence {
         host_compiler: None,
         devices: Some(["nvidia0", "nvidiactl", "nvidia-uvm"].map(str::to_owned).to_vec()),
         fabric_manager: Answer::NotAsked("there is no NVSwitch".into()),
-        dkms: vec!["nvidia".into()],
+        dkms: [("nvidia".to_owned(), vec!["580.95.05".to_owned()])].into(),
+        unlinked_headers: Default::default(),
         compilers: vec![13],
         denied: vec![denial],
         images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
@@ -290,7 +291,7 @@ fn what_the_kernel_said() {
 #[test]
 fn what_belongs_to_the_driver() {
     assert_eq!(found(|e| e.has_smi = false), ["GS407 fail"]);
-    assert_eq!(found(|e| e.dkms.push("nvidia-open".into())), ["GS106 warn"]);
+    assert_eq!(found(|e| _ = e.dkms.insert("nvidia-open".into(), Vec::new())), ["GS106 warn"]);
     let without_uvm = |e: &mut Evidence| e.devices = Some(vec!["nvidia0".into()]);
     assert_eq!(found(without_uvm), [""; 0], "nvidia-modprobe makes it when it is asked for");
     let alone = |e: &mut Evidence| {
@@ -393,7 +394,7 @@ fn cudnn_links_cache_and_winner() {
     chain(&mut evidence);
     let report = examined(evidence);
     let cure = report.first().and_then(|f| f.remediation.as_ref()).expect("a cure");
-    assert_eq!(cure.commands[0], format!("sudo ln -sf libcudnn.so.9.10.2 {LIB}/libcudnn.so.9"), "one link mends both");
+    assert_eq!(cure.commands[0], format!("sudo ln -sfn libcudnn.so.9.10.2 {LIB}/libcudnn.so.9"), "one link mends both");
     assert_eq!(found(broken), ["GS702 fail"]);
     let copy = |e: &mut Evidence| {
         let copies = files(e).into_iter().map(|f| LibraryFile { link: None, sha256: Some("00".into()), ..f });

@@ -3,6 +3,12 @@
 use super::program::{ProgramError, judge};
 use crate::system::{Program, System};
 
+/// Whether it is so already: enabled, and running where systemd runs; or neither.
+pub fn stands(on: &System, unit: &str, enabled: bool) -> std::io::Result<bool> {
+    let says = |verb| on.run(&Program::new(["systemctl", verb, unit]).undisturbed()).map(|said| said.succeeded());
+    Ok(says("is-enabled")? == enabled && (!on.is_live() || says("is-active")? == enabled))
+}
+
 /// Whether it is enabled.
 pub fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
     Ok(on.run(&Program::new(["systemctl", "is-enabled", unit]).undisturbed())?.succeeded())

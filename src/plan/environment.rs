@@ -1,9 +1,8 @@
 //! How programs find the toolkit: the loader's path and cache, and PATH for shells.
 
-use super::job::{Job, LOADER_PATH, PROFILE, skipped, step};
+use super::job::{Job, skipped, step};
+use super::settings::{LOADER_PATH, loader_path, profile, rebuild_cache};
 use super::{Act, Step, StepId};
-use crate::operation::Operation;
-use std::path::PathBuf;
 
 /// The loader's path and cache.
 pub fn ldconfig(job: &Job) -> Step {
@@ -12,7 +11,7 @@ pub fn ldconfig(job: &Job) -> Step {
         return skipped(StepId::Ldconfig, TITLE, "no toolkit was asked for");
     };
     let libraries = job.default_toolkit().join("lib64");
-    let file = job.file(LOADER_PATH, format!("# Written by gpusetup.\n{}\n", libraries.display()));
+    let file = job.file(loader_path(&job.default_toolkit()));
     let cached = job.facts.loader_cache.as_ref().is_some_and(|cache| {
         let knows = |soname: &str| {
             cache.entries.iter().any(|(name, path)| {
@@ -29,31 +28,13 @@ pub fn ldconfig(job: &Job) -> Step {
     step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: rebuild_cache(), satisfied }])
 }
 
-/// Makes the loader's cache anew.
-pub fn rebuild_cache() -> Operation {
-    Operation::run(["ldconfig"], 300).changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
-}
-
 /// PATH for shells.
 pub fn environment(job: &Job) -> Step {
     const TITLE: &str = "Put the toolkit on PATH";
     let Some(cuda) = &job.chosen.cuda else {
         return skipped(StepId::Environment, TITLE, "no toolkit was asked for");
     };
-    let home = job.default_toolkit().display().to_string();
-    let mut content = format!(
-        "# Written by gpusetup: the default CUDA toolkit.\n\
-         case \":$PATH:\" in\n    *\":{home}/bin:\"*) ;;\n    *) PATH=\"{home}/bin:$PATH\" ;;\nesac\n\
-         CUDA_HOME=\"{home}\"\nCUDADIR=\"{home}\"\nexport PATH CUDA_HOME CUDADIR\n"
-    );
-    if job.request.library_path {
-        content += &format!(
-            "LD_LIBRARY_PATH=\"{home}/lib64${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"\nexport LD_LIBRARY_PATH\n"
-        );
-    }
-    if let Some(gcc) = cuda.side_gcc {
-        content += &format!("NVCC_CCBIN=/usr/bin/gcc-{gcc}\nexport NVCC_CCBIN\n");
-    }
+    let file = profile(&job.default_toolkit(), job.request.library_path, cuda.side_gcc);
     let why = "login shells find nvcc by it; LD_LIBRARY_PATH is left alone, since it breaks other software";
-    step(StepId::Environment, TITLE, why, vec![job.file(PROFILE, content)])
+    step(StepId::Environment, TITLE, why, vec![job.file(file)])
 }

@@ -9,13 +9,6 @@ use crate::sum::sha256;
 use crate::system::Node;
 use std::path::{Path, PathBuf};
 
-/// The one file that keeps other drivers off the GPUs.
-pub const BLACKLIST: &str = "/etc/modprobe.d/gpusetup-nouveau.conf";
-/// The one file that tells the loader where the toolkit's libraries are.
-pub const LOADER_PATH: &str = "/etc/ld.so.conf.d/gpusetup-cuda.conf";
-/// The one file that tells login shells where the toolkit's programs are.
-pub const PROFILE: &str = "/etc/profile.d/gpusetup-cuda.sh";
-
 /// Everything a step may look at.
 pub struct Job<'a> {
     /// The host.
@@ -56,13 +49,17 @@ impl Job<'_> {
         })
     }
 
-    /// A file, and whether it stands so already.
-    pub fn file(&self, path: &str, content: String) -> Act {
-        let sum = sha256(&content);
-        let stands =
-            |state: &PathState| matches!(&state.node, Node::File { sha256, mode: 0o644, .. } if *sha256 == sum);
-        let satisfied = self.facts.paths.get(Path::new(path)).is_some_and(stands);
-        Act { operation: Operation::WriteFile { path: path.into(), content, mode: 0o644 }, satisfied }
+    /// The writing of a file, and whether it stands so already.
+    pub fn file(&self, operation: Operation) -> Act {
+        let satisfied = match &operation {
+            Operation::WriteFile { path, content, mode: wanted } => {
+                let sum = sha256(content);
+                let stands = |s: &PathState| matches!(&s.node, Node::File { sha256, mode, .. } if *sha256 == sum && mode == wanted);
+                self.facts.paths.get(path).is_some_and(stands)
+            }
+            _ => false,
+        };
+        Act { operation, satisfied }
     }
 
     /// When the file at `path` was last written, where that is known.

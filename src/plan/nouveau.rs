@@ -1,11 +1,9 @@
 //! Keeps nouveau and nova off the GPUs: in the running system by modprobe's configuration, and in the next boot by the
 //! initramfs of every installed kernel, which carries a copy of it.
 
-use super::job::{BLACKLIST, Job, skipped, step};
+use super::job::{Job, skipped, step};
+use super::settings::{BLACKLIST, blacklist, rebuild_images};
 use super::{Act, Step, StepId};
-use crate::compat::InitramfsTool;
-use crate::host::Facts;
-use crate::operation::Operation;
 use std::collections::BTreeMap;
 
 const TITLE: &str = "Keep nouveau and nova off the GPUs";
@@ -18,14 +16,9 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
     if job.chosen.driver.is_none() {
         return skipped(StepId::BlacklistNouveau, TITLE, "no driver is installed by this plan");
     }
-    let lines = RIVALS.map(|rival| format!("blacklist {rival}\n")).concat();
-    let content = format!(
-        "# Written by gpusetup: these would take the GPU before NVIDIA's driver.\n{lines}options nouveau modeset=0\n"
-    );
-    let file = job.file(BLACKLIST, content);
-    let mut acts = vec![file];
+    let mut acts = vec![job.file(blacklist())];
     let images: Vec<_> = job.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
-    if let Some(operation) = rebuild(job.facts) {
+    if let Some(operation) = rebuild_images(job.facts) {
         let since = job.written(BLACKLIST);
         let fresh = acts[0].satisfied && images.iter().all(|i| since.is_some_and(|written| i.modified >= written));
         acts.push(Act { operation, satisfied: fresh });
@@ -39,25 +32,6 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
     out.disk_bytes =
         if out.operations.iter().all(|a| a.satisfied) { 0 } else { images.iter().map(|i| 2 * i.size).sum() };
     out
-}
-
-/// Rebuilds the initramfs of every kernel. The images of a host whose kernels come from outside (a container, some clouds)
-/// are not there to be rebuilt.
-pub fn rebuild(facts: &Facts) -> Option<Operation> {
-    let kernels = &facts.kernels.installed;
-    let tool = facts.os.initramfs.filter(|_| !kernels.is_empty())?;
-    let images = kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone());
-    // A rebuild takes some ten seconds a kernel; on an emulated machine with all its modules five minutes were seen.
-    Some(Operation::run(rebuild_all(tool), 900 * kernels.len().max(1) as u64).changing(images))
-}
-
-fn rebuild_all(tool: InitramfsTool) -> Vec<String> {
-    let argv: &[&str] = match tool {
-        InitramfsTool::UpdateInitramfs => &["update-initramfs", "-u", "-k", "all"],
-        InitramfsTool::Dracut => &["dracut", "--force", "--regenerate-all"],
-        InitramfsTool::Mkinitcpio => &["mkinitcpio", "-P"],
-    };
-    argv.iter().map(|a| (*a).to_owned()).collect()
 }
 
 /// "nouveau holds 0000:17:00.0", for each other driver of the kernel that holds GPUs.

@@ -2,9 +2,8 @@
 //! and gpusetup's settings for them. A plan like any other, shown and journalled before it is carried out.
 
 use super::driver::UNINSTALL;
-use super::environment::rebuild_cache;
 use super::job::step;
-use super::nouveau::rebuild;
+use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, BLACKLIST, LOADER_PATH, PROFILE, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
@@ -133,7 +132,7 @@ impl Off<'_> {
         let mut steps = vec![step(StepId::RemoveDriver, title, "as whoever installed it removes it", acts)];
         if self.is_file(BLACKLIST) {
             let mut acts = vec![Act::needed(Operation::Remove { path: BLACKLIST.into() })];
-            acts.extend(rebuild(self.facts).map(Act::needed));
+            acts.extend(rebuild_images(self.facts).map(Act::needed));
             const WHY: &str = "without NVIDIA's driver it is the one that shows a picture";
             steps.push(step(StepId::BlacklistNouveau, "Let nouveau have the GPUs again", WHY, acts));
         }

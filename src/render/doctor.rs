@@ -43,6 +43,11 @@ pub fn text(report: &Report, look: Look) -> String {
             out += &format!("          {}\n", look.paint.bold(command));
         }
     }
+    let fixable: Vec<_> = report.checks.iter().filter(|f| f.fixable).map(|f| f.id).collect();
+    if !fixable.is_empty() {
+        let how = format!("{} mends {}", look.paint.bold("sudo gpusetup doctor --fix"), fixable.join(", "));
+        out += &wrapped("Fix     ", &how, look.width);
+    }
     let s = report.summary;
     let mut parts = vec![count(s.fail as u64, "problem"), count(s.warn as u64, "warning")];
     parts.extend((s.error > 0).then(|| format!("{} that did not end", count(s.error as u64, "check"))));

@@ -25,13 +25,31 @@ pub struct Teller {
     out: Box<dyn Write>,
     /// What the host was already, told as a number when it is more than one thing.
     kept: Vec<String>,
+    /// Where the last word goes: beside the rest when standard output is for one JSON object.
+    last_word: Box<dyn Write>,
 }
 
 impl Teller {
-    /// On standard error; bars only where it is a terminal and they are wanted.
-    pub fn new(bars: bool) -> Self {
+    /// On standard error; bars only where it is a terminal and they are wanted. Its last word goes to standard output, unless
+    /// that is for something else.
+    pub fn new(bars: bool, standard_output: bool) -> Self {
         let on_terminal = bars && std::io::stderr().is_terminal();
-        Self { bar: None, on_terminal, last: Instant::now(), out: Box::new(std::io::stderr()), kept: Vec::new() }
+        let last_word: Box<dyn Write> =
+            if standard_output { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
+        Self {
+            bar: None,
+            on_terminal,
+            last: Instant::now(),
+            out: Box::new(std::io::stderr()),
+            kept: Vec::new(),
+            last_word,
+        }
+    }
+
+    /// Tells what it all came to.
+    pub fn end(&mut self, text: &str) {
+        self.clear();
+        let _ = writeln!(self.last_word, "{text}");
     }
 
     /// Tells one thing.
@@ -47,16 +65,21 @@ impl Teller {
         }
     }
 
-    fn line(&mut self, text: &str) {
+    /// Puts the bar away, and tells what was kept.
+    fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        self.last = Instant::now();
         match std::mem::take(&mut self.kept).as_slice() {
             [] => {}
             [one] => self.line(&format!("  is so already: {one}")),
             more => self.line(&format!("  {} things are so already", more.len())),
         }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.clear();
+        self.last = Instant::now();
         // Whoever read this has gone away; the work goes on.
         let _ = writeln!(self.out, "{text}");
     }
@@ -128,6 +151,7 @@ mod tests {
             last: Instant::now(),
             out: Box::new(out.clone()),
             kept: Vec::new(),
+            last_word: Box::new(out.clone()),
         };
         let operation = Operation::Remove { path: PathBuf::from("/f") };
         let working =

@@ -77,6 +77,39 @@ fn commands(operation: &Operation) -> String {
     }
 }
 
+/// One operation as a command for a person to copy.
+pub fn by_hand(operation: &Operation) -> String {
+    // What would be a screenful on a command line is easier had from gpusetup itself.
+    const LINES: usize = 6;
+    let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(" ");
+    match operation {
+        Operation::WriteFile { path, content, .. } if content.lines().count() <= LINES => {
+            let lines = content.replace('\\', "\\\\").replace('%', "%%").replace('\n', "\\n");
+            format!("printf {} | sudo tee {}", quoted(&lines), quoted_path(path))
+        }
+        Operation::Packages { manager, install, remove, .. } if remove.is_empty() => {
+            // Files that were lost come back too.
+            let install_ = match manager {
+                PackageManager::Apt => "apt-get install --reinstall",
+                PackageManager::Dnf => "dnf install",
+                PackageManager::Zypper => "zypper install --force",
+            };
+            format!("sudo {install_} {}", list(install))
+        }
+        Operation::Link { path, target, .. } => format!("sudo ln -sfn {} {}", quoted_path(target), quoted_path(path)),
+        Operation::Remove { path } => format!("sudo rm -r {}", quoted_path(path)),
+        Operation::Run { argv, .. } => format!("sudo {}", list(argv)),
+        Operation::Service { unit, enabled } => {
+            format!("sudo systemctl {} --now {}", if *enabled { "enable" } else { "disable" }, quoted(unit))
+        }
+        Operation::Reboot {} => "sudo reboot".to_owned(),
+        Operation::WriteFile { .. }
+        | Operation::Packages { .. }
+        | Operation::Download { .. }
+        | Operation::Unpack { .. } => "sudo gpusetup doctor --fix".to_owned(),
+    }
+}
+
 fn place(p: &Placement) -> String {
     let from = quoted_path(&p.from);
     let to = quoted_path(&p.to);

@@ -2,6 +2,8 @@
 
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::{Cudnn, LibraryFile, Origin};
+use crate::operation::Operation;
+use crate::plan::{loader_path, rebuild_cache};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -44,10 +46,14 @@ fn links_of(cudnn: &Cudnn) -> Verdict {
         (cause, format!("{name} has the bytes of {}", original.name), name.clone(), target.clone())
     });
     let wrong: Vec<_> = missing.chain(copies).collect();
-    let commands = wrong.iter().map(|(_, _, name, target)| format!("sudo ln -sf {target} {directory}/{name}"));
-    let commands: Vec<_> = commands.chain(["sudo ldconfig".to_owned()]).collect();
+    let links = wrong.iter().map(|(_, _, name, target)| Operation::Link {
+        path: cudnn.directory.join(name),
+        target: target.into(),
+        soname: None,
+    });
+    let repair: Vec<_> = links.chain([rebuild_cache()]).collect();
     let wrong = wrong.iter().map(|(cause, evidence, ..)| {
-        Verdict::fail(cause.clone()).saw(evidence.clone()).mend("make the links", commands.clone())
+        Verdict::fail(cause.clone()).saw(evidence.clone()).repair("make the links", repair.clone())
     });
     let version = cudnn.version.map(|v| format!("cuDNN {v}, ")).unwrap_or_default();
     let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", cudnn.files.len()));
@@ -83,12 +89,13 @@ pub fn cache(seen: &Evidence) -> Verdict {
         return Verdict::skip(NONE);
     }
     if seen.facts.loader_cache.is_none() {
-        return Verdict::fail("there is no /etc/ld.so.cache that can be read").mend("make it anew", ["sudo ldconfig"]);
+        return Verdict::fail("there is no /etc/ld.so.cache that can be read")
+            .repair("make it anew", [rebuild_cache()]);
     }
     let gone = seen.cached.iter().filter(|c| !c.exists).map(|c| {
         Verdict::fail(format!("the loader's cache names {}, which is gone", c.path.display()))
             .saw(format!("{} => {}", c.soname, c.path.display()))
-            .mend("make the cache anew", ["sudo ldconfig"])
+            .repair("make the cache anew", [rebuild_cache()])
     });
     let default = default_cudnn(seen).map(|c| &c.directory);
     let each = seen.facts.cudnn.iter().map(|cudnn| {
@@ -99,14 +106,10 @@ pub fn cache(seen: &Evidence) -> Verdict {
             if default != Some(directory) {
                 return Verdict::pass().saw(evidence);
             }
-            let file = "/etc/ld.so.conf.d/gpusetup-cuda.conf";
             return Verdict::fail(format!("the loader does not look where cuDNN is: {shown}"))
                 .alone()
                 .saw(evidence)
-                .mend(
-                    "put the folder on its path",
-                    [format!("echo {shown} | sudo tee {file}"), "sudo ldconfig".to_owned()],
-                );
+                .repair("put the folder on its path", [loader_path(&seen.prefix.join("cuda")), rebuild_cache()]);
         }
         let sonames: BTreeSet<_> = cudnn.files.iter().filter_map(|f| f.soname.as_deref()).collect();
         let known = |s: &str| seen.cached.iter().any(|c| c.soname == s && c.directory == *directory);
@@ -114,7 +117,7 @@ pub fn cache(seen: &Evidence) -> Verdict {
             None => Verdict::pass().saw(format!("{shown}: {} libraries, all in the cache", sonames.len())),
             Some(soname) => Verdict::fail(format!("the loader's cache does not know {soname} of {shown}"))
                 .saw("/etc/ld.so.cache was not made anew since".to_owned())
-                .mend("make the cache anew", ["sudo ldconfig"]),
+                .repair("make the cache anew", [rebuild_cache()]),
         }
     });
     Verdict::worst(each.chain(gone)).unwrap_or_else(|| Verdict::skip(NONE))

@@ -1,6 +1,7 @@
 //! What joins GPUs.
 
 use crate::doctor::{Answer, Evidence, Verdict};
+use crate::operation::Operation;
 
 pub fn manager(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
@@ -24,7 +25,7 @@ pub fn manager(seen: &Evidence) -> Verdict {
         Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(
             "Fabric Manager is installed and does not run: CUDA says \"system not yet initialized\" (802)",
         )
-        .mend("start it", ["sudo systemctl enable --now nvidia-fabricmanager"]),
+        .repair("start it", [Operation::Service { unit: "nvidia-fabricmanager.service".to_owned(), enabled: true }]),
         Answer::Is(manager) => Verdict::pass().saw(format!("Fabric Manager {}", manager.version)),
     };
     verdict.saw(switches)

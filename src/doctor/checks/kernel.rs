@@ -1,9 +1,10 @@
 //! What the driver needs of each kernel.
 
 use super::{next_kernel, no_driver_of_its_own};
-use crate::compat::PackageManager;
 use crate::doctor::{Evidence, Verdict};
 use crate::host::Kernel;
+use crate::operation::Operation;
+use std::path::PathBuf;
 
 pub fn headers(seen: &Evidence) -> Verdict {
     let kernel = match built_for(seen) {
@@ -15,9 +16,15 @@ pub fn headers(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw(format!("/lib/modules/{release}/build leads to headers"));
     }
     let evidence = format!("/lib/modules/{release}/build leads to no headers that a module could be built with");
-    worse_without_module(kernel, format!("the headers of kernel {release} are missing"))
-        .saw(evidence)
-        .mend("install them, then let DKMS build", mend(seen, header_packages(seen, release), release))
+    let verdict = worse_without_module(kernel, format!("the headers of kernel {release} are missing")).saw(evidence);
+    let built = if kernel.nvidia_module.is_none() { build(seen, kernel) } else { Vec::new() };
+    if let Some(there) = seen.unlinked_headers.get(release) {
+        let link = PathBuf::from(format!("/lib/modules/{release}/build"));
+        let link = Operation::Link { path: link, target: there.clone(), soname: None };
+        let verdict = verdict.saw(format!("they are in {}", there.display()));
+        return verdict.repair("lead to them, then let DKMS build", [link].into_iter().chain(built));
+    }
+    bring(seen, verdict, header_packages(seen, release), built)
 }
 
 pub fn compiler(seen: &Evidence) -> Verdict {
@@ -36,13 +43,12 @@ pub fn compiler(seen: &Evidence) -> Verdict {
     let cause = format!("kernel {} was built with gcc {built}, which is not here", kernel.release);
     let package = seen.distribution.as_ref().and_then(|d| d.gcc_package.as_ref());
     let package = package.map(|p| p.replace("{major}", &built.to_string()));
-    worse_without_module(kernel, cause)
-        .saw(evidence)
-        .mend("install it, then let DKMS build", mend(seen, package.into_iter().collect(), &kernel.release))
+    let built = if kernel.nvidia_module.is_none() { build(seen, kernel) } else { Vec::new() };
+    bring(seen, worse_without_module(kernel, cause).saw(evidence), package.into_iter().collect(), built)
 }
 
 pub fn one_tree(seen: &Evidence) -> Verdict {
-    match seen.dkms.as_slice() {
+    match seen.dkms.keys().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => Verdict::skip("DKMS builds no module of NVIDIA's here"),
         [one] => Verdict::pass().saw(format!("/var/lib/dkms/{one}")),
         several => several.iter().fold(
@@ -86,7 +92,33 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
     if seen.dkms.is_empty() {
         return verdict.mend("install the driver's modules for this kernel; gpusetup plans it", ["gpusetup plan"]);
     }
+    let built = build(seen, kernel);
+    // Without headers the build would fail: that is the finding of the kernel that boots, and of no other.
+    if !built.is_empty() && (kernel.headers || seen.facts.kernel() == Some(release)) {
+        return verdict.repair("let DKMS build it", built);
+    }
     verdict.mend("let DKMS build it", [format!("sudo dkms autoinstall -k {release}"), format!("sudo depmod {release}")])
+}
+
+/// Has DKMS build and install the driver's modules for a kernel, where it knows their version.
+fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
+    const LIMIT: u64 = 3600;
+    let Some(driver) = &seen.facts.driver else { return Vec::new() };
+    let wanted = driver.version.to_string();
+    let trees = seen.dkms.iter().flat_map(|(name, versions)| versions.iter().map(move |v| (name, v)));
+    let of_driver = trees.filter(|(_, version)| crate::host::upstream(version) == wanted);
+    let each = of_driver.map(|(name, version)| {
+        let module = format!("{name}/{version}");
+        // What it has noted as installed may be gone all the same.
+        Operation::run(["dkms", "install", "--force", &module, "-k", &kernel.release], LIMIT).undone_by([
+            "dkms",
+            "uninstall",
+            &module,
+            "-k",
+            &kernel.release,
+        ])
+    });
+    each.collect()
 }
 
 /// The kernel whose module DKMS builds, or why there is none.
@@ -108,16 +140,14 @@ fn header_packages(seen: &Evidence, release: &str) -> Vec<String> {
     patterns.iter().map(|p| p.replace("{release}", release)).collect()
 }
 
-/// Commands that bring packages, also those whose files were lost, and have DKMS build.
-fn mend(seen: &Evidence, packages: Vec<String>, release: &str) -> Vec<String> {
-    let install = match seen.facts.os.package_manager {
-        Some(PackageManager::Apt) => "apt-get install --reinstall",
-        Some(PackageManager::Dnf) => "dnf install",
-        Some(PackageManager::Zypper) => "zypper install --force",
-        _ => return Vec::new(),
+/// With the packages that bring what is missing, and what comes behind them; a person finds the packages of a distribution
+/// that the database does not know.
+fn bring(seen: &Evidence, verdict: Verdict, packages: Vec<String>, behind: Vec<Operation>) -> Verdict {
+    const TEXT: &str = "install them, then let DKMS build";
+    const NOTHING: [&str; 0] = [];
+    let Some(manager) = seen.facts.os.package_manager.filter(|_| !packages.is_empty()) else {
+        return verdict.mend(TEXT, NOTHING);
     };
-    if packages.is_empty() {
-        return Vec::new();
-    }
-    vec![format!("sudo {install} {}", packages.join(" ")), format!("sudo dkms autoinstall -k {release}")]
+    let install = Operation::Packages { manager, install: packages, remove: Vec::new(), stream: None };
+    verdict.repair(TEXT, [install].into_iter().chain(behind))
 }

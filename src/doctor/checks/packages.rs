@@ -2,6 +2,7 @@
 
 use super::no_driver_of_its_own;
 use crate::doctor::{Evidence, Verdict};
+use crate::operation::packages;
 use crate::render::bytes;
 use std::path::Path;
 
@@ -12,7 +13,8 @@ pub fn done(seen: &Evidence) -> Verdict {
     } else {
         Verdict::fail(format!("dpkg was cut off from {}: nothing else can be installed", unfinished.join(", ")))
             .saw("/var/lib/dpkg/status".to_owned())
-            .mend("let it finish; if that fails, /boot may be full", ["sudo dpkg --configure -a", "df -h /boot"])
+            .repair("let it finish; if that fails, /boot may be full", [packages::finish()])
+            .then(["df -h /boot"])
     };
     let largest = seen.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.size).max();
     let boot = seen.facts.space.iter().find(|s| s.path == Path::new("/boot"));

@@ -1,9 +1,9 @@
 //! Other drivers of the kernel that take an NVIDIA GPU first.
 
 use super::no_driver_of_its_own;
-use crate::compat::InitramfsTool;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::Gpu;
+use crate::plan::{blacklist, rebuild_image, rebuild_images};
 
 pub fn nouveau(seen: &Evidence) -> Verdict {
     rival(seen, "nouveau", &["nouveau"])
@@ -50,8 +50,8 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
             _ => Verdict::fail(format!("{name} took the GPU at {} when this host booted", first.address))
                 .mend("boot again: from then on it is kept out", ["sudo reboot"]),
         };
-        let denied = seen.denied.iter().any(|d| is_rival(&d.module));
-        let verdict = if denied { verdict } else { not_denied(seen, name, modules) };
+        let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
+        let verdict = if verdict.is_repairable() { verdict.then(["sudo reboot"]) } else { verdict };
         return held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
     }
     let bound = seen.facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
@@ -82,23 +82,20 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
         let cause = format!("the initramfs of kernel {release} has {name} and nothing that keeps it out");
         let is_next = seen.facts.kernel() == Some(release);
         let verdict = if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
-        Some(verdict.saw(file.clone()).mend("make the initramfs anew, then boot again", rebuild(seen, release)))
+        // An image that is made anew without it would be the same.
+        let denial = (!is_denied(seen, is_rival)).then(blacklist);
+        let operations = denial.into_iter().chain(rebuild_image(&seen.facts, kernel));
+        Some(verdict.saw(file.clone()).repair("make the initramfs anew, with what keeps it out", operations))
     }))
 }
 
-fn rebuild(seen: &Evidence, kernel: &str) -> Vec<String> {
-    match seen.facts.os.initramfs {
-        Some(InitramfsTool::Dracut) => vec![format!("sudo dracut --force --kver {kernel}")],
-        Some(InitramfsTool::Mkinitcpio) => vec!["sudo mkinitcpio -P".to_owned()],
-        Some(InitramfsTool::UpdateInitramfs) | None => vec![format!("sudo update-initramfs -u -k {kernel}")],
-    }
+/// Whether modprobe's configuration or the kernel's command line keeps it out.
+fn is_denied(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> bool {
+    seen.denied.iter().any(|d| is_rival(&d.module))
 }
 
-fn not_denied(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
-    let lines: String = modules.iter().map(|m| format!("blacklist {m}\\n")).collect();
-    let mut commands = vec![format!("printf '{lines}' | sudo tee /etc/modprobe.d/gpusetup-nouveau.conf")];
-    commands.extend(seen.facts.kernel().map(|k| rebuild(seen, k)).unwrap_or_default());
-    commands.push("sudo reboot".to_owned());
+fn not_denied(seen: &Evidence, name: &str) -> Verdict {
+    let operations = [blacklist()].into_iter().chain(rebuild_images(&seen.facts));
     Verdict::fail(format!("nothing keeps {name} out: neither modprobe's configuration nor the kernel's command line"))
-        .mend("keep it out, in the initramfs too", commands)
+        .repair("keep it out, in the initramfs too", operations)
 }

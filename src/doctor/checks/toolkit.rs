@@ -2,8 +2,10 @@
 
 use crate::doctor::{Answer, Evidence, Shells, Verdict};
 use crate::host::Toolkit;
+use crate::operation::Operation;
+use crate::plan::profile;
 use crate::system::Node;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn stubs(seen: &Evidence) -> Verdict {
     let in_stubs = |path: &Path| path.components().any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat");
@@ -107,7 +109,11 @@ pub fn on_path(seen: &Evidence) -> Verdict {
 
 fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
     let shown = default.display();
-    let commands = [format!("sudo ln -sfnT {} {shown}", newest.path.display())];
+    let lead = Operation::Link {
+        path: default.to_owned(),
+        target: newest.path.file_name().map_or_else(|| newest.path.clone(), PathBuf::from),
+        soname: None,
+    };
     match (seen.facts.node(default), &seen.default_toolkit) {
         (Some(Node::Link { target }), Some(toolkit)) => {
             let verdict = Verdict::pass().saw(format!("{shown} -> {}", target.display()));
@@ -115,20 +121,27 @@ fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
                 return verdict;
             }
             Verdict::warn(format!("the default toolkit {shown} leads to {}, which is no toolkit", toolkit.display()))
-                .mend("point it to a toolkit", commands)
+                .repair("point it to a toolkit", [lead])
         }
         (Some(Node::Link { target }), None) => {
             Verdict::fail(format!("the default toolkit {shown} leads to {}, which is gone", target.display()))
-                .mend("point it to a toolkit that is there", commands)
+                .repair("point it to a toolkit that is there", [lead])
         }
         (Some(Node::Directory), _) => Verdict::pass().saw(format!("{shown} is a toolkit itself")),
         (None, _) => Verdict::skip(format!("what stands at {shown} could not be read")),
         (Some(Node::Absent | Node::File { .. } | Node::Other), _) => {
             Verdict::fail(format!("there is no default toolkit: {shown} is missing"))
                 .saw(format!("CUDA {} is in {}", newest.version, newest.path.display()))
-                .mend("point it to a toolkit that is there", commands)
+                .repair("point it to a toolkit that is there", [lead])
         }
     }
+}
+
+/// The compiler that the default toolkit's nvcc takes, where it does not take the host's own.
+fn side_gcc(seen: &Evidence) -> Option<u16> {
+    let newest = *seen.newest_gcc.get(seen.default_toolkit.as_ref()?)?;
+    let own: u16 = seen.facts.gcc.as_deref()?.split('.').next()?.parse().ok()?;
+    (own > newest && seen.compilers.contains(&newest)).then_some(newest)
 }
 
 fn shells(seen: &Evidence, default: &Path) -> Verdict {
@@ -140,8 +153,8 @@ fn shells(seen: &Evidence, default: &Path) -> Verdict {
     };
     let bin = default.join("bin").display().to_string();
     let Some(found) = login else {
-        let profile = format!("echo 'PATH={bin}:$PATH' | sudo tee /etc/profile.d/gpusetup-cuda.sh");
-        return Verdict::fail("login shells do not find nvcc").mend(format!("put {bin} on their PATH"), [profile]);
+        let profile = profile(default, false, side_gcc(seen));
+        return Verdict::fail("login shells do not find nvcc").repair(format!("put {bin} on their PATH"), [profile]);
     };
     let mut verdict = Verdict::pass().saw(format!("login shells find {}", found.display()));
     match plain {

@@ -1,9 +1,11 @@
 //! What belongs to the driver and only other programs tell.
 
-use super::{Answer, ask};
+use super::{Answer, ask, names};
 use crate::host::{Facts, SecureBoot};
 use crate::system::System;
 use crate::version::DriverVersion;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Fabric Manager, as it is on the host.
@@ -52,4 +54,27 @@ pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     let unit = ["systemctl", "is-active", "nvidia-fabricmanager.service"];
     let active = system.is_live().then(|| matches!(ask(system, unit, Duration::from_secs(10)), Answer::Is(_)));
     Answer::Is(FabricManager { version, active })
+}
+
+/// The trees of NVIDIA's modules that DKMS builds, with their versions.
+pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
+    let trees = names(system, "/var/lib/dkms").filter(|n| n.starts_with("nvidia"));
+    // Beside the versions lie links to what was built of them, `kernel-6.1.0-25-amd64-x86_64`.
+    let versions = |tree: &str| {
+        let folder = Path::new("/var/lib/dkms").join(tree);
+        names(system, folder).filter(|n| n.starts_with(|c: char| c.is_ascii_digit())).collect()
+    };
+    trees.map(|tree| (tree.clone(), versions(&tree))).collect()
+}
+
+/// Headers whose link from their kernel is gone.
+pub fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
+    let without = facts.kernels.installed.iter().filter(|k| !k.headers);
+    let found = without.filter_map(|kernel| {
+        let release = &kernel.release;
+        let places = [format!("/usr/src/linux-headers-{release}"), format!("/usr/src/kernels/{release}")];
+        let place = places.into_iter().find(|p| system.exists(Path::new(p).join("Makefile")))?;
+        Some((release.clone(), PathBuf::from(place)))
+    });
+    found.collect()
 }

@@ -1,0 +1,61 @@
+//! A plan that mends what was found ill: what each finding takes, in the order of the findings.
+
+use super::job::step;
+use super::{Act, Plan, Step, StepId};
+use crate::compat::Database;
+use crate::host::Facts;
+use crate::operation::Operation;
+use crate::resolve::Request;
+
+/// What one finding takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repair {
+    /// What is mended, in a line.
+    pub title: String,
+    /// What is ill.
+    pub why: String,
+    /// What mends it.
+    pub operations: Vec<Operation>,
+}
+
+/// The plan, made at this moment (UTC): the same repair later is another plan, since what this one did has come apart by then.
+pub fn repair(database: &Database, facts: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
+    let all: Vec<_> = repairs.iter().flat_map(|r| r.operations.clone()).collect();
+    let mut at = 0;
+    // What several findings take is done once, behind all that it is to see: a cache behind every link.
+    let mut is_last = |operation: &Operation| {
+        at += 1;
+        !all[at..].contains(operation)
+    };
+    let steps: Vec<Step> = repairs
+        .into_iter()
+        .filter_map(|repair| {
+            let acts: Vec<_> = repair.operations.into_iter().filter(&mut is_last).map(Act::needed).collect();
+            (!acts.is_empty()).then(|| step(StepId::Repair, repair.title, repair.why, acts))
+        })
+        .collect();
+    Plan::of(database, facts, Request::no_wishes(moment), steps, Vec::new()).summed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+    use crate::doctor::sick::sound;
+    use crate::plan::rebuild_cache;
+
+    #[test]
+    fn what_several_take_is_done_once_and_last() {
+        let link = |path: &str| Operation::Link { path: path.into(), target: "t".into(), soname: None };
+        let one = |title: &str, operations| Repair { title: title.into(), why: "x".into(), operations };
+        let repairs = vec![
+            one("a", vec![link("/a"), rebuild_cache()]),
+            one("b", vec![rebuild_cache()]),
+            one("c", vec![link("/a")]),
+        ];
+        let plan = repair(&embedded(), sound().facts, repairs, "2026-11-21T12:00:00Z".to_owned());
+        let shown = |s: &Step| format!("{}: {}", s.title, s.operations[0].operation.describe());
+        assert_eq!(plan.steps.iter().map(shown).collect::<Vec<_>>(), ["b: run ldconfig", "c: link /a -> t"]);
+        assert!(!plan.is_converged());
+    }
+}
