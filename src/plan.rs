@@ -16,6 +16,7 @@ mod verify;
 
 pub use build::plan;
 pub use nouveau::RIVALS;
+pub use prerequisites::kernel_packages;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{

@@ -97,19 +97,19 @@ const BREAKAGES: &[Breakage] = &[
     Breakage {
         what: "the kernel has lost the driver's modules",
         check: "GS104",
-        script: "rm -r /lib/modules/*/updates/dkms && depmod $(ls /lib/modules)",
+        script: "rm -r /lib/modules/*/updates && depmod $(ls /lib/modules)",
         fix: Mends,
     },
     Breakage {
         what: "the link to the kernel's headers is gone, and the modules with it",
         check: "GS101",
-        script: "rm /lib/modules/*/build; rm -r /lib/modules/*/updates/dkms; depmod $(ls /lib/modules)",
+        script: "rm /lib/modules/*/build; rm -r /lib/modules/*/updates; depmod $(ls /lib/modules)",
         fix: Mends,
     },
     Breakage {
         what: "the package of the kernel's headers was removed",
         check: "GS101",
-        script: "dpkg --purge --force-depends linux-headers-$(ls /lib/modules) >&2",
+        script: "apt-get -qq purge linux-headers-$(ls /lib/modules) >&2",
         fix: Mends,
     },
     Breakage {
@@ -133,6 +133,12 @@ const BREAKAGES: &[Breakage] = &[
                  gcc -shared -fPIC -Wl,-soname,libcudnn.so.9 -o /opt/old/libcudnn.so.9.1.0 old.c && \
                  echo /opt/old >/etc/ld.so.conf.d/000-old.conf && ldconfig",
         fix: Leaves,
+    },
+    Breakage {
+        what: "nvidia-smi did not come along",
+        check: "GS407",
+        script: "apt-get -qq purge nvidia-smi >&2",
+        fix: Mends,
     },
     Breakage {
         what: "dpkg was cut off",

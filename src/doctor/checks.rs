@@ -57,6 +57,14 @@ pub const CHECKS: &[Check] = &[
         follows_from: &[],
     },
     Check {
+        id: "GS603",
+        title: "The package manager is done, and /boot has room",
+        reads: "dpkg's record, the room on /boot, the size of the initramfs images",
+        run: packages::done,
+        runtime: false,
+        follows_from: &[],
+    },
+    Check {
         id: "GS101",
         title: "The kernel's headers are there",
         reads: "/lib/modules/KERNEL/build, DKMS's record",
@@ -77,14 +85,6 @@ pub const CHECKS: &[Check] = &[
         title: "One set of kernel modules is in DKMS's care",
         reads: "/var/lib/dkms",
         run: kernel::one_tree,
-        runtime: false,
-        follows_from: &[],
-    },
-    Check {
-        id: "GS603",
-        title: "The package manager is done, and /boot has room",
-        reads: "dpkg's record, the room on /boot, the size of the initramfs images",
-        run: packages::done,
         runtime: false,
         follows_from: &[],
     },
@@ -284,6 +284,9 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("GS908", "An immutable system", "plan only: packages and runfiles cannot change it"),
     ("GS909", "GH200 and GB200 count GPU memory as the host's", "to come"),
 ];
+
+/// No command: what is to be done is said in words.
+const NOTHING: [&str; 0] = [];
 
 /// Why nothing of the kernel's side can be said here, if so: somebody else's kernel, or no driver of NVIDIA's to look at.
 fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {

@@ -18,7 +18,7 @@ use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion};
-use driver::{dkms, fabric_manager, signer, unlinked_headers};
+use driver::{dkms, fabric_manager, missing_packages, signer, unlinked_headers};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +63,8 @@ pub struct Evidence {
     pub xids: Vec<Xid>,
     /// nvidia-smi is where the driver puts it.
     pub has_smi: bool,
+    /// The driver's packages that did not come along; looked for where nvidia-smi is missing.
+    pub missing_packages: Vec<String>,
     /// nvidia-modprobe is there, which makes devices that are missing when a program asks for them.
     pub has_modprobe: bool,
     /// For each toolkit, the newest gcc that its nvcc takes, where that is known.
@@ -125,14 +127,18 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         let nvcc = nvcc.collect();
         (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc)
     });
+    let distribution = distribution(database, &facts);
+    let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
+    let missing_packages = if has_smi { Vec::new() } else { missing_packages(system, &facts, distribution) };
     Evidence {
-        distribution: distribution(database, &facts).cloned(),
+        distribution: distribution.cloned(),
         prefix: prefix.to_owned(),
         default_toolkit: Some(prefix.join("cuda")).filter(|p| system.is_directory(p)).map(|p| resolved(system, &p)),
         cards: facts.gpus.iter().map(|g| known_card(database, g).map_err(|misfit| misfit.to_string())).collect(),
         kernel_log,
         xids,
-        has_smi: system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi"),
+        has_smi,
+        missing_packages,
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
         newest_gcc: facts
             .toolkits

@@ -60,6 +60,7 @@ pub fn sound() -> Evidence {
         kernel_log: Answer::Is(Vec::new()),
         xids: Vec::new(),
         has_smi: true,
+        missing_packages: Vec::new(),
         has_modprobe: true,
         newest_gcc: [(PathBuf::from("/usr/local/cuda-12.8"), 14)].into(),
         host_compiler: None,
@@ -291,6 +292,14 @@ fn what_the_kernel_said() {
 #[test]
 fn what_belongs_to_the_driver() {
     assert_eq!(found(|e| e.has_smi = false), ["GS407 fail"]);
+    let mut headless = sound();
+    (headless.has_smi, headless.missing_packages) = (false, vec!["nvidia-utils-580-server".into()]);
+    let finding = examined(headless).checks.into_iter().find(|f| f.id == "GS407").expect("there");
+    let commands = finding.remediation.expect("a cure").commands;
+    assert!(
+        finding.fixable && commands == ["sudo apt-get install --reinstall nvidia-utils-580-server"],
+        "{commands:?}"
+    );
     assert_eq!(found(|e| _ = e.dkms.insert("nvidia-open".into(), Vec::new())), ["GS106 warn"]);
     let without_uvm = |e: &mut Evidence| e.devices = Some(vec!["nvidia0".into()]);
     assert_eq!(found(without_uvm), [""; 0], "nvidia-modprobe makes it when it is asked for");

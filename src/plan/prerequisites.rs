@@ -80,7 +80,8 @@ fn target_kernel<'a>(job: &'a Job) -> Result<&'a Kernel, Warning> {
     })
 }
 
-fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
+/// The headers of a kernel where they are not there, and what brings those of the kernels that come after it.
+pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
     let release = &kernel.release;
     let exact = distribution.headers.iter().filter(|_| !kernel.headers).map(|p| p.replace("{release}", release));
     let fits = |kernel: &str, of: &Option<String>| release.ends_with(kernel) && of.as_deref().is_none_or(|a| a == arch);

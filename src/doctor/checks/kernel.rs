@@ -1,9 +1,10 @@
 //! What the driver needs of each kernel.
 
-use super::{next_kernel, no_driver_of_its_own};
+use super::{NOTHING, next_kernel, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
 use crate::host::Kernel;
 use crate::operation::Operation;
+use crate::plan::kernel_packages;
 use std::path::PathBuf;
 
 pub fn headers(seen: &Evidence) -> Verdict {
@@ -24,7 +25,8 @@ pub fn headers(seen: &Evidence) -> Verdict {
         let verdict = verdict.saw(format!("they are in {}", there.display()));
         return verdict.repair("lead to them, then let DKMS build", [link].into_iter().chain(built));
     }
-    bring(seen, verdict, header_packages(seen, release), built)
+    let packages = seen.distribution.as_ref().map(|d| kernel_packages(d, kernel, &seen.facts.machine.arch));
+    bring(seen, verdict, packages.unwrap_or_default(), built)
 }
 
 pub fn compiler(seen: &Evidence) -> Verdict {
@@ -135,16 +137,10 @@ fn worse_without_module(kernel: &Kernel, cause: String) -> Verdict {
     if kernel.nvidia_module.is_some() { Verdict::warn(cause) } else { Verdict::fail(cause) }
 }
 
-fn header_packages(seen: &Evidence, release: &str) -> Vec<String> {
-    let patterns = seen.distribution.as_ref().map(|d| d.headers.as_slice()).unwrap_or_default();
-    patterns.iter().map(|p| p.replace("{release}", release)).collect()
-}
-
 /// With the packages that bring what is missing, and what comes behind them; a person finds the packages of a distribution
 /// that the database does not know.
 fn bring(seen: &Evidence, verdict: Verdict, packages: Vec<String>, behind: Vec<Operation>) -> Verdict {
     const TEXT: &str = "install them, then let DKMS build";
-    const NOTHING: [&str; 0] = [];
     let Some(manager) = seen.facts.os.package_manager.filter(|_| !packages.is_empty()) else {
         return verdict.mend(TEXT, NOTHING);
     };

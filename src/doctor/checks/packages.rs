@@ -1,8 +1,8 @@
 //! What the package manager left behind.
 
-use super::no_driver_of_its_own;
+use super::{NOTHING, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
-use crate::operation::packages;
+use crate::operation::{Operation, packages};
 use crate::render::bytes;
 use std::path::Path;
 
@@ -38,6 +38,13 @@ pub fn smi(seen: &Evidence) -> Verdict {
     if seen.has_smi {
         return Verdict::pass();
     }
-    Verdict::fail("the driver is installed without nvidia-smi: it is in a package of its own")
-        .mend("install the package of the driver's programs", ["gpusetup plan"])
+    let verdict = Verdict::fail("the driver is installed without nvidia-smi: it is in a package of its own");
+    match (seen.facts.os.package_manager, seen.missing_packages.as_slice()) {
+        (Some(manager), [_, ..]) => {
+            let install = seen.missing_packages.clone();
+            let install = Operation::Packages { manager, install, remove: Vec::new(), stream: None };
+            verdict.repair("install what did not come along", [install])
+        }
+        _ => verdict.mend("install the package of the driver's programs, of the driver's version", NOTHING),
+    }
 }

@@ -1,7 +1,9 @@
 //! What belongs to the driver and only other programs tell.
 
 use super::{Answer, ask, names};
+use crate::compat::{Distribution, DriverOffer};
 use crate::host::{Facts, SecureBoot};
+use crate::operation::packages;
 use crate::system::System;
 use crate::version::DriverVersion;
 use std::collections::BTreeMap;
@@ -65,6 +67,21 @@ pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
         names(system, folder).filter(|n| n.starts_with(|c: char| c.is_ascii_digit())).collect()
     };
     trees.map(|tree| (tree.clone(), versions(&tree))).collect()
+}
+
+/// The packages of the installed driver, as the distribution has them, that did not come along. Only where the driver is of
+/// those packages: another repository's would be put over each other.
+pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Vec<String> {
+    let (Some(driver), Some(distribution)) = (&facts.driver, distribution) else { return Vec::new() };
+    let installed = packages::installed(system, distribution.package_manager).unwrap_or_default();
+    let is_its = |offer: &&DriverOffer| {
+        offer.branch == driver.version.branch
+            && driver.modules.is_none_or(|m| m == offer.modules)
+            && offer.packages.iter().any(|p| installed.contains_key(p))
+    };
+    let offer = distribution.drivers.iter().find(is_its);
+    let names = offer.into_iter().flat_map(|o| &o.packages);
+    names.filter(|p| !installed.contains_key(*p)).cloned().collect()
 }
 
 /// Headers whose link from their kernel is gone.
