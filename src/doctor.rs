@@ -21,6 +21,8 @@ use crate::operation::Operation;
 use crate::plan::DatabaseId;
 use crate::render::script::by_hand;
 use serde::Serialize;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// The schema that [`Report`] is printed in.
 pub const SCHEMA: &str = "gpusetup.doctor/1";
@@ -209,8 +211,10 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 
 /// Runs the checks named by `only`, or all, on what was seen.
 pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report {
-    let wanted = |c: &&Check| only.is_empty() || only.contains(&c.id);
-    let found: Vec<_> = CHECKS.iter().filter(wanted).map(|c| (c, ended(c, &evidence))).collect();
+    let wanted: Vec<_> = CHECKS.iter().filter(|c| only.is_empty() || only.contains(&c.id)).copied().collect();
+    let evidence = Arc::new(evidence);
+    let verdicts = verdicts(&wanted, &evidence, LONGEST);
+    let found: Vec<_> = wanted.iter().zip(verdicts).collect();
     let failed: Vec<_> = found.iter().filter(|(_, v)| v.status == Status::Fail).map(|(c, _)| c.id).collect();
     let findings: Vec<_> = found.into_iter().map(|(check, verdict)| finding(check, verdict, &failed)).collect();
     let count = |status| findings.iter().filter(|f| f.status == status).count();
@@ -225,18 +229,48 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report
         schema: SCHEMA,
         tool: env!("CARGO_PKG_VERSION"),
         database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
-        host: evidence.facts,
+        // A check that never ended still holds the evidence.
+        host: Arc::try_unwrap(evidence).map_or_else(|shared| shared.facts.clone(), |own| own.facts),
         summary,
         checks: findings,
     }
 }
 
+/// What a check may take. All of them together take less than a millisecond.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// What each check comes to. A mistake in one must not cost the others: the host may be of a kind that nobody has seen. One
+/// thread runs them all; another goes on behind a check that does not end, and the first ends with the process.
+fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Vec<Verdict> {
+    let mut verdicts = Vec::with_capacity(checks.len());
+    while verdicts.len() < checks.len() {
+        let (told, hear) = mpsc::channel();
+        let (rest, evidence) = (checks[verdicts.len()..].to_vec(), Arc::clone(evidence));
+        std::thread::spawn(move || {
+            for check in rest {
+                if told.send(ended(&check, &evidence)).is_err() {
+                    return;
+                }
+            }
+        });
+        verdicts.extend(std::iter::from_fn(|| hear.recv_timeout(longest).ok()));
+        if verdicts.len() < checks.len() {
+            verdicts.push(error(&format!("the check itself did not end within {longest:?}: please report it")));
+        }
+    }
+    verdicts
+}
+
 fn ended(check: &Check, evidence: &Evidence) -> Verdict {
-    // A mistake in one check must not cost the others: the host may be of a kind that nobody has seen.
+    if let Some(what) = evidence.broken.get(check.id) {
+        return error(&format!("gpusetup itself broke off while it looked at {what}: please report it"));
+    }
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (check.run)(evidence)));
-    ended.unwrap_or_else(|_| {
-        Verdict::new(Status::Error, Some("the check itself broke off: please report it".to_owned()))
-    })
+    ended.unwrap_or_else(|_| error("the check itself broke off: please report it"))
+}
+
+fn error(cause: &str) -> Verdict {
+    Verdict::new(Status::Error, Some(cause.to_owned()))
 }
 
 /// The finding, with the cause among the checks that failed: the first in the check's own list.
@@ -280,6 +314,33 @@ mod tests {
     fn a_check_that_breaks_off_is_an_error_and_no_more() {
         let check = Check { run: |_| panic!("as the test wants it"), ..CHECKS[0] };
         assert_eq!(ended(&check, &sick::sound()).status, Status::Error);
+    }
+
+    #[test]
+    fn a_check_that_does_not_end_holds_up_no_other() {
+        let endless = Check {
+            run: |_| loop {
+                std::thread::sleep(Duration::from_millis(5));
+            },
+            ..CHECKS[0]
+        };
+        let sound = Check { run: |_| Verdict::pass(), ..CHECKS[0] };
+        let checks = [sound, endless, sound, endless];
+        let found = verdicts(&checks, &Arc::new(sick::sound()), Duration::from_millis(50));
+        let statuses: Vec<_> = found.iter().map(|v| v.status).collect();
+        assert_eq!(statuses, [Status::Pass, Status::Error, Status::Pass, Status::Error]);
+        assert!(found[1].cause.as_ref().is_some_and(|c| c.contains("50ms")), "{found:?}");
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_no_pass() {
+        let mut evidence = sick::sound();
+        evidence.broken.insert("GS201".to_owned(), "the initramfs images".to_owned());
+        let report = examine(evidence, &crate::database::embedded(), &[]);
+        assert_eq!(report.summary.error, 1);
+        let found = report.checks.iter().find(|f| f.status == Status::Error).expect("an error");
+        assert!(found.id == "GS201" && found.cause.as_ref().is_some_and(|c| c.contains("initramfs")), "{found:?}");
+        assert!(report.has_failed(false));
     }
 
     #[test]

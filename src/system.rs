@@ -132,7 +132,9 @@ impl System {
 
     /// The bytes of a file; links are followed.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        fs::read(self.locate_target(path.as_ref())?)
+        let mut bytes = Vec::new();
+        self.open(path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// The text of a file, or none when there is no such file. What is no UTF-8 becomes U+FFFD.
@@ -144,9 +146,17 @@ impl System {
         }
     }
 
-    /// An open file, for reading; links are followed.
+    /// An open file, for reading; links are followed. A pipe or a device is refused: whoever opens or reads one may wait
+    /// for ever.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
-        File::open(self.locate_target(path.as_ref())?)
+        let at = self.locate_target(path.as_ref())?;
+        // A pipe that nobody writes to is opened at once this way, and then refused; for a file it changes nothing.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(at)?;
+        let kind = file.metadata()?.file_type();
+        if kind.is_file() || kind.is_dir() {
+            return Ok(file);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
     }
 
     /// The names in a directory, sorted; none when there is no such directory.

@@ -22,7 +22,9 @@ use driver::{dkms, fabric_manager, missing_packages, signer, unlinked_headers};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use toolkit::{newest_gcc, nvcc, set_for_everybody, shells};
 
@@ -35,6 +37,12 @@ pub enum Answer<T> {
     Failed(String),
     /// It was not asked, for this reason: that is none.
     NotAsked(String),
+}
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self::NotAsked("it was not looked at".to_owned())
+    }
 }
 
 /// What is looked at beside the host itself.
@@ -99,32 +107,58 @@ pub struct Evidence {
     pub library_paths: Vec<(PathBuf, String)>,
     /// What each SONAME of cuDNN, loaded as a program would, says its version is.
     pub cudnn: BTreeMap<String, Answer<CudnnVersion>>,
+    /// Checks that cannot be made, because gpusetup itself broke off while it looked at what they need: at what.
+    pub broken: BTreeMap<String, String>,
+}
+
+/// Who looks, and what it broke off at: a mistake in one place must cost neither the others nor the truth.
+#[derive(Default)]
+struct Looker(Mutex<BTreeMap<String, String>>);
+
+impl Looker {
+    /// What `look` sees; nothing, and a word to the checks that need it, where gpusetup itself breaks off.
+    fn at<T: Default>(&self, what: &str, needed_by: &[&str], look: impl FnOnce() -> T) -> T {
+        std::panic::catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| {
+            let mut broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            broken.extend(needed_by.iter().map(|check| ((*check).to_owned(), what.to_owned())));
+            T::default()
+        })
+    }
 }
 
 /// Looks at a host.
 pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path, sources: &Sources) -> Evidence {
+    let looker = Looker::default();
     // Before anything else is asked: a sick driver hangs whoever asks, and the log has mostly said why.
-    let kernel_log = match &sources.kernel_log {
+    let kernel_log = looker.at("the kernel's log", &LOG_CHECKS, || match &sources.kernel_log {
         Some(text) => Answer::Is(kernel_log::parse(text)),
         None => match kernel_log::read(system) {
             Answer::Is(text) => Answer::Is(kernel_log::parse(&text)),
             Answer::Failed(why) => Answer::Failed(why),
             Answer::NotAsked(why) => Answer::NotAsked(why),
         },
-    };
+    });
     let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };
     let told = if let Answer::Is(said) = &kernel_log { said.as_slice() } else { &[] };
     let xids = told.iter().filter_map(number).collect::<BTreeSet<_>>();
     let xids = xids.into_iter().filter_map(|n| database.xid(n).cloned()).collect();
-    let denied = denied(system);
+    let denied = looker.at("what keeps other drivers out", &["GS201", "GS202"], || denied(system));
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so."));
     // The slow ones wait for other programs, each for its own.
     let (images, cudnn, nvcc) = std::thread::scope(|scope| {
-        let images = scope.spawn(|| images(system, &facts, &denied));
-        let cudnn = scope.spawn(|| main.map(|s| (s.clone(), library::cudnn_version(system, &s))).collect());
-        let nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc).map(|t| (t.path.clone(), nvcc(system, &t.path)));
-        let nvcc = nvcc.collect();
+        let images =
+            scope.spawn(|| looker.at("the initramfs images", &["GS201", "GS202"], || images(system, &facts, &denied)));
+        let cudnn = scope.spawn(|| {
+            looker.at("cuDNN's own version", &["GS703"], || {
+                main.map(|s| (s.clone(), library::cudnn_version(system, &s))).collect()
+            })
+        });
+        let nvcc = looker.at("the toolkits' compilers", &["GS709"], || {
+            let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
+            with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
+        });
+        // Neither breaks off: that was seen to inside.
         (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc)
     });
     let distribution = distribution(database, &facts);
@@ -145,24 +179,31 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             .iter()
             .filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?)))
             .collect(),
-        host_compiler: set_for_everybody(system, "NVCC_CCBIN=").into_iter().next(),
+        host_compiler: looker.at("what is set for everybody", &["GS705"], || {
+            set_for_everybody(system, "NVCC_CCBIN=").into_iter().next()
+        }),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
-        fabric_manager: fabric_manager(system, &facts),
+        fabric_manager: looker.at("Fabric Manager", &["GS801"], || fabric_manager(system, &facts)),
         dkms: dkms(system),
         unlinked_headers: unlinked_headers(system, &facts),
         compilers: compilers(system),
-        signer: signer(system, &facts),
-        shells: shells(system),
-        loader_directories: loader_directories(system),
-        cached: cached(system, &facts),
-        library_paths: set_for_everybody(system, "LD_LIBRARY_PATH="),
+        signer: looker.at("who signed the module", &["GS301"], || signer(system, &facts)),
+        shells: looker.at("shells", &["GS701"], || shells(system)),
+        loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
+        cached: looker.at("the loader's cache", &["GS507", "GS703", "GS708"], || cached(system, &facts)),
+        library_paths: looker
+            .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, "LD_LIBRARY_PATH=")),
         denied,
         images,
         cudnn,
         nvcc,
         facts,
+        broken: looker.0.into_inner().unwrap_or_else(PoisonError::into_inner),
     }
 }
+
+/// Checks that the kernel's log may decide.
+const LOG_CHECKS: [&str; 8] = ["GS202", "GS203", "GS301", "GS501", "GS503", "GS504", "GS901", "GS903"];
 
 /// The names in a directory; none where it cannot be read, which the facts have said already.
 fn names(system: &System, directory: impl AsRef<Path>) -> impl Iterator<Item = String> {
@@ -195,4 +236,38 @@ fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Ans
 /// Versions of gcc in /usr/bin.
 fn compilers(system: &System) -> Vec<u16> {
     names(system, "/usr/bin").filter_map(|n| n.strip_prefix("gcc-")?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_breaks_off_is_told_of_and_costs_nothing_else() {
+        let looker = Looker::default();
+        let seen: Vec<u8> = looker.at("this", &["GS201"], || panic!("as the test wants it"));
+        let beside: u8 = looker.at("that", &["GS202"], || 7);
+        assert_eq!((seen, beside), (Vec::new(), 7));
+        let broken = looker.0.into_inner().expect("nobody holds it");
+        assert_eq!(broken, [("GS201".to_owned(), "this".to_owned())].into());
+    }
+
+    #[test]
+    fn pipes_and_devices_hold_nobody_up() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(tree.path());
+        system.make_directories("/etc/profile.d", 0o755).expect("made");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            tree.path().join("etc/profile.d/a.sh"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("a pipe");
+        system.write("/etc/profile.d/b.sh", b"export LD_LIBRARY_PATH=/x\n", 0o644).expect("written");
+        let found = set_for_everybody(&system, "LD_LIBRARY_PATH=");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(system.read("/etc/profile.d/a.sh").is_err_and(|e| e.to_string().contains("no regular file")));
+    }
 }

@@ -78,6 +78,7 @@ pub fn sound() -> Evidence {
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
         library_paths: Vec::new(),
         cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
+        broken: Default::default(),
         facts,
     }
 }
