@@ -3,11 +3,12 @@
 
 use super::Answer;
 use crate::system::{Ended, Program, System};
+use std::collections::HashSet;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::time::Duration;
 
 /// Something that the kernel said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Said {
     /// An error of a GPU, by its number.
     Xid {
@@ -38,14 +39,35 @@ pub enum Said {
         /// The module's.
         module: String,
     },
-    /// Another driver had the GPU already: so many were not probed.
+    /// Another driver had GPUs already: so many were not probed.
     NotProbed(String),
-    /// nova has the GPU.
-    HeldByNova(String),
+    /// Another driver has the GPU.
+    Held {
+        /// Bus address.
+        gpu: String,
+        /// What the driver calls itself: `vfio-pci`, `NovaCore`.
+        by: String,
+    },
     /// The module was not let into the kernel.
     Refused(String),
-    /// The GPU did not come up.
+    /// The module was built for another kernel, and not let in.
+    Unfit(String),
+    /// The module was there, and so many GPUs did not come up in it.
+    ProbeFailed(String),
+    /// The GPU did not come up; old drivers do not say which.
     InitFailed(String),
+    /// The firmware that runs on a GPU no longer answers, or still runs from before; by the driver's number, `GPU6`, where
+    /// it has one.
+    FirmwareHangs(String),
+    /// An error of an NVSwitch that ends what runs on it.
+    SwitchFault {
+        /// Bus address.
+        switch: String,
+        /// Its number.
+        number: u32,
+        /// What stands behind it.
+        text: String,
+    },
     /// The GPU no longer answers on the bus.
     OffTheBus(String),
     /// The firmware gave the GPU no room in the address space.
@@ -90,33 +112,47 @@ fn tail(system: &System, path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What matters here of a log, of its last boot, each thing once.
+/// What matters here of a log, of its last boot, each thing once: an Xid with the first of its texts.
 pub fn parse(log: &str) -> Vec<Said> {
     // The kernel's first line in every boot.
     let last_boot = log.rfind("Linux version ").unwrap_or(0);
     let log = log.get(last_boot..).unwrap_or(log);
-    let mut said = Vec::new();
+    let (mut said, mut known) = (Vec::new(), HashSet::new());
     let mut note = |one: Said| {
-        if !said.contains(&one) {
+        // A storm of one Xid has a new text a line.
+        let told = match &one {
+            Said::Xid { gpu, number, .. } => Said::Xid { gpu: gpu.clone(), number: *number, text: String::new() },
+            other => other.clone(),
+        };
+        if known.insert(told) {
             said.push(one);
         }
     };
     // NVIDIA breaks sentences into lines: they are read as one text.
     let mut text = String::new();
     for line in log.lines() {
-        if let Some(line) = line.split_once("NVRM:").map(|(_, rest)| rest.trim()) {
+        if let Some(line) = line.split_once("NVRM").map(|(_, rest)| rest.trim_start_matches(':').trim()) {
             text += line;
             text.push(' ');
-            xid(line).into_iter().for_each(&mut note);
+            xid(line).into_iter().chain(firmware(line)).for_each(&mut note);
         }
+        switch(line).into_iter().for_each(&mut note);
         if REFUSALS.iter().any(|refusal| line.contains(refusal)) {
-            let from = line.find("] ").map_or(0, |at| at + 2);
-            note(Said::Refused(line.get(from..).unwrap_or(line).trim().to_owned()));
+            note(Said::Refused(message(line)));
+        }
+        if UNFIT.iter().any(|unfit| line.contains(unfit)) {
+            note(Said::Unfit(message(line)));
         }
     }
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     sentences(&text).into_iter().for_each(note);
     said
+}
+
+/// A line without what stands before the message.
+fn message(line: &str) -> String {
+    let from = line.find("] ").map_or(0, |at| at + 2);
+    line.get(from..).unwrap_or(line).trim().to_owned()
 }
 
 /// What the kernel says when it lets a module not in; the second is modprobe's word for it.
@@ -126,6 +162,29 @@ const REFUSALS: [&str; 4] = [
     "could not insert 'nvidia': Key was rejected by service",
     "unsigned module loading is restricted",
 ];
+
+/// What it says when the module was built for another kernel than this.
+const UNFIT: [&str; 3] = [
+    "nvidia: version magic ",
+    "nvidia: disagrees about version of symbol ",
+    "could not insert 'nvidia': Exec format error",
+];
+
+/// `GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, …`, `_kgspBootGspRm: unexpected WPR2 already up, …`.
+fn firmware(line: &str) -> Option<Said> {
+    const HANGS: [&str; 3] = ["Heartbeat timed out", "* GSP Timeout *", "unexpected WPR2 already up"];
+    let gpu = line.split(' ').next().filter(|word| word.strip_prefix("GPU").is_some_and(|n| n.parse::<u16>().is_ok()));
+    let hangs = HANGS.iter().any(|sign| line.contains(sign));
+    hangs.then(|| Said::FirmwareHangs(gpu.unwrap_or_default().to_owned()))
+}
+
+/// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; those that are not fatal mend themselves.
+fn switch(line: &str) -> Option<Said> {
+    let (_, rest) = line.split_once(": SXid (PCI:")?;
+    let (switch, rest) = rest.split_once("): ")?;
+    let (number, text) = rest.split_once(", Fatal, ")?;
+    Some(Said::SwitchFault { switch: switch.to_owned(), number: number.parse().ok()?, text: text.trim().to_owned() })
+}
 
 /// `Xid (PCI:0000:cb:00): 13, pid=…, Graphics Exception …`; older drivers leave `PCI:` out.
 fn xid(line: &str) -> Option<Said> {
@@ -143,8 +202,9 @@ fn xid(line: &str) -> Option<Said> {
 
 fn sentences(text: &str) -> Vec<Said> {
     let mut said = Vec::new();
-    let each =
-        |needle: &'static str| text.match_indices(needle).map(|(at, _)| (&text[..at], &text[at + needle.len()..]));
+    let each = |needle: &'static str| {
+        text.match_indices(needle).map(|(at, _)| (before(text, at), after(text, at + needle.len())))
+    };
     said.extend(
         each("requires use of the NVIDIA open kernel modules").map(|(before, _)| Said::NeedsOpen(named(before))),
     );
@@ -165,12 +225,19 @@ fn sentences(text: &str) -> Vec<Said> {
         let module = module.unwrap_or_default().trim_end_matches('.').to_owned();
         said.push(Said::Mismatch { client, module });
     }
-    for (_, after) in each("probe routine was not called for ") {
-        said.push(Said::NotProbed(after.split(' ').next().unwrap_or_default().to_owned()));
+    let first_word = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    said.extend(each("probe routine was not called for ").map(|(_, after)| Said::NotProbed(first_word(after))));
+    said.extend(each("probe routine failed for ").map(|(_, after)| Said::ProbeFailed(first_word(after))));
+    for (before, after) in each(" is already bound to ") {
+        let by = first_word(after).trim_end_matches('.').to_owned();
+        said.extend(last_address(before).map(|gpu| Said::Held { gpu, by }));
     }
-    said.extend(each("is already bound to NovaCore").map(|(before, _)| Said::HeldByNova(last_address(before))));
-    said.extend(each("RmInitAdapter failed!").map(|(before, _)| Said::InitFailed(last_address(before))));
-    said.extend(each("fallen off the bus").map(|(before, _)| Said::OffTheBus(last_address(before))));
+    said.extend(
+        each("RmInitAdapter failed!").map(|(before, _)| Said::InitFailed(last_address(before).unwrap_or_default())),
+    );
+    said.extend(
+        each("fallen off the bus").map(|(before, _)| Said::OffTheBus(last_address(before).unwrap_or_default())),
+    );
     for (_, after) in each("BAR") {
         // "BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)"
         if let Some((bar, rest)) = after.split_once(" is 0M @ 0x0 (PCI:")
@@ -182,6 +249,20 @@ fn sentences(text: &str) -> Vec<Said> {
     said
 }
 
+/// How far a sentence reaches, in bytes: the longest have some two hundred.
+const SENTENCE: usize = 400;
+
+fn before(text: &str, at: usize) -> &str {
+    let from = (at.saturating_sub(SENTENCE)..=at).find(|from| text.is_char_boundary(*from)).unwrap_or(at);
+    &text[from..at]
+}
+
+fn after(text: &str, at: usize) -> &str {
+    let end = text.len().min(at + SENTENCE);
+    let to = (at..=end).rev().find(|to| text.is_char_boundary(*to)).unwrap_or(at);
+    &text[at..to]
+}
+
 /// What a sentence is about: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0 (PCI
 /// ID: 10de:2331) installed …".
 fn named(before: &str) -> String {
@@ -191,15 +272,23 @@ fn named(before: &str) -> String {
 }
 
 /// The last bus address of a text, `0000:01:00.0`.
-fn last_address(before: &str) -> String {
-    let is_address = |word: &&str| {
-        let word = word.trim_matches(|c: char| !c.is_ascii_hexdigit());
-        word.len() >= 7 && word.contains(':') && word.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.')
-    };
+fn last_address(before: &str) -> Option<String> {
     // Not further back than the sentence that tells of it.
-    let near: Vec<_> = before.split(' ').rev().take(24).collect();
-    let found = near.into_iter().find(is_address).unwrap_or_default();
-    found.trim_matches(|c: char| !c.is_ascii_hexdigit()).to_owned()
+    before.split(' ').rev().take(24).find_map(address)
+}
+
+/// A word as a bus address, `0000:01:00.0` or `01:00.0`, if it is one: `10de:2331` is none.
+fn address(word: &str) -> Option<String> {
+    let word = word.trim_start_matches("(PCI:").trim_matches(|c: char| !c.is_ascii_hexdigit());
+    let (rest, function) = word.split_once('.').unwrap_or((word, "0"));
+    let parts: Vec<_> = rest.split(':').collect();
+    let hexadecimal = |s: &&str| (1..=8).contains(&s.len()) && s.chars().all(|c| c.is_ascii_hexdigit());
+    let is_address = match parts.as_slice() {
+        [_, _, _] => true,
+        [bus, device] => bus.len() == 2 && device.len() == 2 && word.contains('.'),
+        _ => false,
+    };
+    (is_address && parts.iter().all(hexadecimal) && hexadecimal(&function)).then(|| word.to_owned())
 }
 
 #[cfg(test)]
@@ -240,6 +329,56 @@ mod tests {
                 Said::NoRoom("0000:01:00.0".into()),
             ]
         );
+    }
+
+    #[test]
+    fn what_hardware_and_other_drivers_do_is_read() {
+        let log = "\
+[    3.100000] NVRM: GPU 0000:01:00.0 is already bound to NovaCore.
+[    3.200000] NVRM: GPU 0000:02:00.0 is already bound to vfio-pci.
+[    4.000000] NVRM: The NVIDIA GPU 0000:b3:00.0
+[    4.000001] NVRM: (PCI ID: 10de:26b5) installed in this system has
+[    4.000002] NVRM: fallen off the bus and is not responding to commands.
+[    4.100000] NVRM: The NVIDIA probe routine failed for 1 device(s).
+[    5.000000] NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 9 heartbeat 7
+[    6.000000] NVRM: GPU6 _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP
+[    7.000000] NVRM _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting gsp
+[    8.000000] nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 sourcetrack timeout
+[    8.000001] nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Data {0x00000001, 0x00000002}
+[    8.100000] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 crumbstore
+[    9.000000] nvidia: version magic '6.8.0-64-generic SMP mod_unload ' should be '6.8.0-71-generic SMP mod_unload '
+";
+        let held = |gpu: &str, by: &str| Said::Held { gpu: gpu.into(), by: by.into() };
+        assert_eq!(
+            parse(log),
+            [
+                Said::FirmwareHangs("GPU6".into()),
+                Said::FirmwareHangs(String::new()),
+                Said::SwitchFault {
+                    switch: "0000:c3:00.0".into(),
+                    number: 24007,
+                    text: "Link 27 sourcetrack timeout".into()
+                },
+                Said::Unfit(
+                    "nvidia: version magic '6.8.0-64-generic SMP mod_unload ' should be '6.8.0-71-generic SMP mod_unload '"
+                        .into()
+                ),
+                Said::ProbeFailed("1".into()),
+                held("0000:01:00.0", "NovaCore"),
+                held("0000:02:00.0", "vfio-pci"),
+                Said::OffTheBus("0000:b3:00.0".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_storm_is_read_in_a_moment() {
+        let lines = (0..60_000)
+            .map(|n| format!("NVRM: Xid (PCI:0000:17:00): 13, Graphics Exception: ESR {n:#x} BAR the NVIDIA supported through the NVIDIA \n"));
+        let log: String = lines.collect();
+        let began = std::time::Instant::now();
+        assert_eq!(parse(&log).len(), 1);
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The driver as a whole: whether it knows the GPUs, where it comes from, whether it may load and has.
 
-use super::log::of_idle_gpus;
+use super::log::{of_idle_gpus, of_module};
 use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::{InstalledDriver, Origin, SecureBoot};
+use crate::resolve::Card;
 
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
     let each = seen.facts.gpus.iter().zip(&seen.cards).map(|(gpu, card)| {
@@ -42,13 +43,48 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         Said::Legacy { gpu, branch } => {
             Some((gpu, format!("the driver says that {gpu} needs one of branch {branch}, and leaves it alone")))
         }
-        Said::Unknown(gpu) => Some((gpu, format!("the driver says that it does not know {gpu}"))),
+        Said::Unknown(gpu) if !is_known(seen, gpu) => {
+            Some((gpu, format!("the driver says that it does not know {gpu}")))
+        }
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
         Verdict::fail(cause).saw("the kernel's log").mend("install a branch that knows it", ["gpusetup plan"])
     });
+    let misled = of_idle_gpus(seen, |said| match said {
+        Said::Unknown(gpu) if is_known(seen, gpu) => {
+            Some((gpu, format!("the driver says that it does not know {gpu}, which its branch does")))
+        }
+        _ => None,
+    });
+    // Seen of an H100 in a confidential guest: NVIDIA/nvtrust#56.
+    let told = told.chain(misled.into_iter().map(unreadable));
     Verdict::worst(each.chain(told)).unwrap_or_else(|| Verdict::skip("there is no NVIDIA GPU"))
+}
+
+/// What the database says of the GPU that a sentence of the kernel's is about.
+fn card_of<'a>(seen: &'a Evidence, sentence: &str) -> Option<&'a Card> {
+    let (_, card) = seen.facts.gpus.iter().zip(&seen.cards).find(|(gpu, _)| sentence.contains(&gpu.address))?;
+    card.as_ref().ok()
+}
+
+/// A driver that says of a GPU what is not so.
+fn unreadable(cause: String) -> Verdict {
+    Verdict::fail(cause).saw("the kernel's log").mend(
+        "look whether the GPU itself can be read: in a virtual machine it may not be",
+        ["sudo dmesg | grep -e NVRM -e nvidia"],
+    )
+}
+
+fn runs_open(seen: &Evidence, sentence: &str) -> bool {
+    card_of(seen, sentence).is_some_and(|card| card.modules.contains(&ModuleFlavour::Open))
+}
+
+/// Whether the branch of the driver knows the GPU that a sentence of the kernel's is about.
+fn is_known(seen: &Evidence, sentence: &str) -> bool {
+    let Some((card, driver)) = card_of(seen, sentence).zip(seen.facts.driver.as_ref()) else { return false };
+    let branch = driver.version.branch;
+    card.first_branch.is_some_and(|first| first <= branch) && card.last_branch.is_none_or(|last| branch <= last)
 }
 
 pub fn one_origin(seen: &Evidence) -> Verdict {
@@ -88,12 +124,22 @@ pub fn flavour(seen: &Evidence) -> Verdict {
     }
     let told = of_idle_gpus(seen, |said| match said {
         Said::NeedsOpen(gpu) => Some((gpu, format!("the driver says that {gpu} needs the open kernel modules"))),
-        Said::NotForOpen(gpu) => Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}"))),
+        Said::NotForOpen(gpu) if !runs_open(seen, gpu) => {
+            Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}")))
+        }
         _ => None,
     });
     let told = told
         .into_iter()
         .map(|cause| Verdict::fail(cause).saw("the kernel's log").mend("install the other flavour", ["gpusetup plan"]));
+    let misled = of_idle_gpus(seen, |said| match said {
+        Said::NotForOpen(gpu) if runs_open(seen, gpu) => {
+            Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}, which they do")))
+        }
+        _ => None,
+    });
+    // Seen of an H100 in a confidential guest: NVIDIA/open-gpu-kernel-modules#587.
+    let told = told.chain(misled.into_iter().map(unreadable));
     let Some((driver, flavour)) = seen.facts.driver.as_ref().and_then(|d| Some((d, d.modules?))) else {
         let hidden = || Verdict::skip("the flavour of the kernel modules does not show");
         return Verdict::worst(told).unwrap_or_else(hidden);
@@ -119,6 +165,15 @@ pub fn flavour(seen: &Evidence) -> Verdict {
 pub fn secure_boot(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
+    }
+    if let Some(refusal) =
+        refusal(seen).filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && is_loaded(seen) != Some(true))
+    {
+        let cause = "the kernel refused the nvidia module: it takes only those that a key it trusts has signed";
+        return Verdict::fail(cause).saw(refusal).mend(
+            "enrol the key, reboot, and confirm it at the console; or let the kernel take others (module.sig_enforce)",
+            ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
+        );
     }
     match seen.facts.secure_boot {
         SecureBoot::Absent => return Verdict::pass().saw("no UEFI"),
@@ -208,17 +263,25 @@ pub fn loaded(seen: &Evidence) -> Verdict {
         return Verdict::skip("no kernel of this tree runs").saw(installed);
     };
     let Some(module) = modules.iter().find(|m| m.name == "nvidia") else {
-        let cause = "the nvidia module is not loaded";
-        return Verdict::fail(cause)
-            .saw(installed)
-            .mend("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
+        return not_loaded(seen).saw(installed);
     };
     let Some(version) = &module.version else {
         return Verdict::skip("the loaded module does not say its version").saw(installed);
     };
     let evidence = format!("loaded: {version}");
+    let strangers = strangers(seen, version);
     if *version == driver.version.to_string() {
-        return Verdict::pass().saw(evidence).saw(installed);
+        let Some(stranger) = strangers.iter().find(|client| **client != version) else {
+            return Verdict::pass().saw(evidence).saw(installed);
+        };
+        let cause = format!(
+            "since the host booted a program came with the driver's libraries {stranger}, and the module is {version}: it has \
+             a copy of its own"
+        );
+        return Verdict::warn(cause).saw(evidence).saw(installed).saw("the kernel's log: API mismatch").mend(
+            "look for the copy: in containers, in what LD_LIBRARY_PATH names, in programs that bring their libraries along",
+            [format!("sudo find / -xdev -name 'libcuda.so.{stranger}'")],
+        );
     }
     let cause = format!(
         "the kernel still has the nvidia module {version}, and the libraries are {}: programs fail with \"Driver/library \
@@ -227,5 +290,44 @@ pub fn loaded(seen: &Evidence) -> Verdict {
     );
     let ready = next_kernel(seen).and_then(|k| k.nvidia_module) == Some(driver.version);
     let mend = if ready { "boot again: the new module is there" } else { "build the module first, then boot again" };
-    Verdict::fail(cause).saw(evidence).saw(installed).mend(mend, ["sudo reboot"])
+    let failed = Verdict::fail(cause).saw(evidence).saw(installed).mend(mend, ["sudo reboot"]);
+    strangers.iter().fold(failed, |v, client| v.saw(format!("the kernel's log: it refused a program with {client}")))
+}
+
+/// What the nvidia module had to say when it was tried, or that it was not.
+fn not_loaded(seen: &Evidence) -> Verdict {
+    let said = of_module(seen);
+    let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::saw);
+    let Answer::Is(log) = &seen.kernel_log else { return never_tried() };
+    if log.iter().any(|s| matches!(s, Said::Unfit(_))) {
+        let cause = "the nvidia module is not loaded: it was built for another kernel than the one that runs";
+        return all(Verdict::fail(cause))
+            .mend("have it built for this one, then load it", ["sudo dkms autoinstall", "sudo modprobe nvidia"]);
+    }
+    if log.iter().any(|s| matches!(s, Said::NotProbed(_) | Said::Held { .. })) {
+        let cause = "the nvidia module is not loaded: when it was, another driver had the GPU, and it went again";
+        return all(Verdict::fail(cause)).mend("load it once more", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
+    }
+    if log.iter().any(|s| matches!(s, Said::ProbeFailed(_))) {
+        let cause = "the nvidia module is not loaded: no GPU came up when it was, and it went again";
+        return all(Verdict::fail(cause))
+            .mend("look at what it said of the GPU", ["sudo modprobe nvidia", "sudo dmesg | grep NVRM"]);
+    }
+    all(never_tried())
+}
+
+fn never_tried() -> Verdict {
+    Verdict::fail("the nvidia module is not loaded")
+        .mend("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"])
+}
+
+/// Versions of the driver's libraries with which programs came to the module that is loaded now, and were refused. What
+/// another module refused is over.
+fn strangers<'a>(seen: &'a Evidence, loaded: &str) -> Vec<&'a String> {
+    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let refused = |said: &'a Said| match said {
+        Said::Mismatch { client, module } if module == loaded => Some(client),
+        _ => None,
+    };
+    said.iter().filter_map(refused).collect()
 }

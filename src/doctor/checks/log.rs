@@ -40,6 +40,19 @@ pub fn of_idle_gpus<'a>(seen: &'a Evidence, means: impl Fn(&'a Said) -> Option<(
     said.iter().filter_map(means).filter(|(of, _)| is_idle(of)).map(|(_, sentence)| sentence).collect()
 }
 
+/// What the kernel said of how the nvidia module came, or did not.
+pub fn of_module(seen: &Evidence) -> Vec<String> {
+    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let told = |said: &Said| match said {
+        Said::NotProbed(n) => Some(format!("the kernel's log: {n} GPUs were another driver's when the module came")),
+        Said::ProbeFailed(n) => Some(format!("the kernel's log: {n} GPUs did not come up in the module")),
+        Said::Held { gpu, by } => Some(format!("the kernel's log: {gpu} was {by}'s when the module came")),
+        Said::Unfit(line) | Said::Refused(line) => Some(format!("the kernel's log: {line}")),
+        _ => None,
+    };
+    said.iter().filter_map(told).collect()
+}
+
 /// What the log says, or why nothing can be said of it. A GPU that fell off the bus is no longer to be seen, and is told of
 /// all the same.
 fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
@@ -79,25 +92,43 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
                 XidAction::Workflow | XidAction::AskNvidia => ill(Verdict::fail(cause)).mend(catalog(*number), NOTHING),
             }
         }
-        Said::OffTheBus(gpu) => Verdict::fail(format!("the GPU {gpu} no longer answers on the PCI bus"))
-            .saw(format!("{gpu}: fallen off the bus"))
+        Said::OffTheBus(gpu) => Verdict::fail(format!("{} no longer answers on the PCI bus", the_gpu(gpu)))
+            .saw(format!("{}: fallen off the bus", the_gpu(gpu)))
             .mend("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
-        Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not bring the GPU at {gpu} up"))
-            .saw(format!("{gpu}: RmInitAdapter failed"))
+        Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not bring {} up", the_gpu(gpu)))
+            .saw(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
             .mend(
                 "boot the host from cold; if it comes back, try the board in another slot or host",
                 ["sudo poweroff"],
             ),
+        Said::FirmwareHangs(gpu) => {
+            let gpu = if gpu.is_empty() { "a GPU" } else { gpu };
+            Verdict::fail(format!("the firmware that runs on {gpu} does not answer: the GPU needs a reset"))
+                .saw(format!("{gpu}: the GSP timed out, or still ran from before"))
+                .mend("boot the host from cold; if it comes back, update the driver", ["sudo poweroff"])
+        }
+        Said::SwitchFault { switch, number, text } => {
+            Verdict::fail(format!("the NVSwitch at {switch} had a fatal error: what ran on its links is ended"))
+                .saw(format!("{switch}: SXid {number}: {text}"))
+                .mend("boot the host, which resets switches and GPUs", ["sudo reboot"])
+        }
         Said::NeedsOpen(_)
         | Said::NotForOpen(_)
         | Said::Legacy { .. }
         | Said::Unknown(_)
         | Said::Mismatch { .. }
         | Said::NotProbed(_)
-        | Said::HeldByNova(_)
+        | Said::Held { .. }
+        | Said::ProbeFailed(_)
         | Said::Refused(_)
+        | Said::Unfit(_)
         | Said::NoRoom(_) => return None,
     })
+}
+
+/// Logs do not always say which.
+fn the_gpu(address: &str) -> String {
+    if address.is_empty() { "a GPU".to_owned() } else { format!("the GPU at {address}") }
 }
 
 fn catalog(number: u16) -> String {

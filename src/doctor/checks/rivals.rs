@@ -1,7 +1,8 @@
 //! Other drivers of the kernel that take an NVIDIA GPU first.
 
+use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Evidence, Verdict};
+use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::Gpu;
 use crate::plan::{blacklist, rebuild_image, rebuild_images};
 
@@ -16,7 +17,7 @@ pub fn nova(seen: &Evidence) -> Verdict {
 pub fn vfio(seen: &Evidence) -> Verdict {
     let held: Vec<_> = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")).collect();
     let Some(first) = held.first() else {
-        return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { Verdict::pass() };
+        return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { held_before(seen) };
     };
     let commands = [
         format!("echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind", first.address),
@@ -28,6 +29,27 @@ pub fn vfio(seen: &Evidence) -> Verdict {
             |v, g| v.saw(held_by(g)),
         )
         .mend("leave it where that is wanted; else give the GPU back", commands)
+}
+
+/// By the log alone. On the running host the GPU was given back since; of a tree nothing newer is known.
+fn held_before(seen: &Evidence) -> Verdict {
+    let told = held_in_log(seen, &|by| by == "vfio-pci");
+    let Some(gpu) = told.first().filter(|_| seen.facts.machine.is_tree) else {
+        return told.iter().fold(Verdict::pass(), |v, gpu| v.saw(format!("vfio-pci had {gpu} when the host booted")));
+    };
+    let cause = format!("when the host last ran, vfio-pci held the GPU at {gpu} for a virtual machine");
+    Verdict::warn(cause).saw("the kernel's log").mend(
+        "leave it where that is wanted; else take it out of vfio-pci's options",
+        ["grep -rn vfio /etc/modprobe.d"],
+    )
+}
+
+/// GPUs that the kernel's log says another driver had, and NVIDIA's does not have now.
+fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
+    of_idle_gpus(seen, |said| match said {
+        Said::Held { gpu, by } if is_rival(by) => Some((gpu, gpu.clone())),
+        _ => None,
+    })
 }
 
 fn held_by(gpu: &Gpu) -> String {
@@ -52,7 +74,13 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
         };
         let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
         let verdict = if verdict.is_repairable() { verdict.then(["sudo reboot"]) } else { verdict };
-        return held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
+        let verdict = held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
+        return of_module(seen).into_iter().fold(verdict, Verdict::saw);
+    }
+    // The GPU is nobody's now, and will be the rival's again behind the next boot.
+    let told = held_in_log(seen, &|by| by.to_lowercase().replace(['-', '_'], "").contains(name));
+    if let Some(gpu) = told.first().filter(|_| !is_denied(seen, &is_rival)) {
+        return not_denied(seen, name).saw(format!("the kernel's log: {name} had the GPU at {gpu}"));
     }
     let bound = seen.facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
     let here = if bound { "nvidia has the GPUs" } else { "no GPU is bound to it" };
