@@ -10,7 +10,9 @@ mod library;
 pub mod sick;
 
 pub use checks::{CHECKS, Check, ELSEWHERE};
-pub use evidence::{Answer, Cached, Denial, Evidence, FabricManager, Image, Shells, Sources, gather};
+pub use evidence::{
+    Answer, Apt, Cached, Denial, Evidence, FabricManager, Image, Repository, RepositoryKey, Shells, Sources, gather,
+};
 pub use fix::repairs;
 pub use kernel_log::Said;
 pub use library::{ask_in_child, cudnn_answer, cudnn_version};

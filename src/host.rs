@@ -18,6 +18,7 @@ mod lspci;
 mod machine;
 mod modules;
 mod offered;
+mod openpgp;
 mod os;
 mod owners;
 mod pci;
@@ -32,8 +33,10 @@ pub use cudnn::soname;
 pub use dpkg::upstream;
 pub use holders::holders;
 pub use offered::offered;
+pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
+pub use repositories::{AptSource, apt_sources};
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};

@@ -109,6 +109,17 @@ fn a_host_with_nothing_to_check_is_not_ill() {
 }
 
 #[test]
+fn a_repository_without_its_key_is_named() {
+    let tree = Tree::ubuntu_24_04();
+    let key = "/usr/share/keyrings/cuda-archive-keyring.gpg";
+    let address = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/";
+    tree.write("etc/apt/sources.list.d/cuda.list", &format!("deb [signed-by={key}] {address} /\n"));
+    let ran = tree.run(&["doctor", "GS404"]);
+    assert_eq!(ran.code, 20);
+    assert!(ran.out.contains("apt has no key") && ran.out.contains("cuda-keyring_1.1-1_all.deb"), "{}", ran.out);
+}
+
+#[test]
 fn checks_are_listed_and_unknown_ones_refused() {
     let ran = run(&["doctor", "--list-checks"]);
     assert!(ran.code == 0 && ran.out.contains("GS201  nouveau keeps off the GPUs"), "{}", ran.out);

@@ -111,7 +111,8 @@ fn examined(options: &Options, only: &[&str]) -> Result<Report, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, &database, false)?;
     let system = options.host.root.as_ref().map_or_else(System::live, System::at);
-    let sources = Sources { kernel_log: options.kernel_log.as_deref().map(read_text).transpose()? };
+    let kernel_log = options.kernel_log.as_deref().map(read_text).transpose()?;
+    let sources = Sources { kernel_log, today: None };
     let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
     Ok(examine(evidence, &database, only))
 }

@@ -7,6 +7,7 @@ mod fabric;
 mod kernel;
 mod log;
 mod packages;
+mod repositories;
 mod rivals;
 mod toolkit;
 
@@ -85,6 +86,14 @@ pub const CHECKS: &[Check] = &[
         title: "One set of kernel modules is in DKMS's care",
         reads: "/var/lib/dkms",
         run: kernel::one_tree,
+        runtime: false,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS404",
+        title: "apt has the keys of NVIDIA's repositories",
+        reads: "apt's lists of repositories, the keys that they name, what apt asks of a key",
+        run: repositories::keys,
         runtime: false,
         follows_from: &[],
     },
@@ -249,7 +258,6 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("GS302", "A question about Secure Boot's key hangs an install", "apply only: no child has anybody to ask"),
     ("GS402", "Packages of two vendors exclude each other", "plan and apply only: the transaction is simulated first"),
     ("GS403", "Only the meta-package is pinned", "plan only: the packages are named, none by a meta-package"),
-    ("GS404", "A repository's key was changed, or is signed by SHA-1", "to come"),
     (
         "GS405",
         "Another repository is broken",

@@ -1,11 +1,13 @@
 //! What the checks look at: the facts, and what only asking the host's own programs tells. Gathered once; what could not
 //! be seen is kept as such, with the reason.
 
+mod apt;
 mod driver;
 mod loader;
 mod rivals;
 mod toolkit;
 
+pub use apt::{Apt, Repository, RepositoryKey};
 pub use driver::FabricManager;
 pub use loader::Cached;
 pub use rivals::{Denial, Image};
@@ -50,6 +52,8 @@ impl<T> Default for Answer<T> {
 pub struct Sources {
     /// The kernel's log, where it is given instead of read from the host.
     pub kernel_log: Option<String>,
+    /// The day, `2026-11-20`, where it is not today's.
+    pub today: Option<String>,
 }
 
 /// Everything the checks look at.
@@ -107,6 +111,8 @@ pub struct Evidence {
     pub library_paths: Vec<(PathBuf, String)>,
     /// What each SONAME of cuDNN, loaded as a program would, says its version is.
     pub cudnn: BTreeMap<String, Answer<CudnnVersion>>,
+    /// NVIDIA's repositories, as apt has them.
+    pub apt: Apt,
     /// Checks that cannot be made, because gpusetup itself broke off while it looked at what they need: at what.
     pub broken: BTreeMap<String, String>,
 }
@@ -195,6 +201,10 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, "LD_LIBRARY_PATH=")),
         denied,
         images,
+        apt: looker.at("apt's repositories", &["GS404"], || {
+            let now = || jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+            apt::apt(system, &sources.today.clone().unwrap_or_else(now))
+        }),
         cudnn,
         nvcc,
         facts,

@@ -1,7 +1,10 @@
 //! One sound host, and what may be wrong with it: each illness is a small change of the same evidence, so that whatever
 //! else is found is a false alarm.
 
-use super::{Answer, Cached, Denial, Evidence, FabricManager, Image, Report, Shells, Status, examine};
+use super::{
+    Answer, Apt, Cached, Denial, Evidence, FabricManager, Image, Report, Repository, RepositoryKey, Shells, Status,
+    examine,
+};
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
 use crate::resolve::known_card;
@@ -11,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 const LIB: &str = "/usr/local/cuda-12.8/lib64";
 const KERNEL: &str = "6.8.0-71-generic";
+const NEW_KEY: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
+const OLD_KEY: &str = "AE09FE4BBD223A84B2CCFCE3F60F4B3D7FA2AF80";
 const OLD_KERNEL: &str = "6.8.0-64-generic";
 
 /// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and cuDNN 9.10.2.
@@ -78,9 +83,23 @@ pub fn sound() -> Evidence {
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
         library_paths: Vec::new(),
         cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
+        apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
         broken: Default::default(),
         facts,
     }
+}
+
+/// apt with NVIDIA's repository for a release, and the keys that it takes for it.
+fn cuda_repository(of: &str, signed_by: &str, keys: &[(&str, bool)]) -> Apt {
+    let key = |(print, is_weak): &(&str, bool)| RepositoryKey { fingerprint: (*print).to_owned(), is_weak: *is_weak };
+    let repository = Repository {
+        file: format!("/etc/apt/sources.list.d/cuda-{of}-x86_64.list").into(),
+        uri: format!("https://developer.download.nvidia.com/compute/cuda/repos/{of}/x86_64"),
+        suite: "/".into(),
+        signed_by: signed_by.into(),
+        keys: Answer::Is(keys.iter().map(key).collect()),
+    };
+    Apt { repositories: vec![repository], refuses_sha1: None }
 }
 
 fn examined(evidence: Evidence) -> Report {
@@ -407,6 +426,43 @@ fn what_is_half_done_or_in_the_way() {
         e.host_compiler = Some(("/etc/profile.d/gpusetup-cuda.sh".into(), "NVCC_CCBIN=/usr/bin/gcc-14".into()));
     };
     assert_eq!(found(beside), [""; 0]);
+}
+
+#[test]
+fn repositories_and_their_keys() {
+    let with = |of: &'static str, signed_by: &'static str, keys: &'static [(&'static str, bool)]| {
+        move |e: &mut Evidence| e.apt = cuda_repository(of, signed_by, keys)
+    };
+    const KEYRING: &str = "/usr/share/keyrings/cuda-archive-keyring.gpg";
+    let old = &[(OLD_KEY, true)];
+    let refusing = |e: &mut Evidence| {
+        e.apt.refuses_sha1 = Some(("/usr/share/apt/default-sequoia.config".into(), "2026-02-01".into()));
+    };
+    assert_eq!(found(with("ubuntu2404", KEYRING, old)), ["GS404 fail"], "NO_PUBKEY");
+    assert_eq!(found(with("ubuntu2404", "", old)), ["GS404 warn"], "another trusted key may do");
+    assert_eq!(found(with("ubuntu2404", KEYRING, &[(OLD_KEY, true), (NEW_KEY, true)])), [""; 0], "gpgv takes SHA-1");
+    let refused = |e: &mut Evidence| {
+        with("ubuntu2404", KEYRING, &[(NEW_KEY, true)])(e);
+        refusing(e);
+    };
+    assert_eq!(found(refused), ["GS404 fail"]);
+    assert_eq!(found(refusing), [""; 0], "its key is bound anew");
+    assert_eq!(found(with("debian12", KEYRING, &[(NEW_KEY, false)])), ["GS404 warn"], "of another system");
+    assert_eq!(found(with("ubuntu2404", KEYRING, &[("00", false)])), [""; 0], "a key that is not known is no fault");
+    let missing = |e: &mut Evidence| e.apt.repositories[0].keys = Answer::Failed("the file is not there".into());
+    assert_eq!(found(missing), ["GS404 fail"]);
+    let unread = |e: &mut Evidence| e.apt.repositories[0].keys = Answer::NotAsked("it is root's".into());
+    assert_eq!(found(unread), [""; 0]);
+    let twice = |signed_by: &'static str| {
+        move |e: &mut Evidence| {
+            let mut twin = e.apt.repositories[0].clone();
+            (twin.file, twin.signed_by) = ("/etc/apt/sources.list.d/archive.list".into(), signed_by.into());
+            e.apt.repositories.push(twin);
+        }
+    };
+    assert_eq!(found(twice("")), ["GS404 fail"], "apt reads no list at all");
+    assert_eq!(found(twice(KEYRING)), [""; 0], "a duplicate that says the same is a mere warning of apt's");
+    assert_eq!(found(|e| e.apt = Apt::default()), [""; 0]);
 }
 
 #[test]

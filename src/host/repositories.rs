@@ -11,9 +11,10 @@ pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec
     let mut lines = Vec::new();
     match manager {
         Some(PackageManager::Apt) => {
-            lines.extend(reader.text(what, "/etc/apt/sources.list").iter().flat_map(|t| one_line_style(t)));
-            files(reader, "/etc/apt/sources.list.d", ".list", |text| lines.extend(one_line_style(text)));
-            files(reader, "/etc/apt/sources.list.d", ".sources", |text| lines.extend(deb822(text)));
+            let mut add = |sources: Vec<AptSource>| lines.extend(sources.iter().flat_map(AptSource::lines));
+            reader.text(what, "/etc/apt/sources.list").iter().for_each(|text| add(one_line_style(text)));
+            files(reader, "/etc/apt/sources.list.d", ".list", |text| add(one_line_style(text)));
+            files(reader, "/etc/apt/sources.list.d", ".sources", |text| add(deb822(text)));
         }
         Some(PackageManager::Dnf) => files(reader, "/etc/yum.repos.d", ".repo", |text| lines.extend(ini(text))),
         Some(PackageManager::Zypper) => files(reader, "/etc/zypp/repos.d", ".repo", |text| lines.extend(ini(text))),
@@ -33,31 +34,65 @@ fn files(reader: &mut Reader, directory: &str, ending: &str, mut each: impl FnMu
     }
 }
 
+/// An entry of apt's: one address and suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AptSource {
+    /// The address.
+    pub uri: String,
+    /// The suite; a flat repository, as NVIDIA's is, has a path, `/`.
+    pub suite: String,
+    /// The components; none in a flat repository.
+    pub components: Vec<String>,
+    /// `Signed-By`, as it is written: key files, fingerprints, or a key itself; empty where it is not said.
+    pub signed_by: String,
+}
+
+impl AptSource {
+    fn lines(&self) -> Vec<String> {
+        let Self { uri, suite, components, .. } = self;
+        if components.is_empty() {
+            return vec![format!("{uri} {suite}")];
+        }
+        components.iter().map(|component| format!("{uri} {suite} {component}")).collect()
+    }
+}
+
+/// The entries in a file of apt's, by the ending of its name.
+pub fn apt_sources(name: &str, text: &str) -> Vec<AptSource> {
+    if name.ends_with(".sources") { deb822(text) } else { one_line_style(text) }
+}
+
 /// `deb [options] URI SUITE COMPONENT…`.
-fn one_line_style(text: &str) -> Vec<String> {
-    let mut lines = Vec::new();
+fn one_line_style(text: &str) -> Vec<AptSource> {
+    let mut sources = Vec::new();
     for line in text.lines().map(|l| l.split('#').next().unwrap_or_default().trim()) {
         let Some(rest) = line.strip_prefix("deb").filter(|r| r.starts_with([' ', '\t', '['])) else { continue };
         let rest = rest.trim_start();
-        let rest = if rest.starts_with('[') { rest.split_once(']').map_or("", |(_, r)| r) } else { rest };
+        let (options, rest) = rest.strip_prefix('[').map_or(("", rest), |r| r.split_once(']').unwrap_or(("", "")));
+        let signed_by = options.split_whitespace().find_map(|o| o.strip_prefix("signed-by=")).unwrap_or_default();
         let words: Vec<_> = rest.split_whitespace().collect();
         if let [uri, suite, components @ ..] = &words[..] {
-            lines.extend(one_each(uri, suite, components));
+            sources.push(AptSource {
+                uri: (*uri).to_owned(),
+                suite: (*suite).to_owned(),
+                components: components.iter().map(|c| (*c).to_owned()).collect(),
+                signed_by: signed_by.to_owned(),
+            });
         }
     }
-    lines
+    sources
 }
 
 /// Paragraphs of fields; a field's value may go on over indented lines.
-fn deb822(text: &str) -> Vec<String> {
-    let mut lines = Vec::new();
+fn deb822(text: &str) -> Vec<AptSource> {
+    let mut sources = Vec::new();
     let text: String = text.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{}\n", l.trim_end())).collect();
     for paragraph in text.split("\n\n") {
         let mut fields: Vec<(String, String)> = Vec::new();
         for line in paragraph.lines() {
             if line.starts_with([' ', '\t']) {
                 if let Some((_, value)) = fields.last_mut() {
-                    value.push(' ');
+                    value.push('\n');
                     value.push_str(line.trim());
                 }
             } else if let Some((key, value)) = line.split_once(':') {
@@ -65,26 +100,19 @@ fn deb822(text: &str) -> Vec<String> {
             }
         }
         let field = |key: &str| fields.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v.as_str());
-        let words = |key: &str| field(key).split_whitespace().collect::<Vec<_>>();
+        let words = |key: &str| field(key).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let off = ["no", "false", "0", "off", "without", "disable"].contains(&&*field("enabled").to_ascii_lowercase());
-        if off || !words("types").contains(&"deb") {
+        if off || !words("types").iter().any(|t| t == "deb") {
             continue;
         }
         for uri in words("uris") {
             for suite in words("suites") {
-                lines.extend(one_each(uri, suite, &words("components")));
+                let (uri, components) = (uri.clone(), words("components"));
+                sources.push(AptSource { uri, suite, components, signed_by: field("signed-by").trim().to_owned() });
             }
         }
     }
-    lines
-}
-
-fn one_each(uri: &str, suite: &str, components: &[&str]) -> Vec<String> {
-    if components.is_empty() {
-        // A flat repository, as NVIDIA's is.
-        return vec![format!("{uri} {suite}")];
-    }
-    components.iter().map(|component| format!("{uri} {suite} {component}")).collect()
+    sources
 }
 
 /// dnf's and zypper's files; a repository is enabled unless it says otherwise.
@@ -121,12 +149,17 @@ mod tests {
             "https://archive.example/debian bookworm non-free",
             "https://cuda.example/repos/debian12/x86_64/ /",
         ];
-        assert_eq!(one_line_style(list), want);
+        let lines = |sources: Vec<AptSource>| sources.iter().flat_map(AptSource::lines).collect::<Vec<_>>();
+        assert_eq!(lines(one_line_style(list)), want);
+        let signed: Vec<_> = one_line_style(list).into_iter().map(|s| s.signed_by).collect();
+        assert_eq!(signed, ["/k", ""]);
         let sources = "# comment\nTypes: deb deb-src\nURIs: https://archive.example/debian\nSuites: bookworm\n bookworm-updates\n\
                        Components: main\n\nTypes: deb\nURIs: https://off.example\nSuites: x\nComponents: y\nEnabled: no\n";
         let want =
             ["https://archive.example/debian bookworm main", "https://archive.example/debian bookworm-updates main"];
-        assert_eq!(deb822(sources), want);
+        assert_eq!(lines(deb822(sources)), want);
+        let key = "Types: deb\nURIs: https://x.example\nSuites: y\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDME\n";
+        assert_eq!(deb822(key)[0].signed_by, "-----BEGIN PGP PUBLIC KEY BLOCK-----\n.\nmDME");
     }
 
     #[test]

@@ -1,0 +1,139 @@
+//! NVIDIA's repositories, as apt has them.
+
+use crate::doctor::{Answer, Evidence, Repository, RepositoryKey, Verdict};
+use crate::host::MachineKind;
+
+/// The key of CUDA's repositories until April 2022, by its id: NVIDIA/cuda-repo-management#4.
+const OLD: &str = "F60F4B3D7FA2AF80";
+/// Those since, NVIDIA/cuda-repo-management#4 and #39; the second, of Debian 13, is told by the end of its id alone.
+const NEW: [&str; 2] = ["A4B469963BF863CC", "8793F200"];
+
+pub fn keys(seen: &Evidence) -> Verdict {
+    let all = &seen.apt.repositories;
+    let conflicts = all.iter().enumerate().filter_map(|(n, one)| conflict(all.get(..n)?, one));
+    let each = all
+        .iter()
+        .map(|repository| Verdict::worst([key(seen, repository)].into_iter().chain(foreign(seen, repository))));
+    let found = Verdict::worst(conflicts.chain(each.flatten()));
+    found.unwrap_or_else(|| Verdict::skip("apt has no repository of NVIDIA's"))
+}
+
+/// apt reads no list at all while two entries of one repository name different keys.
+fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
+    let same = |other: &&Repository| other.uri == one.uri && other.suite == one.suite;
+    let other = before.iter().filter(same).find(|other| !says_the_same(&other.signed_by, &one.signed_by))?;
+    let (file, twin) = (one.file.display(), other.file.display());
+    let shown = |r: &Repository| match r.signed_by.lines().next() {
+        None => format!("{} has no Signed-By", r.file.display()),
+        Some(first) => format!("{}: Signed-By {first}", r.file.display()),
+    };
+    let cause =
+        format!("{} is in {twin} and in {file}, each with another Signed-By: apt reads no list at all", one.uri);
+    let superfluous = if one.signed_by.is_empty() { one } else { other };
+    Some(Verdict::fail(cause).saw(shown(other)).saw(shown(one)).mend(
+        "take one of the two away",
+        [
+            format!("grep -n {} {}", one.uri, superfluous.file.display()),
+            format!("sudo editor {}", superfluous.file.display()),
+        ],
+    ))
+}
+
+fn says_the_same(one: &str, other: &str) -> bool {
+    let words = |text: &str| text.split([',', ' ', '\n', '\t']).filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ");
+    words(one) == words(other)
+}
+
+/// Whether apt has a key for the repository, and takes it.
+fn key(seen: &Evidence, repository: &Repository) -> Verdict {
+    let uri = &repository.uri;
+    let keys = match &repository.keys {
+        Answer::Is(keys) => keys,
+        Answer::NotAsked(why) => return Verdict::skip("the keys of NVIDIA's repositories could not be read").saw(why),
+        Answer::Failed(why) => {
+            return Verdict::fail(format!("apt has no key for {uri}: {why}")).mend(
+                "install NVIDIA's package of its key for this repository",
+                [
+                    format!("wget {uri}/cuda-keyring_1.1-1_all.deb"),
+                    "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
+                ],
+            );
+        }
+    };
+    let has = |ids: &[&str]| keys.iter().filter(|key| ids.iter().any(|id| key.fingerprint.ends_with(id))).collect();
+    let (new, old): (Vec<&RepositoryKey>, Vec<_>) = (has(&NEW), has(&[OLD]));
+    let all = keys.iter().fold(Verdict::pass(), |v, key| v.saw(format!("{uri}: key {}", key.fingerprint)));
+    if !uri.contains("/compute/cuda/repos/") {
+        return all;
+    }
+    if new.is_empty() && !old.is_empty() {
+        let cause = format!("apt has only the key that NVIDIA signed with until April 2022 (7fa2af80) for {uri}");
+        // Without Signed-By all trusted keys count, and one of them may be newer than what is known here.
+        let verdict = if repository.signed_by.is_empty() { Verdict::warn(cause) } else { Verdict::fail(cause) };
+        return fetch_key(repository, verdict.saw(format!("{uri}: key {}", old[0].fingerprint)));
+    }
+    if let (Some((policy, day)), false, true) =
+        (&seen.apt.refuses_sha1, new.is_empty(), new.iter().all(|key| key.is_weak))
+    {
+        let cause =
+            format!("apt has refused the key of {uri} since {day}: it is bound to NVIDIA's name by SHA-1 alone");
+        return Verdict::fail(cause)
+            .saw(format!("key {}", new[0].fingerprint))
+            .saw(format!("what apt takes: {}", policy.display()))
+            .mend(
+                "take the repository of this system's own release, whose key may be newer; where there is none, and you accept \
+                 SHA-1, let apt take it for longer",
+                [
+                    "sudo install -D -m 644 /usr/share/apt/default-sequoia.config \
+                     /etc/crypto-policies/back-ends/apt-sequoia.config"
+                        .to_owned(),
+                    format!(
+                        "sudo sed -i '/^sha1.second_preimage_resistance/s/{day}/2028-02-01/' \
+                         /etc/crypto-policies/back-ends/apt-sequoia.config"
+                    ),
+                ],
+            );
+    }
+    all
+}
+
+/// NVIDIA's own ways to a repository's key.
+fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
+    let Repository { uri, file, signed_by, .. } = repository;
+    if uri.contains("/compute/cuda/repos/") {
+        return verdict.mend(
+            "take this entry away, and install NVIDIA's package of the key, which brings its own",
+            [
+                format!("sudo editor {}", file.display()),
+                format!("wget {uri}/cuda-keyring_1.1-1_all.deb"),
+                "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
+            ],
+        );
+    }
+    let key = "https://nvidia.github.io/libnvidia-container/gpgkey";
+    let commands = (uri.contains("/libnvidia-container/") && signed_by.ends_with(".gpg"))
+        .then(|| format!("curl -fsSL {key} | sudo gpg --dearmor --yes -o {signed_by}"));
+    verdict.mend("fetch the key again, as NVIDIA's guide to this repository says", commands)
+}
+
+/// A repository of CUDA's for another release than this system.
+fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
+    let (_, path) = repository.uri.split_once("/compute/cuda/repos/")?;
+    let (of, arch) = path.split_once('/').unwrap_or((path, ""));
+    let os = &seen.facts.os;
+    // Derivatives take their parent's, and cross compilers another machine's.
+    if !["debian", "ubuntu"].contains(&os.id.as_str()) || os.version.is_empty() || arch.starts_with("cross") {
+        return None;
+    }
+    let own = format!("{}{}", os.id, os.version.replace('.', ""));
+    let on_wsl = seen.facts.machine.kind == MachineKind::Wsl2 && of == "wsl-ubuntu";
+    if of == own || on_wsl || !(of.starts_with("debian") || of.starts_with("ubuntu") || of == "wsl-ubuntu") {
+        return None;
+    }
+    let cause =
+        format!("apt has NVIDIA's repository for {of}, and this is {}: its packages are built for that", os.name);
+    Some(Verdict::warn(cause).saw(repository.file.display().to_string()).mend(
+        format!("take {own}'s, where NVIDIA has one"),
+        [format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {}", repository.file.display())],
+    ))
+}

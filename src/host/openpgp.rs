@@ -1,0 +1,241 @@
+//! OpenPGP public keys, as package managers are given them: which ones a file has, and by what digest each is bound to its
+//! owner's name. Signatures are not verified: whoever may write these files may also write others.
+
+use sha1::{Digest, Sha1};
+
+/// A public key, version 4.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    /// Its fingerprint, in upper-case hexadecimal; the key id is its end.
+    pub fingerprint: String,
+    /// All of its own signatures over itself and its names are by SHA-1, or by older digests.
+    pub is_weak: bool,
+}
+
+/// RFC 4880, 9.4: MD5, SHA-1, RIPE-MD/160.
+const WEAK: [u8; 3] = [1, 2, 3];
+
+const PUBLIC_KEY: u8 = 6;
+const PUBLIC_SUBKEY: u8 = 14;
+const SIGNATURE: u8 = 2;
+
+/// The keys in a file, binary or armoured; or what is wrong with it.
+pub fn public_keys(bytes: &[u8]) -> Result<Vec<PublicKey>, &'static str> {
+    if bytes.get(8..12) == Some(b"KBXf") {
+        return Err("it is a keybox of GnuPG's, which apt does not read");
+    }
+    let dearmoured;
+    let packets = match bytes.first() {
+        None => return Err("it is empty"),
+        Some(first) if first & 0x80 != 0 => bytes,
+        Some(_) => {
+            dearmoured = dearmour(&String::from_utf8_lossy(bytes)).ok_or("it is no OpenPGP key")?;
+            dearmoured.as_slice()
+        }
+    };
+    let keys = keys(packets);
+    if keys.is_empty() { Err("it has no OpenPGP key of version 4") } else { Ok(keys) }
+}
+
+/// A key with the digests of its signatures over itself.
+struct Read {
+    fingerprint: [u8; 20],
+    bound_by: Vec<u8>,
+}
+
+fn keys(packets: &[u8]) -> Vec<PublicKey> {
+    let (mut found, mut at_subkey) = (Vec::<Read>::new(), false);
+    let mut rest = packets;
+    while let Some((tag, body, behind)) = packet(rest) {
+        rest = behind;
+        match tag {
+            PUBLIC_KEY => {
+                at_subkey = false;
+                found.extend(fingerprint(body).map(|fingerprint| Read { fingerprint, bound_by: Vec::new() }));
+            }
+            PUBLIC_SUBKEY => at_subkey = true,
+            SIGNATURE if !at_subkey => {
+                if let Some(key) = found.last_mut() {
+                    key.bound_by.extend(own_digest(body, &key.fingerprint));
+                }
+            }
+            _ => {}
+        }
+    }
+    let key = |read: Read| PublicKey {
+        fingerprint: crate::system::hex(&read.fingerprint).to_uppercase(),
+        is_weak: !read.bound_by.is_empty() && read.bound_by.iter().all(|digest| WEAK.contains(digest)),
+    };
+    found.into_iter().map(key).collect()
+}
+
+/// The first packet: its tag, its body, and what is behind. None at the end, and where a length is not said.
+fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    if first & 0x80 == 0 {
+        return None;
+    }
+    let number = |bytes: &[u8]| bytes.iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
+    let (tag, header, length) = if first & 0x40 != 0 {
+        let length = match *rest.first()? {
+            n @ 0..192 => (1, usize::from(n)),
+            n @ 192..224 => (2, (usize::from(n) - 192 << 8) + usize::from(*rest.get(1)?) + 192),
+            255 => (5, number(rest.get(1..5)?)),
+            // Bodies in parts are for data, not for keys.
+            _ => return None,
+        };
+        (first & 0x3f, length.0, length.1)
+    } else {
+        let width = match first & 3 {
+            0 => 1,
+            1 => 2,
+            2 => 4,
+            _ => return None,
+        };
+        (first >> 2 & 0xf, width, number(rest.get(..width)?))
+    };
+    let body = rest.get(header..)?.get(..length)?;
+    Some((tag, body, &rest[header + length..]))
+}
+
+/// RFC 4880, 12.2.
+fn fingerprint(body: &[u8]) -> Option<[u8; 20]> {
+    let length = u16::try_from(body.len()).ok().filter(|_| body.first() == Some(&4))?;
+    let mut hash = Sha1::new();
+    hash.update([0x99]);
+    hash.update(length.to_be_bytes());
+    hash.update(body);
+    Some(hash.finalize().into())
+}
+
+/// The digest of a signature by which the key with this fingerprint binds itself; none for any other signature.
+fn own_digest(body: &[u8], key: &[u8; 20]) -> Option<u8> {
+    // A name certified, or the key itself signed; a revocation is neither.
+    let binds = |kind: u8| matches!(kind, 0x10..=0x13 | 0x1f);
+    match body {
+        [3, 5, kind, _, _, _, _, issuer @ ..] if binds(*kind) => {
+            (issuer.get(..8)? == &key[12..]).then(|| issuer.get(9).copied())?
+        }
+        [4, kind, _, digest, rest @ ..] if binds(*kind) => {
+            let (hashed, rest) = subpackets(rest)?;
+            let (unhashed, _) = subpackets(rest)?;
+            issued_by(hashed, key).or_else(|| issued_by(unhashed, key)).unwrap_or(false).then_some(*digest)
+        }
+        _ => None,
+    }
+}
+
+fn subpackets(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = usize::from(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]));
+    bytes.get(2..)?.split_at_checked(length)
+}
+
+/// Whether an area of subpackets names this key as the issuer; none where it names nobody.
+fn issued_by(mut area: &[u8], key: &[u8; 20]) -> Option<bool> {
+    const ISSUER: u8 = 16;
+    const ISSUER_FINGERPRINT: u8 = 33;
+    loop {
+        let (header, length) = match *area.first()? {
+            n @ 0..192 => (1, usize::from(n)),
+            n @ 192..255 => (2, (usize::from(n) - 192 << 8) + usize::from(*area.get(1)?) + 192),
+            255 => (5, usize::try_from(u32::from_be_bytes(area.get(1..5)?.try_into().ok()?)).ok()?),
+        };
+        let body = area.get(header..)?.get(..length)?;
+        match body {
+            // The uppermost bit says that it is critical.
+            [kind, id @ ..] if kind & 0x7f == ISSUER => return Some(*id == key[12..]),
+            [kind, 4, whole @ ..] if kind & 0x7f == ISSUER_FINGERPRINT => return Some(whole == key),
+            _ => {}
+        }
+        area = &area[header + length..];
+    }
+}
+
+/// The bytes of all armoured keys in a text; in apt's files an empty line may be written as a dot.
+fn dearmour(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for block in text.split("-----BEGIN PGP PUBLIC KEY BLOCK-----").skip(1) {
+        let block = block.split("-----END").next()?;
+        let lines: Vec<_> = block.lines().map(str::trim).collect();
+        // Headers stand before the first empty line.
+        let body = lines.iter().skip(1).position(|l| l.is_empty() || *l == ".").map_or(0, |at| at + 2);
+        let body = lines.get(body..)?.iter().take_while(|l| !l.starts_with('='));
+        bytes.extend(base64(body.flat_map(|l| l.bytes()))?);
+    }
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+fn base64(text: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
+    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+    for letter in text.take_while(|letter| *letter != b'=') {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        held = held << 6 | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits & 0xff) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::Command;
+
+    fn gpg(home: &Path, arguments: &[&str]) -> Vec<u8> {
+        let run = Command::new("gpg").args(["--batch", "--quiet", "--homedir"]).arg(home).args(arguments).output();
+        let ran = run.expect("gpg is there");
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        ran.stdout
+    }
+
+    /// Keys that a real gpg makes, of several kinds and by several digests.
+    #[test]
+    fn keys_of_gpgs_are_read_as_gpg_reads_them() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let home = home.path();
+        for (name, algorithm, digest) in
+            [("weak", "rsa1024", "SHA1"), ("sound", "rsa1024", "SHA512"), ("curve", "ed25519", "SHA256")]
+        {
+            let digest = ["--passphrase", "", "--cert-digest-algo", digest, "--quick-generate-key", name, algorithm];
+            gpg(home, &[&digest[..], &["sign", "never"]].concat());
+        }
+        // A subkey's signature by a good digest does not make the key itself any better.
+        let listed = String::from_utf8(gpg(home, &["--with-colons", "--fingerprint"])).expect("text");
+        let primary: Vec<_> = listed.split("\npub:").skip(1).collect();
+        let said: Vec<&str> =
+            primary.iter().filter_map(|p| p.lines().find(|l| l.starts_with("fpr:"))?.split(':').nth(9)).collect();
+        gpg(home, &["--passphrase", "", "--quick-add-key", said[0], "rsa1024", "encr", "never"]);
+        // Somebody else's certificate neither.
+        gpg(home, &["--passphrase", "", "--yes", "--default-key", "sound", "--quick-sign-key", said[0]]);
+        for armour in [&["--export"][..], &["--armor", "--export"]] {
+            let found = public_keys(&gpg(home, armour)).expect("keys");
+            assert_eq!(found.iter().map(|k| k.fingerprint.as_str()).collect::<Vec<_>>(), said);
+            assert_eq!(found.iter().map(|k| k.is_weak).collect::<Vec<_>>(), [true, false, false]);
+        }
+        let keybox = std::fs::read(home.join("pubring.kbx")).expect("gpg keeps one");
+        assert!(public_keys(&keybox).is_err_and(|why| why.contains("keybox")));
+        let _ = Command::new("gpgconf").arg("--homedir").arg(home).args(["--kill", "all"]).status();
+    }
+
+    #[test]
+    fn what_is_no_key_is_said_to_be_none() {
+        assert!(public_keys(b"").is_err_and(|why| why.contains("empty")));
+        assert!(public_keys(b"<html>404</html>").is_err());
+        assert!(public_keys(b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n!!!!\n-----END").is_err());
+        for length in 0..64 {
+            let _ = public_keys(&vec![0x99; length]);
+            let _ = public_keys(&vec![0xc6; length]);
+        }
+    }
+}
