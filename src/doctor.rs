@@ -11,7 +11,8 @@ pub mod sick;
 
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use evidence::{
-    Answer, Apt, Cached, Denial, Evidence, FabricManager, Image, Repository, RepositoryKey, Shells, Sources, gather,
+    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, Image, Repository,
+    RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::Said;

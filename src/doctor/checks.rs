@@ -1,6 +1,8 @@
 //! The checks, in the order in which a GPU meets what they look at: kernel, driver, toolkit, cuDNN. A cause stands before
 //! what follows from it.
 
+mod bus;
+mod containers;
 mod cudnn;
 mod driver;
 mod fabric;
@@ -186,6 +188,33 @@ pub const CHECKS: &[Check] = &[
         follows_from: &[],
     },
     Check {
+        id: "GS902",
+        title: "GPUs speak to each other freely",
+        reads: "the IOMMU's domain of each GPU, the ACS settings of PCI switches above them",
+        run: bus::speak_freely,
+        fixable: false,
+        runtime: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS803",
+        title: "Containers get the GPUs",
+        reads: "container engines, NVIDIA's container toolkit, docker's and containerd's configuration, CDI's descriptions",
+        run: containers::get_gpus,
+        fixable: false,
+        runtime: false,
+        follows_from: &["GS603", "GS401"],
+    },
+    Check {
+        id: "GS909",
+        title: "The GPUs' memory is not counted as the host's",
+        reads: "whether a kubelet is there, the nvidia module's parameters",
+        run: containers::count_memory,
+        fixable: false,
+        runtime: false,
+        follows_from: &[],
+    },
+    Check {
         id: "GS507",
         title: "Programs get the driver's own libcuda",
         reads: "/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d",
@@ -283,14 +312,11 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
         "to come: it takes a call of the driver's library",
     ),
     ("GS802", "MIG is not as it was asked for", "to come, with MIG"),
-    ("GS803", "Containers do not see the GPU", "to come, with container hosts"),
-    ("GS902", "IOMMU and ACS slow GPUs that speak to each other", "to come"),
     ("GS904", "ECC errors, rows to be remapped, power", "to come: it takes a call of the driver's library"),
     ("GS905", "No persistence daemon", "to come: it takes a call of the driver's library"),
     ("GS906", "WSL2", "plan only: no driver may be installed inside"),
     ("GS907", "A Jetson", "plan only: its driver belongs to its board support package"),
     ("GS908", "An immutable system", "plan only: packages and runfiles cannot change it"),
-    ("GS909", "GH200 and GB200 count GPU memory as the host's", "to come"),
 ];
 
 /// No command: what is to be done is said in words.

@@ -2,12 +2,16 @@
 //! be seen is kept as such, with the reason.
 
 mod apt;
+mod bus;
+mod containers;
 mod driver;
 mod loader;
 mod rivals;
 mod toolkit;
 
 pub use apt::{Apt, Repository, RepositoryKey};
+pub use bus::Bus;
+pub use containers::{CdiSpec, Coherent, Containers};
 pub use driver::FabricManager;
 pub use loader::Cached;
 pub use rivals::{Denial, Image};
@@ -113,6 +117,12 @@ pub struct Evidence {
     pub cudnn: BTreeMap<String, Answer<CudnnVersion>>,
     /// NVIDIA's repositories, as apt has them.
     pub apt: Apt,
+    /// The bus between the GPUs.
+    pub bus: Bus,
+    /// What starts containers here.
+    pub containers: Containers,
+    /// How the GPUs' memory is counted, where they share the processor's.
+    pub coherent: Option<Coherent>,
     /// Checks that cannot be made, because gpusetup itself broke off while it looked at what they need: at what.
     pub broken: BTreeMap<String, String>,
 }
@@ -205,6 +215,9 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             let now = || jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
             apt::apt(system, &sources.today.clone().unwrap_or_else(now))
         }),
+        bus: looker.at("the bus between the GPUs", &["GS902"], || bus::bus(system, &facts, database)),
+        containers: looker.at("what starts containers", &["GS803"], || containers::containers(system)),
+        coherent: looker.at("the GPUs' memory", &["GS909"], || containers::coherent(system, &facts, database)),
         cudnn,
         nvcc,
         facts,

@@ -2,8 +2,8 @@
 //! else is found is a false alarm.
 
 use super::{
-    Answer, Apt, Cached, Denial, Evidence, FabricManager, Image, Report, Repository, RepositoryKey, Shells, Status,
-    examine,
+    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, Image, Report,
+    Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
@@ -84,6 +84,9 @@ pub fn sound() -> Evidence {
         library_paths: Vec::new(),
         cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
         apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
+        bus: Bus::default(),
+        containers: Containers::default(),
+        coherent: None,
         broken: Default::default(),
         facts,
     }
@@ -134,9 +137,9 @@ fn nothing_is_wrong_with_a_sound_host() {
     let report = examined(sound());
     assert_eq!(found(|_| ()), [""; 0]);
     assert!(!report.has_failed(true) && report.first().is_none());
-    // It has no NVSwitch, and that is all that does not apply.
+    // It has no NVSwitch, no second GPU, no containers, no superchip, and that is all that does not apply.
     let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
-    assert_eq!(others, ["GS801"]);
+    assert_eq!(others, ["GS801", "GS902", "GS803", "GS909"]);
 }
 
 #[test]
@@ -463,6 +466,90 @@ fn repositories_and_their_keys() {
     assert_eq!(found(twice("")), ["GS404 fail"], "apt reads no list at all");
     assert_eq!(found(twice(KEYRING)), [""; 0], "a duplicate that says the same is a mere warning of apt's");
     assert_eq!(found(|e| e.apt = Apt::default()), [""; 0]);
+}
+
+#[test]
+fn gpus_that_speak_to_each_other() {
+    let two = |e: &mut Evidence| {
+        let mut second = e.facts.gpus[0].clone();
+        second.address = "0000:65:00.0".into();
+        e.facts.gpus.push(second);
+        e.cards.push(e.cards[0].clone());
+        e.bus.iommu = [("0000:17:00.0".to_owned(), "identity".to_owned())].into();
+        e.bus.detours = [("0000:16:00.0".to_owned(), Answer::Is(false))].into();
+    };
+    let translated = |e: &mut Evidence| e.bus.iommu = [("0000:17:00.0".to_owned(), "DMA-FQ".to_owned())].into();
+    let redirected = |e: &mut Evidence| e.bus.detours = [("0000:16:00.0".to_owned(), Answer::Is(true))].into();
+    let with = |changes: &[&dyn Fn(&mut Evidence)]| {
+        found(|e| {
+            two(e);
+            changes.iter().for_each(|change| change(e));
+        })
+    };
+    assert_eq!(with(&[]), [""; 0]);
+    assert_eq!(with(&[&translated]), ["GS902 warn"]);
+    assert_eq!(with(&[&redirected]), ["GS902 warn"]);
+    let unseen = |e: &mut Evidence| e.bus.detours = [("x".to_owned(), Answer::NotAsked("only root may".into()))].into();
+    assert_eq!(with(&[&unseen]), [""; 0]);
+    let guest = |e: &mut Evidence| e.facts.machine.kind = MachineKind::Virtual;
+    assert_eq!(with(&[&translated, &redirected, &guest]), [""; 0], "never in a virtual machine");
+    let lent = |e: &mut Evidence| e.facts.gpus[1].bound_to = Some("vfio-pci".into());
+    assert_eq!(with(&[&translated, &redirected, &lent]), ["GS203 warn"], "a virtual machine's GPU needs both");
+    assert_eq!(found(translated), [""; 0], "one GPU has nobody to speak to");
+}
+
+#[test]
+fn hosts_of_containers() {
+    let with = |change: &dyn Fn(&mut Containers)| {
+        found(|e| {
+            e.containers.engines = vec!["docker".into()];
+            e.containers.has_toolkit = true;
+            change(&mut e.containers);
+        })
+    };
+    let spec = |path: &str, missing: Answer<Vec<PathBuf>>| CdiSpec {
+        path: path.into(),
+        devices: ["nvidia.com/gpu=all".to_owned()].into(),
+        missing,
+    };
+    let old = || Answer::Is(vec![PathBuf::from("/usr/lib/x86_64-linux-gnu/libcuda.so.570.1.1")]);
+    assert_eq!(with(&|_| ()), [""; 0], "docker finds the toolkit's hook by itself");
+    assert_eq!(with(&|c| c.has_toolkit = false), [""; 0], "docker may be here for other ends");
+    let useless = |c: &mut Containers| {
+        c.has_toolkit = false;
+        c.daemon_json = Some("it ends in the middle".into());
+    };
+    assert_eq!(with(&useless), [""; 0], "that is docker's own business");
+    assert_eq!(with(&|c| c.daemon_json = Some("it ends in the middle".into())), ["GS803 fail"]);
+    let lost = |c: &mut Containers| {
+        c.has_toolkit = false;
+        c.lost_runtimes = vec![("/etc/docker/daemon.json".into(), "nvidia-container-runtime".into())];
+    };
+    assert_eq!(with(&lost), ["GS803 fail"]);
+    assert_eq!(with(&|c| c.bare_snap = true), ["GS803 warn"]);
+    assert_eq!(with(&|c| c.specs = vec![spec("/etc/cdi/nvidia.yaml", Answer::Is(Vec::new()))]), [""; 0]);
+    assert_eq!(with(&|c| c.specs = vec![spec("/etc/cdi/nvidia.yaml", old())]), ["GS803 fail"]);
+    let newer = |c: &mut Containers| {
+        c.specs = vec![spec("/etc/cdi/nvidia.yaml", old()), spec("/var/run/cdi/nvidia.yaml", Answer::Is(Vec::new()))];
+    };
+    assert_eq!(with(&newer), [""; 0], "the one in /var/run stands for it");
+    assert_eq!(with(&|c| c.specs = vec![spec("/etc/cdi/x.yaml", Answer::Failed("torn".into()))]), ["GS803 warn"]);
+    let coherent = |version: &'static str, mode: &'static str, has_kubelet| {
+        found(move |e| {
+            let version = version.parse().expect("a version");
+            e.facts.driver.as_mut().expect("a driver").version = version;
+            e.facts.loaded_modules =
+                Some(vec![LoadedModule { name: "nvidia".into(), version: Some(version.to_string()) }]);
+            e.facts.kernels.installed.iter_mut().for_each(|k| k.nvidia_module = Some(version));
+            e.coherent = Some(Coherent { has_kubelet, mode: mode.into() });
+        })
+    };
+    assert_eq!(coherent("580.95.05", "", true), ["GS909 warn"], "NUMA is its default");
+    assert_eq!(coherent("580.95.05", "", false), [""; 0]);
+    assert_eq!(coherent("580.95.05", "driver", true), [""; 0]);
+    assert_eq!(coherent("570.86.15", "", true), ["GS909 warn"]);
+    assert_eq!(coherent("615.71.09", "", true), [""; 0], "it has another default");
+    assert_eq!(coherent("615.71.09", "numa", true), ["GS909 warn"]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, header, length) = if first & 0x40 != 0 {
         let length = match *rest.first()? {
             n @ 0..192 => (1, usize::from(n)),
-            n @ 192..224 => (2, (usize::from(n) - 192 << 8) + usize::from(*rest.get(1)?) + 192),
+            n @ 192..224 => (2, ((usize::from(n) - 192) << 8) + usize::from(*rest.get(1)?) + 192),
             255 => (5, number(rest.get(1..5)?)),
             // Bodies in parts are for data, not for keys.
             _ => return None,
@@ -137,7 +137,7 @@ fn issued_by(mut area: &[u8], key: &[u8; 20]) -> Option<bool> {
     loop {
         let (header, length) = match *area.first()? {
             n @ 0..192 => (1, usize::from(n)),
-            n @ 192..255 => (2, (usize::from(n) - 192 << 8) + usize::from(*area.get(1)?) + 192),
+            n @ 192..255 => (2, ((usize::from(n) - 192) << 8) + usize::from(*area.get(1)?) + 192),
             255 => (5, usize::try_from(u32::from_be_bytes(area.get(1..5)?.try_into().ok()?)).ok()?),
         };
         let body = area.get(header..)?.get(..length)?;

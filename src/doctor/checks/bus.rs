@@ -1,0 +1,60 @@
+//! GPUs that speak to each other over PCI.
+
+use crate::compat::PackageManager;
+use crate::doctor::{Answer, Evidence, Verdict};
+use crate::host::MachineKind;
+
+/// NVIDIA's own words: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> of ports that redirect,
+/// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> of the IOMMU.
+pub fn speak_freely(seen: &Evidence) -> Verdict {
+    let facts = &seen.facts;
+    if facts.machine.kind != MachineKind::Physical || facts.machine.is_tree {
+        return Verdict::skip("only the machine itself knows how its GPUs are joined");
+    }
+    // Programs that join GPUs over PCI run on these; desktops with two cards have their IOMMU on for good reasons.
+    let joined = seen.cards.iter().flatten().filter(|card| card.data_center).count();
+    if joined < 2 {
+        return Verdict::skip("there are not several data-centre GPUs to be joined");
+    }
+    if facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
+        return Verdict::skip("a GPU is held for a virtual machine, which needs both");
+    }
+    let iommu = seen.bus.iommu.iter().filter(|(_, kind)| kind.starts_with("DMA"));
+    let translated = iommu.map(|(gpu, kind)| format!("{gpu}: the IOMMU's domain is {kind}")).collect::<Vec<_>>();
+    let translates = (!translated.is_empty()).then(|| {
+        let cause = "the IOMMU translates what GPUs say to each other, which CUDA does not support on bare metal: copies \
+                     between GPUs may be slow, wrong or hang";
+        let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::saw);
+        verdict.mend("have it pass them on untranslated, by iommu=pt on the kernel's command line; then boot", untranslated(seen))
+    });
+    let of =
+        |wanted: bool| seen.bus.detours.iter().filter(move |(_, d)| **d == Answer::Is(wanted)).map(|(port, _)| port);
+    let ports: Vec<_> = of(true).collect();
+    let detours = (!ports.is_empty()).then(|| {
+        let cause = "ports of PCI switches send what GPUs say to each other by way of the processor (ACS)";
+        let verdict = ports.iter().fold(Verdict::warn(cause), |v, port| v.saw(format!("{port} redirects")));
+        verdict.mend(
+            "switch ACS off in the firmware's setup, unless virtual machines are to have the GPUs; or so, until the next boot",
+            ports.iter().map(|port| format!("sudo setpci -s {port} ECAP_ACS+6.w=0000")),
+        )
+    });
+    let unseen = seen.bus.detours.values().find_map(|d| if let Answer::NotAsked(why) = d { Some(why) } else { None });
+    let straight = of(false).fold(Verdict::pass(), |v, port| v.saw(format!("{port} does not redirect")));
+    let straight = unseen.into_iter().fold(straight, |v, why| v.saw(format!("ACS could not be seen: {why}")));
+    let all = translates.into_iter().chain(detours).chain([straight]);
+    match Verdict::worst(all) {
+        Some(verdict) if verdict == Verdict::pass() => verdict.saw("no IOMMU translates, and no port redirects"),
+        found => found.unwrap_or_else(Verdict::pass),
+    }
+}
+
+/// Commands that put it on the kernel's command line.
+fn untranslated(seen: &Evidence) -> Vec<&'static str> {
+    const EDIT: &str = "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub";
+    match seen.facts.os.package_manager {
+        Some(PackageManager::Dnf) => vec!["sudo grubby --update-kernel=ALL --args=iommu=pt"],
+        Some(PackageManager::Zypper) => vec![EDIT, "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"],
+        Some(PackageManager::Apt) => vec![EDIT, "sudo update-grub"],
+        None => Vec::new(),
+    }
+}

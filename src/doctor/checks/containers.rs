@@ -1,0 +1,114 @@
+//! Hosts of containers.
+
+use super::no_driver_of_its_own;
+use crate::doctor::{Answer, CdiSpec, Evidence, Verdict};
+
+/// Only what cannot work is told of: docker is on many hosts for other ends than GPUs.
+pub fn get_gpus(seen: &Evidence) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return skip;
+    }
+    let here = &seen.containers;
+    if here.engines.is_empty() {
+        return Verdict::skip("nothing here starts containers");
+    }
+    let engines = Verdict::pass().saw(format!("engines: {}", here.engines.join(", ")));
+    if !here.has_toolkit && here.lost_runtimes.is_empty() && here.specs.is_empty() {
+        return Verdict::skip("nobody asked for containers with GPUs: NVIDIA's container toolkit is not installed");
+    }
+    let daemon = here.daemon_json.iter().map(|why| {
+        Verdict::fail(format!("docker cannot read /etc/docker/daemon.json: {why}"))
+            .saw("/etc/docker/daemon.json")
+            .mend("mend the file, then start docker", ["sudo dockerd --validate", "sudo systemctl restart docker"])
+    });
+    let lost = here.lost_runtimes.iter().map(|(file, program)| {
+        let file = file.display();
+        Verdict::fail(format!("containers with GPUs are to be started by {program}, which is not there"))
+            .saw(format!("{file} names {program}"))
+            .mend("install NVIDIA's container toolkit, or take it out of the file", [format!("grep -n nvidia {file}")])
+    });
+    let snap = (here.bare_snap && here.has_toolkit).then(|| {
+        Verdict::warn("docker is a snap, which does not see this host's container toolkit and brings none")
+            .saw("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
+            .mend("update the snap, or install docker from packages instead", ["sudo snap refresh docker"])
+    });
+    let specs = here.specs.iter().map(|spec| described(spec, &here.specs));
+    Verdict::worst([engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs))
+        .unwrap_or_else(Verdict::pass)
+}
+
+/// <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html>: a description is of one driver.
+fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
+    let path = spec.path.display();
+    let missing = match &spec.missing {
+        Answer::Is(missing) => missing,
+        Answer::Failed(why) | Answer::NotAsked(why) => {
+            return again(
+                spec,
+                Verdict::warn(format!("the description of GPUs for containers, {path}, cannot be read")),
+            )
+            .saw(why.clone());
+        }
+    };
+    let Some(first) = missing.first() else {
+        return Verdict::pass().saw(format!("{path}: {} devices, all their files are there", spec.devices.len()));
+    };
+    // Of two descriptions of one device the one in /var/run counts.
+    let temporary = |s: &CdiSpec| s.path.starts_with("/var/run");
+    let stands_for = |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices);
+    if !temporary(spec) && all.iter().any(stands_for) {
+        return Verdict::pass().saw(format!("{path} is stale, and another stands for it"));
+    }
+    let cause = format!(
+        "containers with GPUs do not start: {path} names {}, which {} there",
+        first.display(),
+        if missing.len() == 1 { "is not".to_owned() } else { format!("like {} more is not", missing.len() - 1) },
+    );
+    again(spec, Verdict::fail(cause)).saw(format!("{path} was made for another driver"))
+}
+
+fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
+    let command = if spec.path.starts_with("/var/run") {
+        "sudo systemctl restart nvidia-cdi-refresh.service".to_owned()
+    } else {
+        format!("sudo nvidia-ctk cdi generate --output={}", spec.path.display())
+    };
+    verdict.mend("have it made anew, for the driver as it is", [command])
+}
+
+/// NUMA is the mode of drivers before 615, which have the other from 580 on: NVIDIA HPC SDK 26.11's release notes. What NUMA
+/// does to Kubernetes: <https://developer.nvidia.com/blog/understanding-memory-management-on-hardware-coherent-platforms>.
+pub fn count_memory(seen: &Evidence) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return skip;
+    }
+    let Some((coherent, driver)) = seen.coherent.as_ref().zip(seen.facts.driver.as_ref()) else {
+        return Verdict::skip("no GPU here shares its memory with the processor");
+    };
+    if !coherent.has_kubelet {
+        return Verdict::skip("there is no kubelet that would count the GPUs' memory");
+    }
+    let branch = driver.version.branch;
+    let mode = match (coherent.mode.as_str(), branch) {
+        ("", 615..) => "driver",
+        ("", _) => "numa",
+        (set, _) => set,
+    };
+    let evidence = format!("driver {}, mode {mode}", driver.version);
+    if mode == "driver" {
+        return Verdict::pass().saw(evidence);
+    }
+    let cause =
+        "the kernel counts the GPUs' memory as the host's: Kubernetes reports too much, and pods are limited wrongly";
+    if branch < 580 {
+        let mend = "install branch 580 or newer, which can keep that memory to itself";
+        return Verdict::warn(cause).saw(evidence).mend(mend, ["gpusetup plan --upgrade"]);
+    }
+    Verdict::warn(cause).saw(evidence).mend(
+        "let the driver keep that memory to itself, then boot",
+        [
+            "echo options nvidia NVreg_CoherentGPUMemoryMode=driver | sudo tee /etc/modprobe.d/nvidia-coherent.conf",
+            "sudo reboot",
+        ],
+    )
+}

@@ -1,0 +1,267 @@
+//! What starts containers here, and what it would give them of the driver.
+
+use super::{Answer, names, text};
+use crate::compat::Database;
+use crate::host::Facts;
+use crate::system::System;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Container engines and what they were told of GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Containers {
+    /// Engines that are installed: `docker`, `podman`.
+    pub engines: Vec<String>,
+    /// NVIDIA's container toolkit is installed.
+    pub has_toolkit: bool,
+    /// docker is a snap that brings no toolkit of its own.
+    pub bare_snap: bool,
+    /// What is wrong with docker's daemon.json, if anything is.
+    pub daemon_json: Option<String>,
+    /// Programs that configurations name to start GPU containers by, and that are not there: the file, and the program.
+    pub lost_runtimes: Vec<(PathBuf, String)>,
+    /// CDI's descriptions of NVIDIA's devices.
+    pub specs: Vec<CdiSpec>,
+}
+
+/// A description of devices for containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CdiSpec {
+    /// The file.
+    pub path: PathBuf,
+    /// The devices it describes, `nvidia.com/gpu=0`.
+    pub devices: BTreeSet<String>,
+    /// Files that it would put into containers, and that are not there; or why it cannot be read.
+    pub missing: Answer<Vec<PathBuf>>,
+}
+
+/// How the driver of a host whose GPUs share the processor's memory counts theirs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Coherent {
+    /// A kubelet runs containers here.
+    pub has_kubelet: bool,
+    /// `NVreg_CoherentGPUMemoryMode`, as the loaded driver has it, else as it is set for the next boot; empty where it is
+    /// not set.
+    pub mode: String,
+}
+
+/// CDI's folders, a later one before an earlier.
+const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+/// What starts containers here.
+pub fn containers(system: &System) -> Containers {
+    let programs = |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
+    let has = |name: &str| programs(name).iter().any(|p| system.exists(p));
+    let snap = system.exists("/snap/bin/docker");
+    let engines = ["docker", "podman", "containerd", "crio", "nerdctl"].into_iter();
+    let mut engines: Vec<_> = engines.filter(|name| has(name)).map(str::to_owned).collect();
+    let bare_snap = snap && !has("dockerd") && !system.exists("/snap/docker/current/usr/bin/nvidia-ctk");
+    if snap {
+        engines.push("docker (snap)".to_owned());
+    }
+    if engines.is_empty() {
+        return Containers::default();
+    }
+    let (mut daemon_json, mut runtimes) = (None, Vec::new());
+    let daemon = PathBuf::from("/etc/docker/daemon.json");
+    match docker_runtimes(&text(system, &daemon)) {
+        Ok(found) => runtimes.extend(found.into_iter().map(|program| (daemon.clone(), program))),
+        Err(why) => daemon_json = Some(why),
+    }
+    let folders = ["/etc/containerd/conf.d", "/etc/crio/crio.conf.d"].map(Path::new);
+    let parts = folders.into_iter().flat_map(|folder| names(system, folder).map(|n| folder.join(n)));
+    for file in [PathBuf::from("/etc/containerd/config.toml")].into_iter().chain(parts) {
+        runtimes.extend(named_runtimes(&text(system, &file)).into_iter().map(|program| (file.clone(), program)));
+    }
+    let is_there = |program: &str| match program.starts_with('/') {
+        true => system.exists(program),
+        false => has(program),
+    };
+    Containers {
+        engines,
+        has_toolkit: has("nvidia-ctk") || has("nvidia-container-runtime-hook"),
+        bare_snap,
+        daemon_json,
+        lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
+        specs: CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect(),
+    }
+}
+
+/// NVIDIA's runtimes in docker's configuration; or why docker cannot read it.
+fn docker_runtimes(text: &str) -> Result<Vec<String>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let daemon: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let runtimes = daemon.get("runtimes").and_then(|r| r.as_object()).into_iter().flatten();
+    let path = |(_, runtime): (_, &serde_json::Value)| Some(runtime.get("path")?.as_str()?.to_owned());
+    Ok(runtimes.filter_map(path).filter(|p| p.contains("nvidia")).collect())
+}
+
+/// NVIDIA's runtimes in the TOML of containerd (`BinaryName = "…"`) and CRI-O (`runtime_path = "…"`).
+fn named_runtimes(text: &str) -> Vec<String> {
+    let named = |line: &str| {
+        let (key, value) = line.trim().split_once('=')?;
+        let value = value.trim().trim_matches(['"', '\'']);
+        (["BinaryName", "runtime_path"].contains(&key.trim()) && value.contains("nvidia")).then(|| value.to_owned())
+    };
+    text.lines().filter_map(named).collect()
+}
+
+/// As much of a CDI description as matters: <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    kind: String,
+    #[serde(default)]
+    devices: Vec<Device>,
+    #[serde(default)]
+    container_edits: Edits,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Device {
+    name: String,
+    #[serde(default)]
+    container_edits: Edits,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Edits {
+    #[serde(default)]
+    mounts: Option<Vec<Mount>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mount {
+    host_path: PathBuf,
+}
+
+fn specs(system: &System, folder: &Path) -> Vec<CdiSpec> {
+    let described = |name: &String| [".yaml", ".json"].iter().any(|end| name.ends_with(end));
+    let read = |name: String| {
+        let path = folder.join(name);
+        let bytes = text(system, &path);
+        // Other vendors' devices are nobody's business here.
+        bytes.contains("nvidia.com/").then(|| spec(system, path, &bytes))
+    };
+    names(system, folder).filter(described).filter_map(read).collect()
+}
+
+fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
+    // JSON is YAML too.
+    let spec: Spec = match serde_yaml::from_str(text) {
+        Ok(spec) => spec,
+        Err(e) => {
+            let why = e.to_string().lines().next().unwrap_or_default().to_owned();
+            return CdiSpec { path, devices: BTreeSet::new(), missing: Answer::Failed(why) };
+        }
+    };
+    let devices = spec.devices.iter().map(|d| format!("{}={}", spec.kind, d.name)).collect();
+    let edits = [&spec.container_edits].into_iter().chain(spec.devices.iter().map(|d| &d.container_edits));
+    let mounts = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path);
+    let missing: BTreeSet<_> = mounts.filter(|path| !system.exists(path)).cloned().collect();
+    CdiSpec { path, devices, missing: Answer::Is(missing.into_iter().collect()) }
+}
+
+/// Looked at where GPUs share memory with the processor: GH200, GB200, GB300.
+pub fn coherent(system: &System, facts: &Facts, database: &Database) -> Option<Coherent> {
+    const KUBELET: [&str; 5] = [
+        "/var/lib/kubelet",
+        "/usr/bin/kubelet",
+        "/usr/local/bin/kubelet",
+        "/var/lib/rancher/k3s",
+        "/var/lib/rancher/rke2",
+    ];
+    let superchip = |gpu: &crate::host::Gpu| {
+        let known = gpu.device().and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
+        known.and_then(|g| g.form.as_ref()).is_some_and(|form| form.starts_with("superchip"))
+    };
+    if !facts.gpus.iter().any(superchip) {
+        return None;
+    }
+    let loaded = parameter(&text(system, "/proc/driver/nvidia/params")).filter(|_| system.is_live());
+    let configured = || {
+        let folder = Path::new("/etc/modprobe.d");
+        let files = names(system, folder).filter(|n| n.ends_with(".conf"));
+        files.filter_map(|n| option(&text(system, folder.join(n)))).last()
+    };
+    let mode = loaded.filter(|m| !m.is_empty()).or_else(configured).unwrap_or_default();
+    Some(Coherent { has_kubelet: KUBELET.iter().any(|p| system.exists(p)), mode })
+}
+
+/// `CoherentGPUMemoryMode: "driver"`, as the loaded driver says it.
+fn parameter(params: &str) -> Option<String> {
+    let line = params.lines().find_map(|l| l.strip_prefix("CoherentGPUMemoryMode:"))?;
+    Some(line.trim().trim_matches('"').to_owned())
+}
+
+/// `options nvidia NVreg_CoherentGPUMemoryMode=driver`.
+fn option(configuration: &str) -> Option<String> {
+    let lines = configuration.lines().map(str::trim).filter(|l| l.starts_with("options nvidia"));
+    let words = lines.flat_map(str::split_whitespace);
+    words.filter_map(|w| w.strip_prefix("NVreg_CoherentGPUMemoryMode=")).next_back().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_seen_with_what_they_were_told() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(tree.path());
+        let write = |path: &str, text: &str| {
+            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+            system.write(path, text.as_bytes(), 0o644).expect("written");
+        };
+        write("/etc/docker/daemon.json", "{ not JSON");
+        assert_eq!(containers(&system), Containers::default(), "no engine, no word");
+        write("/usr/bin/docker", "");
+        assert!(containers(&system).daemon_json.is_some());
+        let runtimes =
+            r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}, "crun": {"path": "/usr/bin/crun"}}}"#;
+        write("/etc/docker/daemon.json", runtimes);
+        write("/etc/containerd/config.toml", "  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n  x = 1\n");
+        let lost = containers(&system).lost_runtimes;
+        let programs: Vec<_> = lost.iter().map(|(_, program)| program.as_str()).collect();
+        assert_eq!(programs, ["nvidia-container-runtime", "/usr/bin/nvidia-container-runtime"]);
+        write("/usr/bin/nvidia-container-runtime", "");
+        assert_eq!(containers(&system).lost_runtimes, []);
+        let mount = |library: &str| {
+            format!(
+                "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n\
+                 containerEdits:\n  env:\n  - NVIDIA_VISIBLE_DEVICES=void\n  mounts:\n  - containerPath: /usr/lib/{library}\n    hostPath: /usr/lib/{library}\n    options: [ro]\n"
+            )
+        };
+        write("/usr/lib/libcuda.so.580.95.05", "");
+        write("/etc/cdi/nvidia.yaml", &mount("libcuda.so.580.95.05"));
+        write("/etc/cdi/other.yaml", "kind: vendor.example/x\n");
+        write(
+            "/var/run/cdi/old.json",
+            r#"{"kind": "nvidia.com/gpu", "devices": [{"name": "all", "containerEdits": {"mounts": [{"hostPath": "/gone"}]}}]}"#,
+        );
+        write("/var/run/cdi/torn.yaml", "kind: nvidia.com/gpu\ndevices: [");
+        let specs = containers(&system).specs;
+        assert_eq!(specs.len(), 3, "{specs:?}");
+        assert_eq!(specs[0].missing, Answer::Is(Vec::new()));
+        assert_eq!(specs[0].devices, ["nvidia.com/gpu=0".to_owned()].into());
+        assert_eq!(specs[1].missing, Answer::Is(vec!["/gone".into()]));
+        assert!(matches!(specs[2].missing, Answer::Failed(_)));
+    }
+
+    #[test]
+    fn the_mode_of_memory_is_read_where_it_is_set() {
+        assert_eq!(
+            parameter("ResmanDebugLevel: 4294967295\nCoherentGPUMemoryMode: \"driver\"\n").as_deref(),
+            Some("driver")
+        );
+        let conf = "# options nvidia NVreg_CoherentGPUMemoryMode=numa\noptions nvidia NVreg_X=1 NVreg_CoherentGPUMemoryMode=driver\n";
+        assert_eq!(option(conf).as_deref(), Some("driver"));
+        assert_eq!(option("options nouveau modeset=0\n"), None);
+    }
+}
