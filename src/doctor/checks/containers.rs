@@ -2,6 +2,7 @@
 
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, CdiSpec, Evidence, Verdict};
+use crate::operation::Operation;
 
 /// Only what cannot work is told of: docker is on many hosts for other ends than GPUs.
 pub fn get_gpus(seen: &Evidence) -> Verdict {
@@ -68,12 +69,14 @@ fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
 }
 
 fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
+    const LIMIT: u64 = 120;
     let command = if spec.path.starts_with("/var/run") {
-        "sudo systemctl restart nvidia-cdi-refresh.service".to_owned()
+        Operation::run(["systemctl", "restart", "nvidia-cdi-refresh.service"], LIMIT)
     } else {
-        format!("sudo nvidia-ctk cdi generate --output={}", spec.path.display())
+        let output = format!("--output={}", spec.path.display());
+        Operation::run(["nvidia-ctk", "cdi", "generate", &output], LIMIT)
     };
-    verdict.mend("have it made anew, for the driver as it is", [command])
+    verdict.repair("have it made anew, for the driver as it is", [command.changing([spec.path.clone()])])
 }
 
 /// NUMA is the mode of drivers before 615, which have the other from 580 on: NVIDIA HPC SDK 26.11's release notes. What NUMA
