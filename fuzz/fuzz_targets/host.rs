@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::database::embedded);
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 19] = [
     "etc/os-release",
     "etc/ld.so.cache",
     "var/lib/dpkg/status",
@@ -23,6 +23,13 @@ const FILES: [&str; 12] = [
     "usr/local/cuda-12.8/include/cudnn_version.h",
     "var/log/nvidia-installer.log",
     "sys/bus/pci/devices/0000:17:00.0/device",
+    "etc/apt/sources.list.d/x.sources",
+    "etc/default/grub",
+    "boot/grub2/grubenv",
+    "proc/modules",
+    "proc/cpuinfo",
+    "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
+    "sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23",
 ];
 
 fuzz_target!(|input: (u8, Vec<u8>)| {
@@ -38,10 +45,12 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
     put("usr/bin/nvidia-uninstall", b"");
     put("sys/bus/pci/devices/0000:17:00.0/vendor", b"0x10de\n");
     put("sys/bus/pci/devices/0000:17:00.0/class", b"0x030200\n");
+    put("var/lib/dkms/mok.pub", b"certificate");
     let which = usize::from(which) % (FILES.len() + 1);
     let gpus = match FILES.get(which) {
         Some(file) => {
             put(file, &bytes);
+            put(if file.contains("yum") { "usr/bin/dnf" } else { "usr/bin/apt-get" }, b"");
             GpuSource::Bus
         }
         None => GpuSource::Lspci(String::from_utf8_lossy(&bytes).into_owned()),

@@ -261,6 +261,13 @@ fn compilers(system: &System) -> Vec<u16> {
     names(system, "/usr/bin").filter_map(|n| n.strip_prefix("gcc-")?.parse().ok()).collect()
 }
 
+/// For fuzzing.
+#[cfg(fuzzing)]
+pub fn read_anything(text: &str) {
+    rivals::read_anything(text);
+    toolkit::read_anything(text);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

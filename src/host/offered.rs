@@ -105,6 +105,12 @@ fn without_the_known(mut found: BTreeMap<String, String>) -> Option<BTreeMap<Str
     found.remove(ALWAYS_THERE).map(|_| found)
 }
 
+/// For fuzzing.
+#[cfg(fuzzing)]
+pub fn read_anything(text: &str) {
+    let _ = (policy(text), solvables(text));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

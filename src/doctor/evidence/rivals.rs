@@ -128,6 +128,12 @@ fn contents(listing: &str, made: i64, denied: &[Denial]) -> Image {
     Image { rivals, denied: denied.iter().filter(copied).map(|d| d.module.clone()).collect() }
 }
 
+/// For fuzzing.
+#[cfg(fuzzing)]
+pub fn read_anything(text: &str) {
+    let _ = contents(text, 0, &[]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
