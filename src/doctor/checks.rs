@@ -38,7 +38,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS503",
         title: "Every GPU is known to the driver installed",
-        reads: "the GPUs' PCI ids, the database's driver branches, the driver's version",
+        reads: "the GPUs' PCI ids, the database's driver branches, the driver's version, the kernel's log",
         run: driver::knows_gpus,
         runtime: false,
         follows_from: &[],
@@ -46,7 +46,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS203",
         title: "No GPU is held for a virtual machine",
-        reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices",
+        reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices, the kernel's log",
         run: rivals::vfio,
         runtime: true,
         follows_from: &[],
@@ -110,7 +110,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS504",
         title: "The kernel modules' flavour suits every GPU",
-        reads: "the module's licence, the database's GPUs",
+        reads: "the module's licence, the database's GPUs, the kernel's log",
         run: driver::flavour,
         runtime: false,
         follows_from: &["GS503"],
@@ -126,7 +126,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS202",
         title: "nova keeps off the GPUs",
-        reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
+        reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs, the kernel's log",
         run: rivals::nova,
         runtime: false,
         follows_from: &[],
@@ -134,7 +134,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS301",
         title: "The firmware lets the driver's module load",
-        reads: "Secure Boot's EFI variables, the module's signer",
+        reads: "Secure Boot's EFI variables, the module's signer, the kernel's log",
         run: driver::secure_boot,
         runtime: false,
         follows_from: &["GS104"],
@@ -150,7 +150,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS903",
         title: "The kernel's log tells of no fault of a GPU",
-        reads: "Xids, GPUs that did not come up or fell off the bus, in the kernel's log since the last boot",
+        reads: "Xids, GPUs that did not come up or fell off the bus, faults of NVSwitches, in the kernel's log since the last boot",
         run: log::faults,
         runtime: true,
         follows_from: &["GS901", "GS503", "GS504"],
@@ -158,7 +158,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS501",
         title: "The driver loaded is the one installed",
-        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next",
+        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the kernel's log",
         run: driver::loaded,
         runtime: true,
         follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401", "GS901", "GS903"],
