@@ -11,8 +11,8 @@ pub mod sick;
 
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use evidence::{
-    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, Image, Repository,
-    RepositoryKey, Shells, Sources, gather,
+    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, Image, NOT_IN_FACTS,
+    Repository, RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::Said;
@@ -267,6 +267,9 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
 fn ended(check: &Check, evidence: &Evidence) -> Verdict {
     if let Some(what) = evidence.broken.get(check.id) {
         return error(&format!("gpusetup itself broke off while it looked at {what}: please report it"));
+    }
+    if evidence.only_facts && !check.facts_suffice {
+        return Verdict::skip(NOT_IN_FACTS);
     }
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (check.run)(evidence)));
     ended.unwrap_or_else(|_| error("the check itself broke off: please report it"))

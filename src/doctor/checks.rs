@@ -29,6 +29,9 @@ pub struct Check {
     pub run: fn(&Evidence) -> Verdict,
     /// What it looks at changes while the host runs, not only when something is installed.
     pub runtime: bool,
+    /// What it looks at is in the facts, or is an [`Answer`](super::Answer) that says itself that nobody was asked: it can be
+    /// run on a file of facts, and its absence in one makes no finding.
+    pub facts_suffice: bool,
     /// Checks whose failure may be the cause of this one's, nearest first.
     pub follows_from: &'static [&'static str],
 }
@@ -41,6 +44,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the GPUs' PCI ids, the database's driver branches, the driver's version, the kernel's log",
         run: driver::knows_gpus,
         runtime: false,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -49,6 +53,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices, the kernel's log",
         run: rivals::vfio,
         runtime: true,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -57,6 +62,7 @@ pub const CHECKS: &[Check] = &[
         reads: "dpkg's record, the runfile's log and uninstaller, the versions of libcuda.so",
         run: driver::one_origin,
         runtime: false,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -65,6 +71,7 @@ pub const CHECKS: &[Check] = &[
         reads: "dpkg's record, the room on /boot, the size of the initramfs images",
         run: packages::done,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -73,6 +80,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/lib/modules/KERNEL/build, DKMS's record",
         run: kernel::headers,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -81,6 +89,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel's configuration, gcc and gcc-N in /usr/bin",
         run: kernel::compiler,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -89,6 +98,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/var/lib/dkms",
         run: kernel::one_tree,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -97,6 +107,7 @@ pub const CHECKS: &[Check] = &[
         reads: "apt's lists of repositories, the keys that they name, what apt asks of a key",
         run: repositories::keys,
         runtime: false,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -105,6 +116,7 @@ pub const CHECKS: &[Check] = &[
         reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version",
         run: kernel::modules,
         runtime: false,
+        facts_suffice: true,
         follows_from: &["GS101", "GS102", "GS603", "GS401"],
     },
     Check {
@@ -113,6 +125,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the module's licence, the database's GPUs, the kernel's log",
         run: driver::flavour,
         runtime: false,
+        facts_suffice: true,
         follows_from: &["GS503"],
     },
     Check {
@@ -121,6 +134,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
         run: rivals::nouveau,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -129,6 +143,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs, the kernel's log",
         run: rivals::nova,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -137,6 +152,7 @@ pub const CHECKS: &[Check] = &[
         reads: "Secure Boot's EFI variables, the module's signer, the kernel's log",
         run: driver::secure_boot,
         runtime: false,
+        facts_suffice: true,
         follows_from: &["GS104"],
     },
     Check {
@@ -145,6 +161,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel's log",
         run: log::room,
         runtime: true,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -153,6 +170,7 @@ pub const CHECKS: &[Check] = &[
         reads: "Xids, GPUs that did not come up or fell off the bus, faults of NVSwitches, in the kernel's log since the last boot",
         run: log::faults,
         runtime: true,
+        facts_suffice: true,
         follows_from: &["GS901", "GS503", "GS504"],
     },
     Check {
@@ -161,6 +179,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the kernel's log",
         run: driver::loaded,
         runtime: true,
+        facts_suffice: true,
         follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401", "GS901", "GS903"],
     },
     Check {
@@ -169,6 +188,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/usr/bin/nvidia-smi",
         run: packages::smi,
         runtime: false,
+        facts_suffice: false,
         follows_from: &["GS603"],
     },
     Check {
@@ -177,6 +197,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/dev/nvidia-uvm, /usr/bin/nvidia-modprobe",
         run: driver::devices,
         runtime: true,
+        facts_suffice: false,
         follows_from: &["GS501"],
     },
     Check {
@@ -185,6 +206,7 @@ pub const CHECKS: &[Check] = &[
         reads: "what nv-fabricmanager says its version is, its unit, the driver's version",
         run: fabric::manager,
         runtime: true,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -193,6 +215,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the IOMMU's domain of each GPU, the ACS settings of PCI switches above them",
         run: bus::speak_freely,
         runtime: true,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -201,6 +224,7 @@ pub const CHECKS: &[Check] = &[
         reads: "container engines, NVIDIA's container toolkit, docker's and containerd's configuration, CDI's descriptions",
         run: containers::get_gpus,
         runtime: false,
+        facts_suffice: false,
         follows_from: &["GS603", "GS401"],
     },
     Check {
@@ -209,6 +233,7 @@ pub const CHECKS: &[Check] = &[
         reads: "whether a kubelet is there, the nvidia module's parameters",
         run: containers::count_memory,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -217,6 +242,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d",
         run: toolkit::stubs,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -225,6 +251,7 @@ pub const CHECKS: &[Check] = &[
         reads: "what `nvcc --version` says",
         run: toolkit::answers,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -233,6 +260,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/etc/environment, /etc/profile, /etc/profile.d",
         run: toolkit::library_path,
         runtime: false,
+        facts_suffice: false,
         follows_from: &["GS507"],
     },
     Check {
@@ -241,6 +269,7 @@ pub const CHECKS: &[Check] = &[
         reads: "gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
         run: toolkit::host_compiler,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -249,6 +278,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the link PREFIX/cuda, which nvcc a login shell and a plain shell find",
         run: toolkit::on_path,
         runtime: false,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {
@@ -257,6 +287,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the SONAME of every libcudnn*.so, the links between them",
         run: cudnn::links,
         runtime: false,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -265,6 +296,7 @@ pub const CHECKS: &[Check] = &[
         reads: "/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name",
         run: cudnn::cache,
         runtime: false,
+        facts_suffice: false,
         follows_from: &["GS702", "GS701"],
     },
     Check {
@@ -273,6 +305,7 @@ pub const CHECKS: &[Check] = &[
         reads: "what cudnnGetVersion says in a library loaded by its SONAME, the cuDNNs on the host",
         run: cudnn::winner,
         runtime: false,
+        facts_suffice: false,
         follows_from: &["GS702", "GS708", "GS701"],
     },
 ];

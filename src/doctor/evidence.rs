@@ -27,6 +27,7 @@ use crate::version::{CudaVersion, CudnnVersion};
 use driver::{dkms, fabric_manager, missing_packages, signer, unlinked_headers};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ use std::time::Duration;
 use toolkit::{newest_gcc, nvcc, set_for_everybody, shells};
 
 /// What somebody who was asked said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Answer<T> {
     /// This.
     Is(T),
@@ -60,22 +62,31 @@ pub struct Sources {
     pub today: Option<String>,
 }
 
-/// Everything the checks look at.
-#[derive(Debug, Clone, PartialEq)]
+/// Everything the checks look at. What the host says can be kept in a file; what the database says of it is not, and is said
+/// anew by [`Evidence::with`]. A field that comes later is an [`Answer`] or an option with `serde(default)`: a file from
+/// before it must not come to say that something is missing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Evidence {
+    /// There is nothing but the facts, in which the rest of this does not show.
+    #[serde(skip)]
+    pub only_facts: bool,
     /// The facts.
     pub facts: Facts,
     /// The host's distribution, where the database knows it.
+    #[serde(skip)]
     pub distribution: Option<Distribution>,
     /// Where toolkits are.
     pub prefix: PathBuf,
     /// The default toolkit, `PREFIX/cuda`, links resolved; none when that leads nowhere.
     pub default_toolkit: Option<PathBuf>,
     /// What the database says of each GPU, in the order of the facts; the sentence says why nothing.
+    #[serde(skip)]
     pub cards: Vec<Result<Card, String>>,
     /// What the kernel said of driver and GPUs since the last boot.
     pub kernel_log: Answer<Vec<Said>>,
     /// What the database says of the Xids in it.
+    #[serde(skip)]
     pub xids: Vec<Xid>,
     /// nvidia-smi is where the driver puts it.
     pub has_smi: bool,
@@ -84,6 +95,7 @@ pub struct Evidence {
     /// nvidia-modprobe is there, which makes devices that are missing when a program asks for them.
     pub has_modprobe: bool,
     /// For each toolkit, the newest gcc that its nvcc takes, where that is known.
+    #[serde(skip)]
     pub newest_gcc: BTreeMap<PathBuf, u16>,
     /// Where another host compiler is set for everybody: the file, and its line.
     pub host_compiler: Option<(PathBuf, String)>,
@@ -154,10 +166,6 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             Answer::NotAsked(why) => Answer::NotAsked(why),
         },
     });
-    let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };
-    let told = if let Answer::Is(said) = &kernel_log { said.as_slice() } else { &[] };
-    let xids = told.iter().filter_map(number).collect::<BTreeSet<_>>();
-    let xids = xids.into_iter().filter_map(|n| database.xid(n).cloned()).collect();
     let denied = looker.at("what keeps other drivers out", &["GS201", "GS202"], || denied(system));
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so."));
@@ -181,20 +189,17 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
     let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
     let missing_packages = if has_smi { Vec::new() } else { missing_packages(system, &facts, distribution) };
     Evidence {
-        distribution: distribution.cloned(),
+        only_facts: false,
+        distribution: None,
         prefix: prefix.to_owned(),
         default_toolkit: Some(prefix.join("cuda")).filter(|p| system.is_directory(p)).map(|p| resolved(system, &p)),
-        cards: facts.gpus.iter().map(|g| known_card(database, g).map_err(|misfit| misfit.to_string())).collect(),
+        cards: Vec::new(),
         kernel_log,
-        xids,
+        xids: Vec::new(),
         has_smi,
         missing_packages,
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
-        newest_gcc: facts
-            .toolkits
-            .iter()
-            .filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?)))
-            .collect(),
+        newest_gcc: BTreeMap::new(),
         host_compiler: looker.at("what is set for everybody", &["GS705"], || {
             set_for_everybody(system, "NVCC_CCBIN=").into_iter().next()
         }),
@@ -223,10 +228,85 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         facts,
         broken: looker.0.into_inner().unwrap_or_else(PoisonError::into_inner),
     }
+    .with(database)
 }
 
 /// Checks that the kernel's log may decide.
 const LOG_CHECKS: [&str; 8] = ["GS202", "GS203", "GS301", "GS501", "GS503", "GS504", "GS901", "GS903"];
+
+impl Evidence {
+    /// What a file of facts shows, and no more: everything that only the host itself would tell is not asked.
+    pub fn of_facts(facts: Facts, database: &Database, prefix: &Path, sources: &Sources) -> Self {
+        fn unsaid<T>() -> Answer<T> {
+            Answer::NotAsked(NOT_IN_FACTS.to_owned())
+        }
+        let kernel_log = sources.kernel_log.as_deref().map_or_else(unsaid, |t| Answer::Is(kernel_log::parse(t)));
+        Self {
+            only_facts: true,
+            distribution: None,
+            prefix: prefix.to_owned(),
+            default_toolkit: None,
+            cards: Vec::new(),
+            kernel_log,
+            xids: Vec::new(),
+            has_smi: false,
+            missing_packages: Vec::new(),
+            has_modprobe: false,
+            newest_gcc: BTreeMap::new(),
+            host_compiler: None,
+            devices: None,
+            fabric_manager: unsaid(),
+            dkms: BTreeMap::new(),
+            unlinked_headers: BTreeMap::new(),
+            compilers: Vec::new(),
+            denied: Vec::new(),
+            images: BTreeMap::new(),
+            signer: unsaid(),
+            nvcc: BTreeMap::new(),
+            shells: unsaid(),
+            loader_directories: BTreeSet::new(),
+            cached: Vec::new(),
+            library_paths: Vec::new(),
+            cudnn: BTreeMap::new(),
+            apt: Apt::default(),
+            bus: Bus::default(),
+            containers: Containers::default(),
+            coherent: None,
+            facts,
+            broken: BTreeMap::new(),
+        }
+        .with(database)
+    }
+
+    /// The same host, with what this database says of it.
+    pub fn with(mut self, database: &Database) -> Self {
+        let facts = &mut self.facts;
+        self.distribution = distribution(database, facts).cloned();
+        self.cards = facts.gpus.iter().map(|g| known_card(database, g).map_err(|misfit| misfit.to_string())).collect();
+        // A newer database may know a GPU that was unknown when the facts were written.
+        for (gpu, card) in facts.gpus.iter_mut().zip(&self.cards) {
+            if let (None, Ok(card)) = (&gpu.name, card) {
+                (gpu.name, gpu.compute_capability) = (Some(card.name.clone()), card.capability);
+            }
+        }
+        let toolkits = facts.toolkits.iter();
+        self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();
+        let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };
+        let told = if let Answer::Is(said) = &self.kernel_log { said.as_slice() } else { &[] };
+        let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
+        self.xids = numbers.into_iter().filter_map(|n| database.xid(n).cloned()).collect();
+        self
+    }
+
+    /// The same host, with this as its kernel's log.
+    pub fn with_kernel_log(mut self, text: &str, database: &Database) -> Self {
+        self.kernel_log = Answer::Is(kernel_log::parse(text));
+        self.with(database)
+    }
+}
+
+/// Why a check is skipped that the facts alone do not answer.
+pub const NOT_IN_FACTS: &str = "a file of facts does not say it";
 
 /// The names in a directory; none where it cannot be read, which the facts have said already.
 fn names(system: &System, directory: impl AsRef<Path>) -> impl Iterator<Item = String> {

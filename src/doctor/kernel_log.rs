@@ -3,12 +3,15 @@
 
 use super::Answer;
 use crate::system::{Ended, Program, System};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::time::Duration;
 
 /// Something that the kernel said.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Said {
     /// An error of a GPU, by its number.
     Xid {
@@ -94,7 +97,7 @@ pub fn read(system: &System) -> Answer<String> {
         return Answer::NotAsked(format!("the kernel's log could not be read: {why}"));
     }
     for path in FILES {
-        match tail(system, path) {
+        match tail(system, path, MOST_BYTES) {
             Ok(text) => return Answer::Is(text),
             Err(e) if crate::system::is_absent(&e) => {}
             Err(e) => return Answer::NotAsked(format!("{path} could not be read: {e}")),
@@ -103,13 +106,15 @@ pub fn read(system: &System) -> Answer<String> {
     Answer::NotAsked("the tree has no log of the kernel's".to_owned())
 }
 
-fn tail(system: &System, path: &str) -> io::Result<String> {
+/// The last `most` bytes of a file, from the beginning of a line on.
+pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     let mut file = system.open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
+    let over = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(over))?;
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    file.take(most).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(if over == 0 { text } else { text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default() })
 }
 
 /// What matters here of a log, of its last boot, each thing once: an Xid with the first of its texts.
@@ -156,7 +161,7 @@ fn message(line: &str) -> String {
 }
 
 /// What the kernel says when it lets a module not in; the second is modprobe's word for it.
-const REFUSALS: [&str; 4] = [
+pub const REFUSALS: [&str; 4] = [
     "Loading of module with unavailable key is rejected",
     "Loading of unsigned module is rejected",
     "could not insert 'nvidia': Key was rejected by service",

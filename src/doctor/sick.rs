@@ -58,6 +58,7 @@ pub fn sound() -> Evidence {
     };
     let denial = Denial { module: "nouveau".into(), by: "/lib/modprobe.d/nvidia.conf".into(), modified: Some(1) };
     Evidence {
+        only_facts: false,
         distribution: crate::resolve::distribution(&database, &facts).cloned(),
         prefix: "/usr/local".into(),
         default_toolkit: Some("/usr/local/cuda-12.8".into()),

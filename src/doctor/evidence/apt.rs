@@ -3,10 +3,11 @@
 use super::{Answer, names, text};
 use crate::host::{AptSource, PublicKey, apt_sources, public_keys};
 use crate::system::System;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// A repository of NVIDIA's that apt has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
     /// The file that lists it.
     pub file: PathBuf,
@@ -21,7 +22,7 @@ pub struct Repository {
 }
 
 /// A key that apt takes for a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryKey {
     /// Its fingerprint, in upper-case hexadecimal.
     pub fingerprint: String,
@@ -30,7 +31,7 @@ pub struct RepositoryKey {
 }
 
 /// apt, where there are repositories of NVIDIA's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apt {
     /// These.
     pub repositories: Vec<Repository>,

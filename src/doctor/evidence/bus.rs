@@ -4,11 +4,12 @@ use super::{Answer, text};
 use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
 use crate::system::System;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
 /// The bus between GPUs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bus {
     /// Ports of PCI switches above GPUs, by address: whether they send what one device says to another by way of the
     /// processor (ACS).

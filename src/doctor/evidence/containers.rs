@@ -4,12 +4,12 @@ use super::{Answer, names, text};
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::system::System;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Container engines and what they were told of GPUs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containers {
     /// Engines that are installed: `docker`, `podman`.
     pub engines: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Containers {
 }
 
 /// A description of devices for containers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CdiSpec {
     /// The file.
     pub path: PathBuf,
@@ -37,7 +37,7 @@ pub struct CdiSpec {
 }
 
 /// How the driver of a host whose GPUs share the processor's memory counts theirs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coherent {
     /// A kubelet runs containers here.
     pub has_kubelet: bool,

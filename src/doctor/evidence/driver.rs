@@ -6,12 +6,13 @@ use crate::host::{Facts, SecureBoot};
 use crate::operation::packages;
 use crate::system::System;
 use crate::version::DriverVersion;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Fabric Manager, as it is on the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricManager {
     /// Its version.
     pub version: DriverVersion,

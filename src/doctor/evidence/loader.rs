@@ -3,11 +3,12 @@
 use super::{names, text};
 use crate::host::Facts;
 use crate::system::System;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// An entry of the loader's cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cached {
     /// What programs ask for.
     pub soname: String,

@@ -5,12 +5,13 @@ use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel};
 use crate::plan::RIVALS;
 use crate::system::System;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A kernel module that is kept out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// The module, with underscores.
     pub module: String,
@@ -21,7 +22,7 @@ pub struct Denial {
 }
 
 /// What is in an initramfs and matters here.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// Files of rivals' modules.
     pub rivals: Vec<String>,

@@ -4,11 +4,12 @@ use super::{Answer, ask, names, text};
 use crate::compat::Database;
 use crate::system::System;
 use crate::version::CudaVersion;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Which nvcc shells find, if any.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shells {
     /// A login shell's.
     pub login: Option<PathBuf>,
