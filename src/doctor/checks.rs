@@ -134,7 +134,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
         run: rivals::nouveau,
         runtime: false,
-        facts_suffice: false,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {
@@ -143,7 +143,7 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs, the kernel's log",
         run: rivals::nova,
         runtime: false,
-        facts_suffice: false,
+        facts_suffice: true,
         follows_from: &[],
     },
     Check {

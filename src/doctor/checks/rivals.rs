@@ -2,7 +2,7 @@
 
 use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Evidence, Said, Verdict};
+use crate::doctor::{Answer, Evidence, NOT_IN_FACTS, Said, Verdict};
 use crate::host::Gpu;
 use crate::plan::{blacklist, rebuild_image, rebuild_images};
 
@@ -63,6 +63,13 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
     let held: Vec<_> = seen.facts.gpus.iter().filter(holds).collect();
     if let Some(skip) = no_driver_of_its_own(seen) {
         return held.first().map_or(skip.clone(), |g| skip.saw(held_by(g)));
+    }
+    // Which it is shows; why it was not kept out does not.
+    if seen.only_facts {
+        let Some(first) = held.first() else { return Verdict::skip(NOT_IN_FACTS) };
+        let verdict = Verdict::fail(format!("{name} has the GPU at {}", first.address))
+            .mend("let doctor look on the host itself why nothing keeps it out", ["gpusetup doctor"]);
+        return held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
     }
     let images = images(seen, name, &is_rival);
     if let Some(first) = held.first() {
