@@ -1,6 +1,7 @@
 //! Whether an install is sound. The evidence is gathered once for all; each check is a small pure function from it to a
 //! finding that names the cause and what mends it; what only follows from another finding is said to. Nothing is changed.
 
+pub mod anonymise;
 mod checks;
 mod evidence;
 mod fix;

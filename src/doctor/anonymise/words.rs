@@ -1,0 +1,229 @@
+//! Words: those that are everybody's, and those that say that what stands behind them is private.
+
+use super::{Kind, is_boundary, run};
+
+/// Words of reports, packages, paths and distributions, of which a host or a user may have the name by chance: as words they
+/// stay. What the schemas enumerate is among them, or a report could not be read again.
+#[rustfmt::skip]
+const EVERYBODYS: &[&str] = &[
+    "a10", "a100", "a30", "a40", "aarch64", "absent", "active", "address", "admin", "administrator", "ai",
+    "almalinux", "amazon", "amd64", "amzn", "anaconda", "apache", "api", "apt", "apt-get", "arch",
+    "archive", "archives", "arm64", "armhf", "artifactory", "artifacts", "autoinstall", "b200", "b300", "backports",
+    "base", "bash", "bin", "bionic", "bookworm", "boot", "build", "builds", "bullseye", "bus", "buster",
+    "cache", "cached", "cargo", "cause", "centos", "cert", "check", "checks", "clang", "class", "client", "cloud",
+    "cluster", "cmake", "code", "command", "commands", "community", "compat", "compiler", "compute", "conda",
+    "config", "container", "containers", "contrib", "core", "cpu", "crb", "cross", "cublas", "cuda", "cudart",
+    "cudnn", "cufft", "cuinit", "cupti", "curand", "current", "cusolver", "cusparse", "data", "deb", "debian",
+    "debug", "default", "denied", "deny", "dependency", "desktop", "dev", "devel", "device", "devices", "directories",
+    "directory", "disabled", "display", "dist", "dist-packages", "distribution", "distributions", "dists", "dkms",
+    "dmesg", "dnf", "doc", "docker", "documents", "download", "downloads", "dpkg", "dracut", "driver", "drivers",
+    "drm", "ecc", "el", "empty", "enabled", "enroot", "entry", "env", "envs", "epel", "epyc", "error", "etc",
+    "evidence", "experimental", "extra", "extras", "fabric", "fabricmanager", "facts", "fail", "failed", "false",
+    "fedora", "file", "files", "firmware", "flavour", "focal", "free", "from", "gb10", "gb200", "gb300",
+    "gcc", "gcp", "gdm", "geforce", "generic", "gh200", "github", "gitlab", "glibc", "gnu", "gpl", "gpu", "gpus",
+    "grub", "gtx", "guest", "h100", "h200", "h800", "has", "header", "headers", "held-by-nova", "home",
+    "host", "hosts", "hwe", "id", "image", "images", "include", "info", "init", "init-failed", "initramfs",
+    "initrd", "inside", "install", "installed", "installer", "intel", "internal", "is", "jammy", "jetson", "job",
+    "json", "k80", "kernel", "kernels", "kind", "kvm", "l4", "l40", "l40s", "lab", "laptop", "latest",
+    "layer", "legacy", "lib", "lib32", "lib64", "libcuda", "libcudart", "libcudnn", "libexec", "libnccl", "libnvidia",
+    "libnvinfer", "libraries", "library", "lightdm", "link", "links", "linux", "local", "locale", "localhost", "log",
+    "login", "logs", "m60", "machine", "main", "major", "make", "man", "mapper", "md", "media",
+    "microsoft", "minor", "mirror", "mirrors", "mismatch", "mit", "mkinitcpio", "ml", "mnt", "mode", "modprobe",
+    "module", "modules", "mount", "multiverse", "musl", "name", "names", "nccl", "needed", "needs-open", "network",
+    "next", "no-room", "noble", "node", "nodes", "non-free", "non-free-firmware", "none", "not-asked", "not-for-open",
+    "not-probed", "notebook", "nouveau", "nova", "nsight", "null", "nvcc", "nvidia", "nvidia-smi", "nvl", "nvlink",
+    "nvme", "nvml", "nvrm", "nvswitch", "off-the-bus", "old", "open", "opensuse", "opt", "optional", "oracle",
+    "origin", "os", "other", "overlay", "p100", "p4", "p40", "package", "packages", "packman", "path",
+    "paths", "pci", "pcie", "persistenced", "physical", "pictures", "pip", "pkg", "pkgs", "plain", "plan", "plugins",
+    "podman", "pool", "port", "ppa", "ppc64el", "ppc64le", "prefix", "private", "proc", "product", "profile",
+    "program", "programs", "proposed", "proprietary", "public", "pypi", "python", "pytorch", "quadro", "raw", "ready",
+    "reboot", "refused", "release", "releases", "repo", "repos", "repository", "resolute", "restricted", "rhel",
+    "riscv64", "rocky", "root", "rpm", "rpmfusion", "rtx", "run", "runfile", "running", "runtime", "rust", "samples",
+    "sbin", "sbsa", "scripts", "sd", "secure", "security", "select", "serial", "server", "service", "sh", "share",
+    "shared", "shells", "signer", "simple", "site-packages", "skip", "sle", "sles", "smi", "so", "soname", "source",
+    "sources", "src", "stable", "stage", "start", "state", "status", "std", "stubs", "sudo", "supported", "suse",
+    "sxm", "sxm2", "sxm3", "sxm4", "sxm5", "system", "systemd", "t4", "table", "target", "targets", "tegra",
+    "tensorflow", "tensorrt", "tesla", "test", "testing", "tgz", "third-party", "thirdparty", "titan", "tmp", "tool",
+    "toolkit", "toolkits", "tools", "torch", "triton", "trixie", "true", "tumbleweed", "type", "ubuntu",
+    "udev", "unattended", "unit", "universe", "unknown", "unsigned", "update", "update-initramfs", "updates", "user",
+    "users", "usr", "util", "utils", "uvm", "v100", "value", "var", "vendor", "venv", "version", "versions", "vfio",
+    "vfio-pci", "vgpu", "virtual", "vm", "warn", "wayland", "wheel", "whl", "workstation", "wsl", "wsl2",
+    "x64", "x86", "x86_64", "xen", "xid", "xorg", "yum", "zesty", "zsh", "zst", "zypper",
+];
+
+/// Whose mirrors and downloads are the same for everybody.
+const PUBLIC_HOSTS: [&str; 20] = [
+    "almalinux.org",
+    "archlinux.org",
+    "centos.org",
+    "debian.org",
+    "docker.com",
+    "docker.io",
+    "fedoraproject.org",
+    "kernel.org",
+    "launchpad.net",
+    "launchpadcontent.net",
+    "localhost",
+    "nvidia.com",
+    "nvidia.github.io",
+    "opensuse.org",
+    "pypi.org",
+    "redhat.com",
+    "rockylinux.org",
+    "rpmfusion.org",
+    "suse.com",
+    "ubuntu.com",
+];
+
+/// Ends of names whose values are nobody's business, without what joins their words.
+const SECRET_KEYS: [&str; 12] = [
+    "accesskey",
+    "apikey",
+    "authorization",
+    "cookie",
+    "credentials",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "secret",
+    "secretkey",
+    "token",
+];
+
+/// What tokens of well-known services begin with.
+const TOKENS: [&str; 16] = [
+    "AKIA",
+    "ASIA",
+    "dckr_pat_",
+    "eyJ",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "hf_",
+    "npm_",
+    "nvapi-",
+    "pypi-",
+    "xoxb-",
+    "xoxp-",
+];
+
+/// Whether a name is a word of everybody's.
+pub fn is_word(name: &str) -> bool {
+    EVERYBODYS.iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
+/// Whether a part of a path is made of such words and of numbers, `cuda-12.8`, `libcudnn.so.9`, `ubuntu2404`.
+pub fn is_public(part: &str) -> bool {
+    let plain = |word: &str| word.is_empty() || is_word(word) || is_word(word.trim_end_matches(char::is_numeric));
+    let number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    is_word(part) || part.split(|c: char| !c.is_alphanumeric()).all(|word| number(word) || plain(word))
+}
+
+/// Whether a host's name is known to everybody.
+pub fn is_public_host(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    let below = |known: &str| host == known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'));
+    PUBLIC_HOSTS.iter().any(|known| below(known))
+}
+
+/// The host in a line of syslog or of the journal: the word behind the time and before ` kernel:`.
+pub fn host_of_line(before: &str, word: &str, after: &str) -> bool {
+    if !after.starts_with(" kernel:") {
+        return false;
+    }
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let Some(time) = line.strip_suffix(' ').and_then(|l| l.split(' ').next_back()) else { return false };
+    let is_time = time.contains(|c: char| c.is_ascii_digit()) && (time.contains(':') || time.ends_with(']'));
+    let is_name = |c: char| c.is_alphanumeric() || "-._".contains(c);
+    let named = word.chars().all(is_name) && word.contains(char::is_alphabetic) && word != "localhost";
+    is_time && named
+}
+
+fn is_secret_key(joined: &str) -> bool {
+    SECRET_KEYS.iter().any(|key| joined.ends_with(key))
+}
+
+/// Without what joins its words, in lower case.
+fn joined(key: &str) -> String {
+    key.chars().filter(|c| c.is_alphanumeric() || *c == '/').flat_map(char::to_lowercase).collect()
+}
+
+fn is_serial(joined: &str) -> bool {
+    ["serial", "serialnumber", "serialno", "s/n"].iter().any(|key| joined.ends_with(key))
+}
+
+/// What the value of a field of this name is, where the name tells.
+pub fn kind_of(key: &str) -> Option<Kind> {
+    match joined(key) {
+        k if is_serial(&k) => Some(Kind::Serial),
+        k if is_secret_key(&k) => Some(Kind::Secret),
+        k if ["hostname", "nodename", "fqdn"].contains(&&*k) => Some(Kind::Host),
+        k if ["username", "login"].contains(&&*k) => Some(Kind::User),
+        k if ["bootid", "machineid"].contains(&&*k) => Some(Kind::Id),
+        _ => None,
+    }
+}
+
+/// A value behind a name that tells what it is: `password=…`, `--token …`, `Serial Number: …`.
+pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
+    let quote = before.chars().next_back().filter(|c| "\"'".contains(*c));
+    let near = quote.map_or(before, |_| &before[..before.len() - 1]).trim_end_matches([' ', '\t']);
+    // Made only where a name asks for them: a line may be long.
+    let line = || run(rest, |c| c != '\n');
+    let word = || match quote {
+        Some(quote) => run(rest, |c| c != quote && c != '\n'),
+        None => run(rest, |c| !c.is_whitespace() && !"\"'&<>".contains(c)),
+    };
+    let found =
+        |value: &str, kind| (!value.starts_with([' ', '\t']) && !value.is_empty()).then_some((value.len(), kind));
+    let Some(before_sign) = near.strip_suffix(['=', ':', '#']) else {
+        // Options whose value is the next word.
+        let last = before.strip_suffix(' ').and_then(|b| b.split_whitespace().next_back()).unwrap_or_default();
+        let is_option = last.starts_with("--") && is_secret_key(&joined(last)) || last.eq_ignore_ascii_case("bearer");
+        return is_option.then(|| found(word(), Kind::Secret))?;
+    };
+    let is_key = |c: char| c.is_alphanumeric() || "-_./ ".contains(c);
+    let key = before_sign.trim_end_matches(['"', '\'', ' ', ':', '=']);
+    let start =
+        key.char_indices().rev().take_while(|(_, c)| is_key(*c)).take(40).last().map_or(key.len(), |(at, _)| at);
+    let key = joined(&key[start..]);
+    if is_secret_key(&key) {
+        // A header's value has blanks in it.
+        let whole = quote.is_none() && (key.ends_with("authorization") || key.ends_with("cookie"));
+        return found(if whole { line() } else { word() }, Kind::Secret);
+    }
+    if is_serial(&key) {
+        let value = run(rest, |c| c.is_alphanumeric() || "-./".contains(c)).trim_end_matches(['.', '/']);
+        return found(value, Kind::Serial).filter(|_| value.len() > 3 && value.contains(|c: char| c.is_ascii_digit()));
+    }
+    // The kernel names the program that an Xid is of: `Xid (PCI:0000:17:00): 13, pid=9, name=python, …`.
+    let program = before.ends_with(", name=").then(|| run(rest, |c| c != ',' && c != '<' && c != '\n'));
+    program.and_then(|program| found(program, Kind::Program))
+}
+
+/// A token of a well-known service.
+pub fn token(rest: &str) -> Option<usize> {
+    TOKENS.iter().find(|start| rest.starts_with(**start))?;
+    let length = run(rest, |c| c.is_ascii_alphanumeric() || "-_.".contains(c)).len();
+    (length >= 20).then_some(length)
+}
+
+/// `name@host`, also of those who log in there, also with a password; no unit of systemd and no version of a package.
+pub fn email(rest: &str) -> Option<usize> {
+    // Longer ones are none, and a text of a megabyte without a blank is not gone through from each of its words.
+    const LONGEST: usize = 128;
+    let ends = |c: char| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(c);
+    memchr::memchr(b'@', &rest.as_bytes()[..rest.len().min(4 * LONGEST)])?;
+    let local = rest.char_indices().take(LONGEST).find(|(_, c)| ends(*c)).map(|(at, _)| at)?;
+    let domain = rest[local..].strip_prefix('@').filter(|_| local > 0)?;
+    let domain = run(domain, |c| c.is_alphanumeric() || "-._".contains(c)).trim_end_matches(['.', '-', '_']);
+    let is_unit =
+        [".service", ".socket", ".timer", ".mount", ".slice", ".target", ".device"].iter().any(|e| domain.ends_with(e));
+    let is_version = domain.split('.').count() < 4 && domain.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let whole = is_boundary(domain, &rest[local + 1 + domain.len()..]);
+    (!domain.is_empty() && !is_unit && !is_version && whole).then_some(local + 1 + domain.len())
+}
