@@ -2,7 +2,9 @@
 //! finding that names the cause and what mends it; what only follows from another finding is said to. Nothing is changed.
 
 pub mod anonymise;
+pub mod archive;
 mod checks;
+mod collect;
 mod evidence;
 mod fix;
 mod kernel_log;
@@ -10,7 +12,9 @@ mod library;
 #[cfg(test)]
 pub mod sick;
 
+pub use archive::Collected;
 pub use checks::{CHECKS, Check, ELSEWHERE};
+pub use collect::collect;
 pub use evidence::{
     Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, Image, NOT_IN_FACTS,
     Repository, RepositoryKey, Shells, Sources, gather,

@@ -10,7 +10,7 @@
 //!
 //! `version`, `sum`, `compat`, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
 //! [`compat::load`], which reads a folder). Only [`system`], [`operation`], [`fetch`] and [`database`] touch the host; of
-//! [`doctor`] only the gathering of evidence asks it.
+//! [`doctor`] only the gathering of evidence, and of logs for a report, asks it.
 
 pub mod apply;
 pub mod cli;

@@ -3,22 +3,27 @@
 use super::apply::{Ended, agreed, begin, propose, writing};
 use super::facts::{look, read_text};
 use super::options::{HostOptions, LookOptions, RunOptions};
-use super::{Problem, say};
+use super::plan::read_facts;
+use super::{Problem, report, say};
 use crate::apply;
-use crate::doctor::{CHECKS, Check, ELSEWHERE, Report, Sources, cudnn_answer, examine, gather, repairs};
+use crate::compat::Database;
+use crate::doctor::{
+    CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, cudnn_answer, examine, gather, repairs,
+};
 use crate::plan::{Plan, repair};
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::Teller;
 use crate::system::System;
 use clap::ValueEnum;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Only these checks, by id: GS201
-    #[arg(value_name = "CHECK")]
+    /// Only these checks, by id: GS201. A file that --report wrote on another host is diagnosed instead of this one:
+    /// host.tar.zst
+    #[arg(value_name = "CHECK|REPORT")]
     checks: Vec<String>,
     #[command(flatten)]
     host: HostOptions,
@@ -39,6 +44,13 @@ pub struct Options {
     /// The kernel's log is this file (- is standard input): the output of dmesg or `journalctl -k`
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KERNEL_LOG")]
     kernel_log: Option<PathBuf>,
+    /// Diagnose the host of this `facts --json` file (- is standard input), as far as facts tell
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_FACTS", conflicts_with_all = ["root", "lspci", "gpu", "fix"])]
+    facts: Option<PathBuf>,
+    /// Write what was seen there too, as a .tar.zst for `gpusetup doctor FILE` elsewhere; host names, users, addresses,
+    /// serial numbers and the like are taken out
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["facts", "fix", "list_checks"])]
+    report: Option<PathBuf>,
     /// Mend what can be mended safely (links, caches, initramfs, kernel modules, headers, services), shown first; `gpusetup
     /// rollback` takes it back
     #[arg(long, conflicts_with = "list_checks")]
@@ -88,7 +100,8 @@ const FAILURES: u8 = 20;
 
 /// Examines the host.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let mut only = options.checks.iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
+    let (reports, ids): (Vec<_>, Vec<_>) = options.checks.iter().partition(|argument| report::is_report(argument));
+    let mut only = ids.into_iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
     if only.is_empty() && options.profile != Profile::All {
         let of = |c: &&Check| c.runtime == (options.profile == Profile::Runtime);
         only.extend(CHECKS.iter().filter(of).map(|c| c.id));
@@ -97,10 +110,23 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         super::print(&list(&only))?;
         return Ok(0);
     }
-    let report = if options.fix { fix(options, &only)? } else { examined(options, &only)? };
+    let (report, origin) = match reports.as_slice() {
+        [] if options.fix => (fix(options, &only)?, None),
+        [] => match &options.facts {
+            Some(path) => of_facts(options, path, &only)?,
+            None => (examined(options, &only)?, None),
+        },
+        [path] => of_report(options, Path::new(path), &only)?,
+        [..] => return Err(Problem::usage("one report at a time can be diagnosed")),
+    };
     if let Some(path) = &options.html {
         let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
-        std::fs::write(path, render::report::html(&report)).map_err(failed)?;
+        std::fs::write(path, render::report::html(&report, origin.as_deref())).map_err(failed)?;
+    }
+    match &origin {
+        Some(origin) if options.is_text() => super::print(&render::wrapped("From    ", origin, super::width()))?,
+        Some(origin) => say(&format!("from {origin}")),
+        None => {}
     }
     show(options, &report)?;
     Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
@@ -111,10 +137,62 @@ fn examined(options: &Options, only: &[&str]) -> Result<Report, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, &database, false)?;
     let system = options.host.root.as_ref().map_or_else(System::live, System::at);
-    let kernel_log = options.kernel_log.as_deref().map(read_text).transpose()?;
-    let sources = Sources { kernel_log, today: None };
+    let sources = options.sources()?;
     let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
+    if let Some(path) = &options.report {
+        hand_on(path, &system, &database, &evidence, &sources)?;
+    }
     Ok(examine(evidence, &database, only))
+}
+
+/// Writes what was seen as a report.
+fn hand_on(path: &Path, on: &System, database: &Database, seen: &Evidence, sources: &Sources) -> Result<(), Problem> {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let texts = collect(on, database, seen, sources, now);
+    report::write(path, &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?)
+}
+
+/// What the checks find in a file of facts, and whose it is.
+fn of_facts(options: &Options, path: &Path, only: &[&str]) -> Result<(Report, Option<String>), Problem> {
+    let database = options.host.database()?;
+    let facts = read_facts(path)?;
+    let origin = format!("another host's facts, as gpusetup {} saw them", facts.tool);
+    let evidence = Evidence::of_facts(facts, &database, &options.host.prefix, &options.sources()?);
+    Ok((examine(evidence, &database, only), Some(origin)))
+}
+
+/// What the checks find in a report, and whose it is.
+fn of_report(options: &Options, path: &Path, only: &[&str]) -> Result<(Report, Option<String>), Problem> {
+    let others = [
+        ("--root", options.host.root.is_some()),
+        ("--facts", options.facts.is_some()),
+        ("--lspci", options.host.lspci.is_some()),
+        ("--gpu", !options.host.gpu.is_empty()),
+        ("--report", options.report.is_some()),
+        ("--fix", options.fix),
+    ];
+    if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
+        let sentence = format!("{flag} cannot be used with the report {}: it is of another host", path.display());
+        return Err(Problem::usage(sentence));
+    }
+    let database = options.host.database()?;
+    let collected = report::read(path)?;
+    let origin = format!("another host, collected {} by gpusetup {}", collected.collected, collected.tool);
+    let evidence = match options.sources()?.kernel_log {
+        Some(log) => collected.evidence.with_kernel_log(&log, &database),
+        None => collected.evidence.with(&database),
+    };
+    Ok((examine(evidence, &database, only), Some(origin)))
+}
+
+impl Options {
+    fn sources(&self) -> Result<Sources, Problem> {
+        Ok(Sources { kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?, today: None })
+    }
+
+    fn is_text(&self) -> bool {
+        !self.look.json && self.format == Format::Text
+    }
 }
 
 fn show(options: &Options, report: &Report) -> Result<(), Problem> {
@@ -135,7 +213,7 @@ fn show(options: &Options, report: &Report) -> Result<(), Problem> {
 
 /// Mends what can be mended safely; the report is that of the host as it is then.
 fn fix(options: &Options, only: &[&str]) -> Result<Report, Problem> {
-    let is_text = !options.look.json && options.format == Format::Text;
+    let is_text = options.is_text();
     if options.dry_run {
         let report = examined(options, only)?;
         let plan = plan(options, &report)?;

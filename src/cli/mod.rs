@@ -10,6 +10,7 @@ mod facts;
 mod options;
 mod plan;
 mod problem;
+mod report;
 mod uninstall;
 
 pub use problem::Problem;

@@ -110,7 +110,8 @@ fn sum(text: &str) -> Result<String, String> {
     if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
 }
 
-fn read_facts(path: &Path) -> Result<Facts, Problem> {
+/// The facts in a file.
+pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
     let text = read_text(path)?;
     let name = path.display();
     let value: serde_json::Value =

@@ -169,7 +169,7 @@ pub const REFUSALS: [&str; 4] = [
 ];
 
 /// What it says when the module was built for another kernel than this.
-const UNFIT: [&str; 3] = [
+pub const UNFIT: [&str; 3] = [
     "nvidia: version magic ",
     "nvidia: disagrees about version of symbol ",
     "could not insert 'nvidia': Exec format error",

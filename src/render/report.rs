@@ -5,8 +5,8 @@ use super::escaped;
 use crate::doctor::{Finding, Report, Status};
 use std::fmt::Write;
 
-/// The page.
-pub fn html(report: &Report) -> String {
+/// The page; `origin` says whose host it is, where it is another's.
+pub fn html(report: &Report, origin: Option<&str>) -> String {
     let host = &report.host;
     let s = report.summary;
     let mut out = String::new();
@@ -27,6 +27,9 @@ pub fn html(report: &Report) -> String {
         tool = report.tool,
         database = escaped(&report.database.version),
     );
+    if let Some(origin) = origin {
+        let _ = writeln!(out, "<p>From {}.</p>", escaped(origin));
+    }
     out += "<ul class=\"gpus\">";
     for gpu in &host.gpus {
         let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);

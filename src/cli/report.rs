@@ -1,0 +1,54 @@
+//! Reports: `doctor --report FILE` writes one, `doctor FILE` reads it on another machine.
+
+use super::{Problem, say};
+use crate::doctor::archive::{self, ArchiveError};
+use crate::doctor::{CHECKS, Collected};
+use crate::render::bytes;
+use crate::system::System;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+/// Whether an argument of `doctor` names a report, and no check.
+pub fn is_report(argument: &str) -> bool {
+    let is_check = CHECKS.iter().any(|c| c.id.eq_ignore_ascii_case(argument));
+    !is_check && (argument.contains('/') || argument.ends_with(".tar.zst") || Path::new(argument).exists())
+}
+
+/// What a report holds.
+pub fn read(path: &Path) -> Result<Collected, Problem> {
+    let name = path.display();
+    let file = File::open(path).map_err(|e| Problem::usage(format!("cannot read {name}: {e}")))?;
+    archive::open(BufReader::new(file)).map_err(|e: ArchiveError| {
+        let sentence = format!("the report {name} cannot be read: {e}");
+        match e.is_of_newer() {
+            true => Problem::usage(sentence).hint("read it with the newest gpusetup"),
+            false => Problem::integrity(sentence).hint("have it made again: gpusetup doctor --report FILE.tar.zst"),
+        }
+    })
+}
+
+/// Writes a report that only its owner may read, whole or not at all.
+pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let name = path.display();
+    // A device would be replaced by a file.
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        return Err(Problem::usage(format!("cannot write a report to {name}: it is no file")));
+    }
+    let failed = |e: std::io::Error| Problem::unexpected(format!("cannot write the report {name}: {e}"));
+    let packed = archive::pack(texts).map_err(failed)?;
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    System::live().write(absolute, &packed, 0o600).map_err(failed)?;
+    say(&format!(
+        "wrote {name}, {}, {} files. Host names, users, addresses, serial numbers and the like are taken out; read it before \
+         you pass it on:\n  tar --zstd -tf {name}\n  tar --zstd -xOf {name} README.txt",
+        bytes(packed.len() as u64),
+        texts.len()
+    ));
+    // Giving it away by its name would give away whatever somebody put there in the meantime.
+    if let Some(user) = std::env::var("SUDO_USER").ok().filter(|_| rustix::process::geteuid().is_root()) {
+        say(&format!("it is root's; to have it: sudo chown {user}: {name}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! What goes into a report beside the evidence: what the host's logs say of the driver, and who is to be kept out of it.
+
+use super::anonymise::{Anonymiser, KINDS, Kind, Names};
+use super::archive::{Collected, EVIDENCE, SCHEMA};
+use super::kernel_log::{self, REFUSALS, UNFIT, tail};
+use super::{Answer, Evidence, Sources, examine};
+use crate::compat::Database;
+use crate::host::Facts;
+use crate::system::System;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a text, at most; of longer ones the end counts.
+const MOST_OF_ONE: usize = 1 << 20;
+/// Bytes of a log of a build or an installer, and of one that gpusetup keeps of a step.
+const MOST_OF_A_LOG: u64 = 256 << 10;
+/// Bytes of all together.
+const MOST_OF_ALL: usize = 16 << 20;
+/// Logs of builds by DKMS, and of gpusetup's steps.
+const MOST_LOGS: usize = 8;
+
+/// The texts of a report, by their names in it, with nothing private left.
+pub fn collect(
+    system: &System,
+    database: &Database,
+    evidence: &Evidence,
+    sources: &Sources,
+    now: String,
+) -> Result<BTreeMap<String, String>, serde_json::Error> {
+    let mut texts = texts(system, &evidence.facts, sources);
+    let mut seen = serde_json::to_value(evidence)?;
+    let mut anonymiser = Anonymiser::new(&names(system, evidence, database));
+    anonymiser.learn(&seen.to_string());
+    texts.values().for_each(|text| anonymiser.learn(text));
+    anonymiser.json(&mut seen);
+    let evidence: Evidence = serde_json::from_value(seen)?;
+    for (name, text) in &mut texts {
+        let clean = match name.rsplit('.').next() {
+            Some("json") => json(&mut anonymiser, text),
+            Some("jsonl") => text.lines().map(|l| json(&mut anonymiser, l) + "\n").collect(),
+            _ => anonymiser.text(text),
+        };
+        *text = last_lines(&clean, MOST_OF_ONE).to_owned();
+    }
+    // What was found is found in what is handed on: so it holds nothing else, and is found again elsewhere.
+    let report = examine(evidence.clone().with(database), database, &[]);
+    texts.insert("doctor.json".to_owned(), serde_json::to_string_pretty(&report)? + "\n");
+    let collected =
+        Collected { schema: SCHEMA.to_owned(), tool: env!("CARGO_PKG_VERSION").to_owned(), collected: now, evidence };
+    texts.insert(EVIDENCE.to_owned(), serde_json::to_string_pretty(&collected)? + "\n");
+    let mut room = MOST_OF_ALL;
+    let names: Vec<_> =
+        [EVIDENCE.to_owned(), "doctor.json".to_owned()].into_iter().chain(texts.keys().cloned()).collect();
+    let mut kept = BTreeMap::new();
+    for name in names {
+        if let Some(text) = texts.remove(&name).filter(|t| t.len() <= room) {
+            room -= text.len();
+            kept.insert(name, text);
+        }
+    }
+    kept.insert("README.txt".to_owned(), readme(&collected.collected, &kept, anonymiser.counts()));
+    Ok(kept)
+}
+
+/// A line or a file of JSON, each text in it by itself: in the file's own bytes `\n` stands before a name and hides it.
+fn json(anonymiser: &mut Anonymiser, text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(mut value) => {
+            anonymiser.json(&mut value);
+            value.to_string()
+        }
+        // A line that was cut off.
+        Err(_) => anonymiser.text(&text.replace("\\n", " ").replace("\\t", " ").replace("\\\"", "\"")),
+    }
+}
+
+/// The end of a text, from the beginning of a line on.
+fn last_lines(text: &str, most: usize) -> &str {
+    let Some(over) = text.len().checked_sub(most).filter(|over| *over > 0) else { return text };
+    let from = text.as_bytes()[over..].iter().position(|b| *b == b'\n').map_or(text.len(), |at| over + at + 1);
+    &text[from..]
+}
+
+/// The host's logs, as they are.
+fn texts(system: &System, facts: &Facts, sources: &Sources) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::new();
+    let log = sources.kernel_log.clone().map_or_else(|| kernel_log::read(system), Answer::Is);
+    if let Answer::Is(log) = log {
+        texts.insert("kernel.log".to_owned(), last_lines(&of_driver(&log, facts), MOST_OF_ONE).to_owned());
+    }
+    let mut add = |name: String, path: &Path, most: u64| {
+        // What cannot be read is told of by the facts, or is another user's.
+        if let Some(text) = tail(system, path, most).ok().filter(|t| !t.trim().is_empty()) {
+            texts.insert(name, text);
+        }
+    };
+    for name in ["nvidia-installer.log", "nvidia-uninstall.log", "cuda-installer.log"] {
+        add(name.to_owned(), &Path::new("/var/log").join(name), MOST_OF_A_LOG);
+    }
+    add("gpusetup/result.json".to_owned(), Path::new("/var/lib/gpusetup/result.json"), MOST_OF_ONE as u64);
+    add("gpusetup/events.jsonl".to_owned(), Path::new("/var/log/gpusetup/events.jsonl"), MOST_OF_A_LOG);
+    let own = system.list("/var/log/gpusetup").unwrap_or_default().into_iter().filter(|n| n.ends_with(".log"));
+    for name in own.take(MOST_LOGS) {
+        add(format!("gpusetup/{}", file_name(&name)), &Path::new("/var/log/gpusetup").join(&name), MOST_OF_A_LOG);
+    }
+    for (name, path) in dkms_logs(system).into_iter().take(MOST_LOGS) {
+        add(format!("dkms/{}.log", file_name(&name)), &path, MOST_OF_A_LOG);
+    }
+    texts
+}
+
+/// Logs of builds of NVIDIA's modules: of the last that failed, and of each that came to its end.
+fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
+    let list = |path: &Path| system.list(path).unwrap_or_default();
+    let root = Path::new("/var/lib/dkms");
+    let mut found = Vec::new();
+    for tree in list(root).into_iter().filter(|n| n.starts_with("nvidia")) {
+        // `kernel-6.8.0-x86_64` leads to one of the others.
+        for version in list(&root.join(&tree)).into_iter().filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
+            let at = root.join(&tree).join(&version);
+            found.push((format!("{tree}-{version}"), at.join("build/make.log")));
+            for kernel in list(&at).into_iter().filter(|k| k.starts_with(|c: char| c.is_ascii_digit())) {
+                for arch in list(&at.join(&kernel)) {
+                    let log = at.join(&kernel).join(&arch).join("log/make.log");
+                    found.push((format!("{tree}-{version}-{kernel}-{arch}"), log));
+                }
+            }
+        }
+    }
+    found.retain(|(_, path)| system.exists(path));
+    found
+}
+
+/// A name that a file of a report may have.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-+".contains(c) { c } else { '_' };
+    name.chars().map(plain).take(80).collect::<String>().trim_start_matches('.').to_owned()
+}
+
+/// The lines of a kernel's log that tell of the driver and the GPUs. The rest, of other programs too, is nobody's business.
+fn of_driver(log: &str, facts: &Facts) -> String {
+    const TELLING: [&str; 14] = [
+        "nvrm",
+        "nvidia",
+        "nouveau",
+        "nova_core",
+        "nova-core",
+        "novacore",
+        "vfio",
+        "nvlink",
+        "linux version ",
+        "aer:",
+        "pcie bus error",
+        "module verification",
+        "lockdown",
+        "secure boot",
+    ];
+    // Without the function, which is often not said.
+    let gpus = facts.gpus.iter().map(|g| &g.address).chain(facts.nvswitches.iter().map(|s| &s.address));
+    let gpus: Vec<_> = gpus.filter_map(|a| Some(a.rsplit_once('.')?.0.to_lowercase())).collect();
+    let mut out = String::new();
+    for line in log.lines() {
+        let refused = REFUSALS.iter().chain(&UNFIT).any(|refusal| line.contains(refusal));
+        let is_kernels = line.starts_with(['[', '<']) || ["kernel:", "NVRM"].iter().any(|sign| line.contains(sign));
+        let lower = line.to_lowercase();
+        let tells = TELLING.iter().any(|word| lower.contains(word)) || gpus.iter().any(|gpu| lower.contains(gpu));
+        if refused || tells && (is_kernels || line.starts_with("Linux version ")) {
+            out += &of_command_line(line).unwrap_or_else(|| line.to_owned());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Of the kernel's command line only what matters here: it may name disks, servers and passwords.
+fn of_command_line(line: &str) -> Option<String> {
+    let (before, words) = line.split_once("ommand line:")?;
+    const TELLING: [&str; 8] = ["nvidia", "nouveau", "nova", "vfio", "blacklist", "iommu", "pci=", "modeset"];
+    let words = words.split_whitespace().filter(|word| TELLING.iter().any(|t| word.contains(t)));
+    Some(words.fold(format!("{before}ommand line:"), |line, word| line + " " + word))
+}
+
+/// Who is to be kept out of the report, and what is not.
+fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
+    let text = |path: &str| system.read_text(path).ok().flatten().unwrap_or_default();
+    let mut names = Names { keep: kept(evidence, database), ..Names::default() };
+    names.hosts.push(text("/etc/hostname").trim().to_owned());
+    if system.is_live() {
+        names.hosts.push(rustix::system::uname().nodename().to_string_lossy().into_owned());
+    }
+    for host in names.hosts.clone() {
+        if let Some((short, domain)) = host.split_once('.') {
+            names.hosts.push(short.to_owned());
+            names.domains.push(domain.to_owned());
+        }
+    }
+    for line in text("/etc/hosts").lines().map(|l| l.split('#').next().unwrap_or_default()) {
+        names.other_hosts.extend(line.split_whitespace().skip(1).map(str::to_owned));
+    }
+    for line in text("/etc/resolv.conf").lines() {
+        let mut words = line.split_whitespace();
+        if words.next().is_some_and(|key| key == "search" || key == "domain") {
+            names.domains.extend(words.map(str::to_owned));
+        }
+    }
+    names.users.extend(text("/etc/passwd").lines().filter_map(person).flatten());
+    if system.is_live() {
+        let of_environment = ["SUDO_USER", "USER", "LOGNAME"].iter().filter_map(|v| std::env::var(v).ok());
+        names.users.extend(of_environment.filter(|user| user != "root"));
+    }
+    let firmware =
+        ["product_serial", "board_serial", "chassis_serial", "product_uuid", "chassis_asset_tag", "board_asset_tag"];
+    let firmware = firmware.iter().map(|name| text(&format!("/sys/class/dmi/id/{name}")));
+    let tree = ["/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number"].map(text);
+    let serials = firmware.chain(tree).map(|s| s.trim().trim_matches('\0').to_owned());
+    names.serials.extend(serials.filter(|s| s.len() > 3));
+    names.ids.extend(["/etc/machine-id", "/var/lib/dbus/machine-id"].map(|path| text(path).trim().to_owned()));
+    names
+}
+
+/// The names of a line of /etc/passwd that is a person's: to log in with, and in full.
+fn person(line: &str) -> Option<Vec<String>> {
+    let fields: Vec<_> = line.split(':').collect();
+    let [name, _, uid, _, full, home, ..] = fields.as_slice() else { return None };
+    // Below are the system's own; `nobody` has the largest of 16 bits.
+    uid.parse::<u32>().ok().filter(|uid| *uid >= 1000 && *uid != 65534)?;
+    let full = full.split(',').next().unwrap_or_default();
+    let folder = home.rsplit('/').next().unwrap_or_default();
+    Some([*name, full, folder].map(str::to_owned).to_vec())
+}
+
+/// Versions and kernels' names.
+fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
+    let facts = &evidence.facts;
+    let kernels = facts.kernels.installed.iter().map(|k| k.release.clone());
+    let known = database.cudnn_artifacts.iter().map(|a| a.version.to_string());
+    let here = facts.cudnn.iter().filter_map(|c| Some(c.version?.to_string()));
+    kernels
+        .chain(facts.kernels.running.clone())
+        .chain(facts.kernels.next_boot.clone())
+        .chain(known)
+        .chain(here)
+        .collect()
+}
+
+fn readme(when: &str, texts: &BTreeMap<String, String>, counts: &BTreeMap<Kind, usize>) -> String {
+    let mut out = format!(
+        "What gpusetup {tool} saw of a host's GPUs, driver and CUDA at {when}. To diagnose it on another machine:\n\n    \
+         gpusetup doctor FILE.tar.zst\n\nAll files are texts:\n\n",
+        tool = env!("CARGO_PKG_VERSION")
+    );
+    for name in texts.keys() {
+        let what = match name.as_str() {
+            EVIDENCE => "what was seen; diagnoses are made from this file alone",
+            "doctor.json" => "what was found in it",
+            "kernel.log" => "the lines of the kernel's log that tell of the driver and the GPUs",
+            name if name.starts_with("dkms/") => "the end of what a build of the driver's modules said",
+            "gpusetup/result.json" => "how gpusetup's last run ended",
+            name if name.starts_with("gpusetup/") => "the end of what gpusetup's runs said",
+            _ => "the end of what NVIDIA's installer said",
+        };
+        out += &format!("  {name}: {what}\n");
+    }
+    out += "\nTaken out, each replaced by a placeholder of its kind, the same thing by the same one; the host is <host>:\n\n";
+    for (kind, placeholder, several) in KINDS {
+        out += &format!("  <{placeholder}-N>: {several} ({})\n", counts.get(&kind).copied().unwrap_or_default());
+    }
+    out + "\nPCI addresses, versions, sums and kernels' names stay. So do names of fewer than three letters and names that are\n\
+           words of every such text (ubuntu, nvidia), but in paths, and names that gpusetup cannot know of. Read what is here\n\
+           before you pass it on.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sick::sound;
+    use super::*;
+
+    #[test]
+    fn the_log_says_the_same_without_what_is_nobodys_business() {
+        let log = "\
+[    0.000000] Linux version 6.8.0-71-generic (alice@build) #1
+[    0.000001] Command line: root=UUID=1 rd.luks.key=/secret password=x modprobe.blacklist=nouveau pci=realloc
+[    1.000000] usb 1-1: SerialNumber: 1234567
+[    2.000000] pci 0000:17:00.0: BAR 1: no space
+[    5.000000] NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24:0x72:1568)
+[    6.000000] Loading of module with unavailable key is rejected
+[    7.000000] NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.
+Nov 21 12:00:00 gpu sudo: alice : COMMAND=/usr/bin/nvidia-smi
+Nov 21 12:00:00 gpu kernel: nvidia-nvlink: up
+modprobe: ERROR: could not insert 'nvidia': Key was rejected by service
+";
+        let of = of_driver(log, &sound().facts);
+        assert_eq!(kernel_log::parse(&of), kernel_log::parse(log));
+        assert!(
+            !of.contains("usb") && !of.contains("sudo") && !of.contains("password") && !of.contains("UUID"),
+            "{of}"
+        );
+        assert!(of.contains("Command line: modprobe.blacklist=nouveau pci=realloc\n") && of.contains("BAR 1"), "{of}");
+        assert_eq!(of.lines().count(), 8, "{of}");
+    }
+
+    #[test]
+    fn the_end_of_a_text_begins_with_a_whole_line() {
+        assert_eq!(last_lines("one\ntwo\nthree\n", 9), "three\n");
+        assert_eq!(last_lines("one\n", 9), "one\n");
+        assert_eq!(last_lines("a line that has no end", 9), "");
+        assert_eq!(last_lines("éééé\né\n", 4), "é\n");
+    }
+
+    #[test]
+    fn people_are_told_from_the_systems_own() {
+        assert_eq!(
+            person("alice:x:1000:1000:Alice Liddell,,,:/srv/al:/bin/bash"),
+            Some(vec!["alice".into(), "Alice Liddell".into(), "al".into()])
+        );
+        assert_eq!(person("root:x:0:0:root:/root:/bin/bash"), None);
+        assert_eq!(person("nobody:x:65534:65534:nobody:/:/sbin/nologin"), None);
+        assert_eq!(person("nonsense"), None);
+    }
+}
