@@ -115,15 +115,15 @@ const BREAKAGES: &[Breakage] = &[
     Breakage {
         what: "nouveau is back in the initramfs, and nothing keeps it out",
         check: "GS201",
-        script: "grep -lr 'blacklist nouveau' /etc/modprobe.d /lib/modprobe.d | xargs -r readlink -f | xargs -r rm; \
+        script: "grep -lR 'blacklist nouveau' /etc/modprobe.d /lib/modprobe.d | xargs -r readlink -f | xargs -r rm; \
                  echo nouveau >>/etc/initramfs-tools/modules; update-initramfs -u -k all >&2",
         fix: Mends,
     },
     Breakage {
         what: "a library of the driver is older than the rest",
         check: "GS401",
-        script: "cd $(dirname $(readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1)) && \
-                 mv libnvidia-ml.so.535.* libnvidia-ml.so.530.41.03 && ldconfig",
+        script: "cd /usr/lib/x86_64-linux-gnu && cp $(readlink -f libnvidia-ml.so.1) libnvidia-ml.so.530.41.03 && \
+                 ln -sfn libnvidia-ml.so.530.41.03 libnvidia-ml.so.1",
         fix: Leaves,
     },
     Breakage {
