@@ -46,6 +46,11 @@ pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Proble
         bytes(packed.len() as u64),
         texts.len()
     ));
+    if !texts.contains_key("kernel.log") {
+        say(
+            "it has no log of the kernel's, which often says most: root may read it, or give one with --kernel-log FILE",
+        );
+    }
     // Giving it away by its name would give away whatever somebody put there in the meantime.
     if let Some(user) = std::env::var("SUDO_USER").ok().filter(|_| rustix::process::geteuid().is_root()) {
         say(&format!("it is root's; to have it: sudo chown {user}: {name}"));
