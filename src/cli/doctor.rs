@@ -123,12 +123,10 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
         std::fs::write(path, render::report::html(&report, origin.as_deref())).map_err(failed)?;
     }
-    match &origin {
-        Some(origin) if options.is_text() => super::print(&render::wrapped("From    ", origin, super::width()))?,
-        Some(origin) => say(&format!("from {origin}")),
-        None => {}
+    if let Some(origin) = origin.as_ref().filter(|_| !options.is_text()) {
+        say(&format!("from {origin}"));
     }
-    show(options, &report)?;
+    show(options, &report, origin.as_deref())?;
     Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
 }
 
@@ -195,12 +193,13 @@ impl Options {
     }
 }
 
-fn show(options: &Options, report: &Report) -> Result<(), Problem> {
+fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Problem> {
     match (options.look.json, options.format) {
         (true, _) | (false, Format::Json) => super::print_json(report),
         (false, Format::Prometheus) => super::print(&render::doctor::prometheus(report)),
         (false, Format::Text) => {
             let look = Look {
+                from,
                 paint: super::paint(options.look.color),
                 unicode: speaks_unicode(),
                 verbose: options.look.verbose,
@@ -234,7 +233,7 @@ fn fix(options: &Options, only: &[&str]) -> Result<Report, Problem> {
         }
         if !options.run.asks_nothing() {
             if is_text {
-                show(options, &report)?;
+                show(options, &report, None)?;
             }
             propose(&plan, &options.look)?;
             if !agreed("Mend it?")? {

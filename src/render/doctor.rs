@@ -6,7 +6,9 @@ use crate::host::Facts;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct Look<'a> {
+    /// Whose host it is, where it is not this one.
+    pub from: Option<&'a str>,
     /// Colours.
     pub paint: Paint,
     /// The terminal shows more than ASCII.
@@ -19,8 +21,9 @@ pub struct Look {
 
 /// The findings, each with its cause and what mends it, what follows from another under that one; then the one thing to
 /// do first, and how many of each.
-pub fn text(report: &Report, look: Look) -> String {
-    let mut out = host(&report.host, look.width);
+pub fn text(report: &Report, look: Look<'_>) -> String {
+    let mut out = look.from.map(|origin| wrapped("From    ", origin, look.width)).unwrap_or_default();
+    out += &host(&report.host, look.width);
     let shown = |f: &&Finding| f.consequence_of.is_none() && (look.verbose || f.status != Status::Skip);
     for finding in report.checks.iter().filter(shown) {
         out += &one(finding, look, "");
@@ -46,7 +49,8 @@ pub fn text(report: &Report, look: Look) -> String {
     let fixable: Vec<_> = report.checks.iter().filter(|f| f.fixable).map(|f| f.id).collect();
     if !fixable.is_empty() {
         let how = format!("{} mends {}", look.paint.bold("sudo gpusetup doctor --fix"), fixable.join(", "));
-        out += &wrapped("Fix     ", &how, look.width);
+        let place = if look.from.is_some() { "on that host " } else { "" };
+        out += &wrapped("Fix     ", &format!("{place}{how}"), look.width);
     }
     let s = report.summary;
     let mut parts = vec![count(s.fail as u64, "problem"), count(s.warn as u64, "warning")];
@@ -89,7 +93,7 @@ pub fn prometheus(report: &Report) -> String {
 }
 
 /// The skipped checks, a line for each reason.
-fn skipped(report: &Report, look: Look) -> String {
+fn skipped(report: &Report, look: Look<'_>) -> String {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for finding in report.checks.iter().filter(|f| f.status == Status::Skip) {
         let why = finding.cause.as_deref().unwrap_or_default();
@@ -124,8 +128,8 @@ fn host(facts: &Facts, width: usize) -> String {
     wrapped("Host    ", &format!("{}{kernel}, {gpus}", facts.os.name), width) + "\n"
 }
 
-fn one(finding: &Finding, look: Look, indent: &str) -> String {
-    let Look { paint, unicode, verbose, width } = look;
+fn one(finding: &Finding, look: Look<'_>, indent: &str) -> String {
+    let Look { paint, unicode, verbose, width, .. } = look;
     let (mark, plain) = match finding.status {
         Status::Pass => ("✓", "ok"),
         Status::Warn => ("!", "!!"),
