@@ -96,5 +96,5 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
     let report = examine(evidence, &host.database, &[]);
     assert!(report.checks.iter().all(|f| f.status != Status::Error), "{report:?}");
     serde_json::to_string(&report).expect("a report can be written");
-    let _ = (render::report::html(&report).len(), render::doctor::prometheus(&report).len());
+    let _ = (render::report::html(&report, None).len(), render::doctor::prometheus(&report).len());
 });
