@@ -254,7 +254,7 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
     while verdicts.len() < checks.len() {
         let (told, hear) = mpsc::channel();
         let (rest, evidence) = (checks[verdicts.len()..].to_vec(), Arc::clone(evidence));
-        std::thread::spawn(move || {
+        let worker = std::thread::spawn(move || {
             for check in rest {
                 if told.send(ended(&check, &evidence)).is_err() {
                     return;
@@ -264,6 +264,9 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
         verdicts.extend(std::iter::from_fn(|| hear.recv_timeout(longest).ok()));
         if verdicts.len() < checks.len() {
             verdicts.push(error(&format!("the check itself did not end within {longest:?}: please report it")));
+        } else {
+            // It has told all that it had to, and breaks off nowhere else.
+            let _ = worker.join();
         }
     }
     verdicts

@@ -187,7 +187,9 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
     });
     let distribution = distribution(database, &facts);
     let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
-    let missing_packages = if has_smi { Vec::new() } else { missing_packages(system, &facts, distribution) };
+    let missing_packages = looker.at("the driver's packages", &["GS407"], || {
+        if has_smi { Vec::new() } else { missing_packages(system, &facts, distribution) }
+    });
     Evidence {
         only_facts: false,
         distribution: None,
@@ -205,8 +207,8 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         }),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
         fabric_manager: looker.at("Fabric Manager", &["GS801"], || fabric_manager(system, &facts)),
-        dkms: dkms(system),
-        unlinked_headers: unlinked_headers(system, &facts),
+        dkms: looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system)),
+        unlinked_headers: looker.at("the kernels' headers", &["GS101"], || unlinked_headers(system, &facts)),
         compilers: compilers(system),
         signer: looker.at("who signed the module", &["GS301"], || signer(system, &facts)),
         shells: looker.at("shells", &["GS701"], || shells(system)),
