@@ -107,7 +107,7 @@ pub const CHECKS: &[Check] = &[
         reads: "apt's lists of repositories, the keys that they name, what apt asks of a key",
         run: repositories::keys,
         runtime: false,
-        facts_suffice: true,
+        facts_suffice: false,
         follows_from: &[],
     },
     Check {

@@ -694,6 +694,11 @@ fn found_in_facts(change: impl FnOnce(&mut Facts)) -> Vec<String> {
 #[test]
 fn facts_alone_show_what_they_show_and_nothing_is_concluded_from_the_rest() {
     assert_eq!(found_in_facts(|_| ()), [""; 0]);
+    let report = examined(Evidence::of_facts(sound().facts, &embedded(), Path::new("/usr/local"), &Sources::default()));
+    for id in ["GS404", "GS803", "GS902", "GS909"] {
+        let found = report.checks.iter().find(|f| f.id == id).and_then(|f| f.cause.as_deref());
+        assert_eq!(found, Some(super::evidence::NOT_IN_FACTS), "{id} must not say that there is nothing");
+    }
     let dropped = |f: &mut Facts| {
         f.gpus[0].pci_id = "10de:15f9".into();
         f.driver.as_mut().expect("a driver").version = "595.58.03".parse().expect("a version");
