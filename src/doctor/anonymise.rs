@@ -318,9 +318,10 @@ pub fn plain(text: &str) -> String {
     while let Some(c) = rest.next() {
         match c {
             '\u{1b}' => {
-                // ESC [ … letter; a lone ESC is left out itself.
+                // ESC [ numbers letter; a lone ESC is left out itself. Never a blank: what stands behind one is no part of it,
+                // and glued to what stands before it could not be told for what it is.
                 if rest.next_if_eq(&'[').is_some() {
-                    while rest.next_if(|c| ('\u{20}'..'\u{40}').contains(c)).is_some() {}
+                    while rest.next_if(|c| ('\u{30}'..'\u{40}').contains(c)).is_some() {}
                     rest.next_if(|c| ('\u{40}'..'\u{7f}').contains(c));
                 }
             }

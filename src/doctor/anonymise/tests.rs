@@ -68,6 +68,7 @@ fn what_is_private_is_replaced() {
             "Xid (PCI:0000:17:00): 13, pid=9, name=thesis run, Graphics",
             "Xid (PCI:0000:17:00): 13, pid=9, name=<program-1>, Graphics",
         ),
+        ("bb\u{1b}[ b850f46d-d5ea-c752-ddf3-c4453e44d3f7", "bb <uuid-1>"),
         ("a\u{1b}[31mlice \u{1b}]alice\u{7}", "<user-1> ]<user-1>"),
     ] {
         assert_eq!(without(text), want, "{text}");
@@ -204,7 +205,7 @@ fn a_long_line_does_not_take_long() {
         "password=",
     ] {
         let began = std::time::Instant::now();
-        let out = without(&piece.repeat((1 << 16) / piece.len()));
+        let out = without(&piece.repeat((1 << 15) / piece.len()));
         assert!(!out.is_empty() && began.elapsed().as_secs() < 30, "{piece:?}: {:?}", began.elapsed());
     }
 }
