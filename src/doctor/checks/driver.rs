@@ -243,6 +243,9 @@ pub fn loaded(seen: &Evidence) -> Verdict {
     if facts.gpus.is_empty() {
         return Verdict::skip("there is no NVIDIA GPU");
     }
+    if facts.gpus.iter().all(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
+        return Verdict::skip("every GPU is held for a virtual machine");
+    }
     let driver = match (&facts.driver, no_driver_of_its_own(seen)) {
         (Some(driver), None) => driver,
         (None, Some(skip))
