@@ -59,9 +59,12 @@ pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     Answer::Is(FabricManager { version, active })
 }
 
-/// The trees of NVIDIA's modules that DKMS builds, with their versions.
+/// The trees of the driver's modules that DKMS builds, with their versions.
 pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
-    let trees = names(system, "/var/lib/dkms").filter(|n| n.starts_with("nvidia"));
+    // GPUDirect's modules, for storage and for networks, are built beside the driver's.
+    let is_driver =
+        |tree: &String| tree.starts_with("nvidia") && !["nvidia-fs", "nvidia-peer-memory"].contains(&&**tree);
+    let trees = names(system, "/var/lib/dkms").filter(is_driver);
     // Beside the versions lie links to what was built of them, `kernel-6.1.0-25-amd64-x86_64`.
     let versions = |tree: &str| {
         let folder = Path::new("/var/lib/dkms").join(tree);
