@@ -24,7 +24,7 @@ use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion};
-use driver::{dkms, fabric_manager, missing_packages, signer, unlinked_headers};
+use driver::{dkms, fabric_manager, key_is_enrolled, missing_packages, signer, unlinked_headers};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
@@ -115,6 +115,9 @@ pub struct Evidence {
     pub images: BTreeMap<String, Answer<Image>>,
     /// Who signed the nvidia module of the kernel that boots next; none is nobody. Asked only where it matters.
     pub signer: Answer<Option<String>>,
+    /// Whether the firmware or shim knows the key that signed it; none where it is not this host's own.
+    #[serde(default)]
+    pub key_is_enrolled: Option<bool>,
     /// What each toolkit's `nvcc --version` says, by the toolkit's directory.
     pub nvcc: BTreeMap<PathBuf, Answer<CudaVersion>>,
     /// Which nvcc shells find.
@@ -167,6 +170,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         },
     });
     let denied = looker.at("what keeps other drivers out", &["GS201", "GS202"], || denied(system));
+    let signer = looker.at("who signed the module", &["GS301"], || signer(system, &facts));
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so."));
     // The slow ones wait for other programs, each for its own.
@@ -210,7 +214,8 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         dkms: looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system)),
         unlinked_headers: looker.at("the kernels' headers", &["GS101"], || unlinked_headers(system, &facts)),
         compilers: compilers(system),
-        signer: looker.at("who signed the module", &["GS301"], || signer(system, &facts)),
+        key_is_enrolled: key_is_enrolled(system, &facts, &signer),
+        signer,
         shells: looker.at("shells", &["GS701"], || shells(system)),
         loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
         cached: looker.at("the loader's cache", &["GS507", "GS703", "GS708"], || cached(system, &facts)),

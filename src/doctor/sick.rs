@@ -78,6 +78,7 @@ pub fn sound() -> Evidence {
         denied: vec![denial],
         images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
         signer: Answer::NotAsked("the firmware asks for no signatures".into()),
+        key_is_enrolled: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
         shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None }),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
@@ -273,6 +274,14 @@ fn what_is_loaded() {
     };
     assert_eq!(found(secure(Answer::Is(None), false)), ["GS301 fail", "GS501 fail < GS301"]);
     assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), true)), [""; 0]);
+    let ours = |enrolled: bool| {
+        move |e: &mut Evidence| {
+            secure(Answer::Is(Some("DKMS".into())), false)(e);
+            e.key_is_enrolled = Some(enrolled);
+        }
+    };
+    assert_eq!(found(ours(false)), ["GS301 fail", "GS501 fail < GS301"]);
+    assert_eq!(found(ours(true)), ["GS501 fail"]);
     let unsure = found(secure(Answer::Is(Some("DKMS".into())), false));
     assert_eq!(unsure, ["GS301 warn", "GS501 fail"], "the log does not say why it is not loaded");
 }

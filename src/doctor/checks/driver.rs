@@ -183,31 +183,54 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     }
     let evidence = |v: Verdict| v.saw("Secure Boot is on: the kernel loads signed modules only");
     match &seen.signer {
-        Answer::Is(Some(signer)) => {
-            let signed = format!("the nvidia module is signed by {signer}");
-            if let Some(refusal) = refusal(seen).filter(|_| is_loaded(seen) == Some(false)) {
-                let cause =
-                    format!("the kernel refused the nvidia module: the firmware does not know the key of {signer}");
-                return evidence(Verdict::fail(cause).saw(signed).saw(refusal)).mend(
-                    "enrol the key, reboot, and confirm it at the console",
-                    ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
-                );
-            }
-            if is_loaded(seen) == Some(false) {
-                let cause = "the nvidia module is signed, and not loaded: the firmware may not know the key";
-                let commands = ["sudo mokutil --test-key /var/lib/dkms/mok.pub", "mokutil --list-enrolled"];
-                return evidence(Verdict::warn(cause).saw(signed))
-                    .mend("look whether the key is enrolled; enrol it if not (mokutil --import)", commands);
-            }
-            evidence(Verdict::pass().saw(signed))
-        }
+        Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
         Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).mend(
             "enrol DKMS's key at the console, then build again (or switch Secure Boot off in the firmware)",
-            ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
+            [format!("sudo mokutil --import {}", certificate(seen)), "sudo reboot".to_owned()],
         ),
         Answer::Failed(why) | Answer::NotAsked(why) => {
             Verdict::skip(format!("Secure Boot is on; who signed the module could not be read: {why}"))
         }
+    }
+}
+
+/// The certificate of the key that modules are signed with here; DKMS makes one where there is none.
+fn certificate(seen: &Evidence) -> String {
+    let key = seen.facts.signing_key.as_ref();
+    key.map_or_else(|| "/var/lib/dkms/mok.pub".to_owned(), |key| key.path.display().to_string())
+}
+
+/// Whether the firmware knows the key that signed the module. A module that is loaded was let in.
+fn key(seen: &Evidence, signer: &str) -> Verdict {
+    if is_loaded(seen) == Some(true) {
+        return Verdict::pass();
+    }
+    let enrol = |v: Verdict| {
+        v.mend(
+            "enrol the key, reboot, and confirm it at the console",
+            [format!("sudo mokutil --import {}", certificate(seen)), "sudo reboot".to_owned()],
+        )
+    };
+    match (refusal(seen), seen.key_is_enrolled) {
+        (Some(refusal), _) => enrol(
+            Verdict::fail(format!(
+                "the kernel refused the nvidia module: the firmware does not know the key of {signer}"
+            ))
+            .saw(refusal),
+        ),
+        (None, Some(false)) => enrol(
+            Verdict::fail(format!("the firmware does not know the key of {signer}, which signed the nvidia module"))
+                .saw("neither shim's list of keys nor the firmware's has it"),
+        ),
+        (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
+        (None, None) if is_loaded(seen) == Some(false) => {
+            let test = format!("sudo mokutil --test-key {}", certificate(seen));
+            Verdict::warn("the nvidia module is signed, and not loaded: the firmware may not know the key").mend(
+                "look whether the key is enrolled; enrol it if not (mokutil --import)",
+                [test, "mokutil --list-enrolled".to_owned()],
+            )
+        }
+        (None, None) => Verdict::pass(),
     }
 }
 

@@ -38,6 +38,13 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     last
 }
 
+/// By this host's own key, whose certificate has the signer's name in it.
+pub fn key_is_enrolled(system: &System, facts: &Facts, signer: &Answer<Option<String>>) -> Option<bool> {
+    let (Answer::Is(Some(signer)), Some(key)) = (signer, &facts.signing_key) else { return None };
+    let certificate = system.read(&key.path).ok()?;
+    certificate.windows(signer.len()).any(|part| part == signer.as_bytes()).then_some(key.enrolled)
+}
+
 /// Asked where there are NVSwitches to manage.
 pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
