@@ -39,6 +39,15 @@ pub struct Check {
 /// All checks.
 pub const CHECKS: &[Check] = &[
     Check {
+        id: "GS603",
+        title: "The package manager is done, and /boot has room",
+        reads: "dpkg's record, the room on /boot, the size of the initramfs images",
+        run: packages::done,
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
         id: "GS503",
         title: "Every GPU is known to the driver installed",
         reads: "the GPUs' PCI ids, the database's driver branches, the driver's version, the kernel's log",
@@ -63,16 +72,7 @@ pub const CHECKS: &[Check] = &[
         run: driver::one_origin,
         runtime: false,
         facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: "GS603",
-        title: "The package manager is done, and /boot has room",
-        reads: "dpkg's record, the room on /boot, the size of the initramfs images",
-        run: packages::done,
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
+        follows_from: &["GS603"],
     },
     Check {
         id: "GS101",

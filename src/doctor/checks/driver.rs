@@ -99,7 +99,7 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
     let cause = format!("two drivers are installed over each other: {} and {}", driver.version, other.version);
     let mend = if runfile {
-        Verdict::fail(cause).mend(
+        Verdict::fail(cause).alone().mend(
             "take the runfile's away, then bring the packages' files back",
             ["sudo nvidia-uninstall --silent", "gpusetup plan"],
         )
