@@ -135,7 +135,7 @@ pub const CHECKS: &[Check] = &[
         run: rivals::nouveau,
         runtime: false,
         facts_suffice: true,
-        follows_from: &[],
+        follows_from: &["GS603"],
     },
     Check {
         id: "GS202",
@@ -144,7 +144,7 @@ pub const CHECKS: &[Check] = &[
         run: rivals::nova,
         runtime: false,
         facts_suffice: true,
-        follows_from: &[],
+        follows_from: &["GS603"],
     },
     Check {
         id: "GS301",

@@ -428,6 +428,11 @@ fn what_is_half_done_or_in_the_way() {
         e.facts.space = vec![serde_json::from_value(space).expect("a space")];
     };
     assert_eq!(found(full), ["GS603 warn"]);
+    let full_and_stale = |e: &mut Evidence| {
+        full(e);
+        e.images.insert(KERNEL.into(), rival(&["nouveau"]));
+    };
+    assert_eq!(found(full_and_stale), ["GS603 fail", "GS201 fail < GS603"], "there is no room to make it anew");
     let paths = |e: &mut Evidence| {
         e.library_paths.push(("/etc/profile.d/x.sh".into(), "LD_LIBRARY_PATH=/usr/local/cuda/lib64".into()));
     };

@@ -1,5 +1,6 @@
 //! What the package manager left behind.
 
+use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
 use crate::operation::{Operation, packages};
@@ -19,12 +20,16 @@ pub fn done(seen: &Evidence) -> Verdict {
     let largest = seen.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.size).max();
     let boot = seen.facts.space.iter().find(|s| s.path == Path::new("/boot"));
     let room = match (boot, largest) {
-        (Some(boot), Some(largest)) if boot.free_bytes < largest => Verdict::warn(format!(
-            "/boot has {} free, and an initramfs of {} is written anew beside the old one: the next rebuild fails",
-            bytes(boot.free_bytes),
-            bytes(largest)
-        ))
-        .mend("remove kernels that are not used", ["sudo apt-get autoremove --purge"]),
+        (Some(boot), Some(largest)) if boot.free_bytes < largest => {
+            let cause = format!(
+                "/boot has {} free, and an initramfs of {} is written anew beside the old one: the next rebuild fails",
+                bytes(boot.free_bytes),
+                bytes(largest)
+            );
+            // What keeps a cure from working comes before it.
+            let verdict = if is_image_stale(seen) { Verdict::fail(cause) } else { Verdict::warn(cause) };
+            verdict.mend("remove kernels that are not used", ["sudo apt-get autoremove --purge"])
+        }
         (Some(boot), _) => Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes))),
         (None, _) => Verdict::pass(),
     };

@@ -77,6 +77,7 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
             // The image is the deeper cause: a reboot alone would not help.
             Some(image) if image.status == super::super::Status::Fail => image.clone(),
             _ => Verdict::fail(format!("{name} took the GPU at {} when this host booted", first.address))
+                .alone()
                 .mend("boot again: from then on it is kept out", ["sudo reboot"]),
         };
         let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
@@ -93,6 +94,11 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
     let here = if bound { "nvidia has the GPUs" } else { "no GPU is bound to it" };
     let own = Verdict::pass().saw(format!("{name}: {here}"));
     Verdict::worst([own].into_iter().chain(images)).unwrap_or_else(Verdict::pass)
+}
+
+/// Whether the initramfs of the kernel that boots next has to be made anew.
+pub fn is_image_stale(seen: &Evidence) -> bool {
+    [nouveau(seen), nova(seen)].iter().any(|v| v.status == super::super::Status::Fail && v.is_repairable())
 }
 
 /// What the images of all kernels come to; none where no image was read.
