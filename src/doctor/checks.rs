@@ -117,7 +117,7 @@ pub const CHECKS: &[Check] = &[
         run: kernel::modules,
         runtime: false,
         facts_suffice: true,
-        follows_from: &["GS101", "GS102", "GS603", "GS401"],
+        follows_from: &["GS101", "GS102", "GS603", "GS401", "GS106"],
     },
     Check {
         id: "GS504",

@@ -395,6 +395,11 @@ fn what_belongs_to_the_driver() {
         "{commands:?}"
     );
     assert_eq!(found(|e| _ = e.dkms.insert("nvidia-open".into(), Vec::new())), ["GS106 warn"]);
+    let other_won = |e: &mut Evidence| {
+        e.dkms.insert("nvidia-open".into(), Vec::new());
+        e.facts.kernels.installed[1].nvidia_module = "570.1.1".parse().ok();
+    };
+    assert_eq!(found(other_won), ["GS106 fail", "GS104 fail < GS106"]);
     let without_uvm = |e: &mut Evidence| e.devices = Some(vec!["nvidia0".into()]);
     assert_eq!(found(without_uvm), [""; 0], "nvidia-modprobe makes it when it is asked for");
     let alone = |e: &mut Evidence| {

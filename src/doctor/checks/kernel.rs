@@ -53,11 +53,14 @@ pub fn one_tree(seen: &Evidence) -> Verdict {
     match seen.dkms.keys().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => Verdict::skip("DKMS builds no module of NVIDIA's here"),
         [one] => Verdict::pass().saw(format!("/var/lib/dkms/{one}")),
-        several => several.iter().fold(
-            Verdict::warn(format!("DKMS builds the modules from {}: the last one built wins", several.join(" and ")))
-                .mend("remove those that no driver belongs to", ["dkms status"]),
-            |verdict, tree| verdict.saw(format!("/var/lib/dkms/{tree}")),
-        ),
+        several => {
+            let cause = format!("DKMS builds the modules from {}: the last one built wins", several.join(" and "));
+            let built = next_kernel(seen).and_then(|k| k.nvidia_module);
+            let is_other = built.is_some() && built != seen.facts.driver.as_ref().map(|d| d.version);
+            let verdict = if is_other { Verdict::fail(cause) } else { Verdict::warn(cause) };
+            let verdict = verdict.mend("remove those that no driver belongs to", ["dkms status"]);
+            several.iter().fold(verdict, |verdict, tree| verdict.saw(format!("/var/lib/dkms/{tree}")))
+        }
     }
 }
 
