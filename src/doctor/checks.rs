@@ -129,6 +129,15 @@ pub const CHECKS: &[Check] = &[
         follows_from: &["GS503"],
     },
     Check {
+        id: "GS301",
+        title: "The firmware lets the driver's module load",
+        reads: "Secure Boot's EFI variables, the module's signer, the kernel's log",
+        run: driver::secure_boot,
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &["GS104"],
+    },
+    Check {
         id: "GS201",
         title: "nouveau keeps off the GPUs",
         reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
@@ -145,15 +154,6 @@ pub const CHECKS: &[Check] = &[
         runtime: false,
         facts_suffice: true,
         follows_from: &["GS603"],
-    },
-    Check {
-        id: "GS301",
-        title: "The firmware lets the driver's module load",
-        reads: "Secure Boot's EFI variables, the module's signer, the kernel's log",
-        run: driver::secure_boot,
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &["GS104"],
     },
     Check {
         id: "GS901",
