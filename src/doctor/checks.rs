@@ -207,7 +207,7 @@ pub const CHECKS: &[Check] = &[
         run: fabric::manager,
         runtime: true,
         facts_suffice: true,
-        follows_from: &[],
+        follows_from: &["GS501"],
     },
     Check {
         id: "GS902",

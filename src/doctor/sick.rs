@@ -419,6 +419,11 @@ fn what_belongs_to_the_driver() {
     };
     assert_eq!(found(switches(manager("580.95.05", true))), [""; 0]);
     assert_eq!(found(switches(manager("580.95.05", false))), ["GS801 fail"]);
+    let unloaded = |e: &mut Evidence| {
+        switches(manager("580.95.05", false))(e);
+        e.facts.loaded_modules = Some(Vec::new());
+    };
+    assert_eq!(found(unloaded), ["GS501 fail", "GS801 fail < GS501"]);
     assert_eq!(found(switches(manager("580.82.07", true))), ["GS801 fail"]);
     assert_eq!(found(switches(Answer::Failed("it is not installed".into()))), ["GS801 fail"]);
 }

@@ -11,7 +11,7 @@ pub fn manager(seen: &Evidence) -> Verdict {
     let switches = format!("{} NVSwitches", facts.nvswitches.len());
     let version = driver.version;
     let install = |cause: String| {
-        Verdict::fail(cause).mend(
+        Verdict::fail(cause).alone().mend(
             format!("install Fabric Manager {version}, to the last digit, and start it"),
             ["sudo systemctl enable --now nvidia-fabricmanager"],
         )
