@@ -656,6 +656,16 @@ fn cudnn_links_cache_and_winner() {
     };
     assert_eq!(found(loaded("9.1.0")), ["GS703 fail"], "older than what is compiled against");
     assert_eq!(found(loaded("9.20.0")), ["GS703 warn"]);
+    let copies_and_older = |e: &mut Evidence| {
+        copy(e);
+        loaded("9.1.0")(e);
+    };
+    assert_eq!(found(copies_and_older), ["GS702 fail", "GS703 fail"], "whole links would not change which is found");
+    let no_shell_and_no_cache = |e: &mut Evidence| {
+        e.shells = Answer::Is(Shells::default());
+        e.facts.loader_cache = None;
+    };
+    assert_eq!(found(no_shell_and_no_cache), ["GS701 fail", "GS708 fail"]);
     // A second toolkit has a cuDNN of its own, and nobody's path leads there.
     let beside = |e: &mut Evidence| {
         let mut other: Cudnn = e.facts.cudnn[0].clone();

@@ -90,6 +90,7 @@ pub fn cache(seen: &Evidence) -> Verdict {
     }
     if seen.facts.loader_cache.is_none() {
         return Verdict::fail("there is no /etc/ld.so.cache that can be read")
+            .alone()
             .repair("make it anew", [rebuild_cache()]);
     }
     let gone = seen.cached.iter().filter(|c| !c.exists).map(|c| {
@@ -116,6 +117,7 @@ pub fn cache(seen: &Evidence) -> Verdict {
         match sonames.iter().find(|s| cudnn.files.iter().any(|f| f.name == **s) && !known(s)) {
             None => Verdict::pass().saw(format!("{shown}: {} libraries, all in the cache", sonames.len())),
             Some(soname) => Verdict::fail(format!("the loader's cache does not know {soname} of {shown}"))
+                .alone()
                 .saw("/etc/ld.so.cache was not made anew since".to_owned())
                 .repair("make the cache anew", [rebuild_cache()]),
         }
@@ -161,6 +163,9 @@ pub fn winner(seen: &Evidence) -> Verdict {
         // What was compiled for a newer one may not run with an older; the other way round it does.
         let older = (loaded.major, loaded.minor, loaded.patch) < (version.major, version.minor, version.patch);
         let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        // The loader knows both, and prefers the other: no link and no cache is to blame.
+        let knows_both = seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
+        let verdict = if knows_both { verdict.alone() } else { verdict };
         Verdict::worst([mend(verdict), said]).unwrap_or_else(Verdict::pass)
     });
     let why = if seen.facts.cudnn.is_empty() { NONE } else { "no file of cuDNN's says its SONAME" };
