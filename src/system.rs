@@ -194,6 +194,12 @@ impl System {
         Some(self.locate_target(path.as_ref()).ok()?.metadata().ok()?.mtime())
     }
 
+    /// When a regular file came to be what and where it is, in seconds since 1970; none for anything else.
+    pub fn changed(&self, path: impl AsRef<Path>) -> Option<i64> {
+        let meta = self.locate(path.as_ref()).ok()?.symlink_metadata().ok()?;
+        meta.is_file().then(|| meta.ctime())
+    }
+
     /// What stands at `path`.
     pub fn node(&self, path: impl AsRef<Path>) -> io::Result<Node> {
         let at = self.locate(path.as_ref())?;

@@ -113,12 +113,16 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
                 return Some(Verdict::skip("no initramfs could be read").saw(format!("initramfs of {release}: {why}")));
             }
         };
+        if image.denied.iter().any(|m| is_rival(m)) {
+            return Some(Verdict::pass().saw(format!("the initramfs of {release} keeps {name} out")));
+        }
         let stem = |f: &str| f.rsplit('/').next().and_then(|n| n.split_once(".ko")).map(|(s, _)| s.to_owned());
         let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
             return Some(Verdict::pass().saw(format!("the initramfs of {release} has no {name}")));
         };
-        if on_command_line || image.denied.iter().any(|m| is_rival(m)) {
-            return Some(Verdict::pass().saw(format!("the initramfs of {release} has {name}, and keeps it out")));
+        if on_command_line {
+            let evidence = format!("the initramfs of {release} has {name}, and the kernel's command line keeps it out");
+            return Some(Verdict::pass().saw(evidence));
         }
         let cause = format!("the initramfs of kernel {release} has {name} and nothing that keeps it out");
         let is_next = seen.facts.kernel() == Some(release);

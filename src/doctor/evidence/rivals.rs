@@ -102,12 +102,30 @@ fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> 
         InitramfsTool::Dracut => "lsinitrd",
         InitramfsTool::Mkinitcpio => "lsinitcpio",
     };
+    if let Some(denied) = denied_for_certain(system, tool, initramfs.modified, denied) {
+        // Unpacking it to see what else it has would take longer than all other checks together.
+        return Answer::Is(Image { rivals: Vec::new(), denied });
+    }
     let path = initramfs.path.display().to_string();
     match ask(system, [lister, &path], Duration::from_secs(120)) {
         Answer::Is(listing) => Answer::Is(contents(&listing, initramfs.modified, denied)),
         // An image that its own tool cannot read is a finding of another check; here it is only not seen.
         Answer::Failed(why) | Answer::NotAsked(why) => Answer::NotAsked(why),
     }
+}
+
+/// All rivals, where the image keeps them out whatever else is in it: mkinitramfs copies these two folders whole, and the files
+/// that deny were there before it was made. When a file was last written does not tell that, since packages bring files of
+/// any age; when its inode was last changed does.
+fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &[Denial]) -> Option<Vec<String>> {
+    let is_copied = |d: &Denial| {
+        let copied =
+            ["/etc/modprobe.d", "/lib/modprobe.d"].iter().any(|folder| d.by.parent() == Some(Path::new(folder)));
+        copied && system.changed(&d.by).is_some_and(|changed| changed < made)
+    };
+    let is_denied = |rival: &str| denied.iter().any(|d| d.module == rival && is_copied(d));
+    let all = tool == InitramfsTool::UpdateInitramfs && RIVALS.iter().all(|rival| is_denied(rival));
+    all.then(|| RIVALS.map(str::to_owned).to_vec())
 }
 
 /// What matters in a listing, a file a line; lsinitrd's lines begin with modes and dates.
@@ -146,6 +164,22 @@ mod tests {
         assert_eq!(denied_by(text), ["nouveau", "nova_core"]);
         let line = "GRUB_CMDLINE_LINUX=\"quiet rd.driver.blacklist=nouveau,nova-core modprobe.blacklist=nouveau\"";
         assert_eq!(denied_on_command_line(line), ["nouveau", "nova_core", "nouveau"]);
+    }
+
+    #[test]
+    fn what_was_there_before_mkinitramfs_copied_it_is_in_the_image() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories("/etc/modprobe.d", 0o755).expect("made");
+        let by = "/etc/modprobe.d/gpusetup-nouveau.conf";
+        system.write(by, b"x", 0o644).expect("written");
+        let changed = system.changed(by).expect("a file");
+        let denied = RIVALS.map(|module| Denial { module: module.into(), by: by.into(), modified: Some(1) });
+        let certain = |tool, made, denied: &[Denial]| denied_for_certain(&system, tool, made, denied).is_some();
+        assert!(certain(InitramfsTool::UpdateInitramfs, changed + 1, &denied));
+        assert!(!certain(InitramfsTool::UpdateInitramfs, changed, &denied), "written an age ago, put there since");
+        assert!(!certain(InitramfsTool::UpdateInitramfs, changed + 1, &denied[1..]), "nobody denies nouveau");
+        assert!(!certain(InitramfsTool::Dracut, changed + 1, &denied), "a generic image has no files of /etc");
     }
 
     #[test]
