@@ -25,7 +25,8 @@ pub fn ask_in_child(gpusetup: &Path, system: &System, soname: &str, limit: Durat
     if !system.is_live() && !rustix::process::geteuid().is_root() {
         return Answer::NotAsked("only root may run something in the tree".to_owned());
     }
-    let root = system.root().display().to_string();
+    // The child starts elsewhere.
+    let root = std::path::absolute(system.root()).unwrap_or_else(|_| system.root().to_owned()).display().to_string();
     let gpusetup = gpusetup.display().to_string();
     let own = [&*gpusetup, SUBCOMMAND, soname].into_iter();
     let tree = ["--root", &root].into_iter().filter(|_| !system.is_live());
