@@ -97,7 +97,9 @@ pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Di
 
 /// Headers whose link from their kernel is gone.
 pub fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
-    let without = facts.kernels.installed.iter().filter(|k| !k.headers);
+    // Where the link leads to them, it is not the link that is missing.
+    let is_linked = |release: &str| system.exists(Path::new("/lib/modules").join(release).join("build/Makefile"));
+    let without = facts.kernels.installed.iter().filter(|k| !k.headers && !is_linked(&k.release));
     let found = without.filter_map(|kernel| {
         let release = &kernel.release;
         let places = [format!("/usr/src/linux-headers-{release}"), format!("/usr/src/kernels/{release}")];
