@@ -224,6 +224,35 @@ impl Drop for Host {
     }
 }
 
+/// A host that takes long to make, kept between runs: it stays as it is, and its clones are used.
+pub struct Kept {
+    root: PathBuf,
+}
+
+impl Kept {
+    /// The host of this name, which is made anew when `key` is not what it was.
+    pub fn host(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
+        let (dir, said) = (store().join("kept").join(name), store().join("kept").join(format!("{name}.key")));
+        if std::fs::read_to_string(&said).ok().as_deref() != Some(key) {
+            std::fs::create_dir_all(store().join("kept")).expect("made");
+            let _ = std::fs::remove_file(&said);
+            let host = from();
+            make(&host);
+            remove(&dir);
+            script("drop", &[text(&host.dir), "kept"]);
+            std::fs::rename(&host.dir, &dir).expect("one file system");
+            std::mem::forget(host);
+            std::fs::write(said, key).expect("written");
+        }
+        Self { root: dir.join("root") }
+    }
+
+    /// A host in its state.
+    pub fn clone_as(&self, name: &str) -> Host {
+        Host::of(name, &self.root)
+    }
+}
+
 /// What a program said.
 #[derive(Debug)]
 pub struct Said {

@@ -1,0 +1,265 @@
+//! The gallery of sick hosts: clones of a real host that the real tools have made ill, each with a healthy twin that looks like
+//! it. `gpusetup doctor` must say what is wrong, all of it, nothing else, and what to do first. `tests/run` runs this: it takes
+//! root, and minutes.
+//!
+//! A case is a few lines of shell in `gallery/`, told in the words of `gallery/words.sh`. A check of which no host is sick, or
+//! that has no healthy twin, fails the test. `GPUSETUP_CASE=words` runs only the cases of whose title these are a part.
+
+#[path = "gallery/case.rs"]
+mod case;
+#[path = "gallery/cuda.rs"]
+mod cuda;
+#[path = "gallery/driver.rs"]
+mod driver;
+mod host;
+#[path = "gallery/kernel.rs"]
+mod kernel;
+#[path = "gallery/log.rs"]
+mod log;
+#[path = "support/schema.rs"]
+mod schema;
+#[path = "gallery/several.rs"]
+mod several;
+
+use case::{Case, Finding, Several, Stage, differs};
+use gpusetup::doctor::{CHECKS, ELSEWHERE};
+use host::{Host, Kept, Said, bench, machine, script, text, timed};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+const WORDS: &str = include_str!("gallery/words.sh");
+
+/// The whole stack, on packages of Debian 12 and a CUDA that every driver since 525 runs.
+const STACK: &[&str] =
+    &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
+
+fn cases() -> Vec<&'static Case> {
+    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES].into_iter().flatten().collect()
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn doctor_finds_what_is_wrong_and_nothing_else() {
+    for case in cases().iter().filter(|c| c.is_sick()) {
+        assert_eq!(case.own().count(), 1, "{}: one illness, one finding, and what follows from it", case.what);
+    }
+    let wanted = std::env::var("GPUSETUP_CASE").unwrap_or_default();
+    let all = cases();
+    let single: Vec<_> = all.iter().filter(|c| c.what.contains(&wanted)).collect();
+    let several: Vec<_> = several::CASES.iter().filter(|c| c.what.contains(&wanted)).collect();
+    let stages = stages();
+    let diagnosed = timed("cases", || at_once(&single, |n, case| examine_one(stages, n, case)));
+    let together = timed("several illnesses", || at_once(&several, |n, case| examine_several(stages, n, case, &all)));
+    let wrong: Vec<_> = diagnosed.iter().chain(&together).filter_map(|w| w.as_ref()).collect();
+    for wrong in &wrong {
+        println!("{wrong}");
+    }
+    let uncovered = table(&single);
+    tell(&single, &diagnosed, &together);
+    assert!(wrong.is_empty(), "{} hosts were not diagnosed right", wrong.len());
+    assert!(!wanted.is_empty() || uncovered.is_empty(), "no sick host, or no healthy twin: {uncovered:?}");
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_program_that_hangs_costs_its_limit_and_no_more() {
+    let host = stages().of(Stage::Sound).clone_as("gallery-hangs");
+    tell_host(&host, "hangs /usr/bin/nvidia-smi; hangs /usr/bin/nvidia-modprobe; hangs /usr/bin/nvidia-persistenced");
+    running(&host);
+    let quick = takes(&host, &[]);
+    assert!(quick < Duration::from_secs(10), "{quick:?}");
+    tell_host(&host, "hangs /usr/local/cuda-12.4/bin/nvcc");
+    // 20 seconds, and 5 to come to an end.
+    let slow = takes(&host, &["GS709 fail"]);
+    assert!(slow < Duration::from_secs(35), "{slow:?}");
+    println!("  NVIDIA's programs hang: {:.1} s; nvcc hangs: {:.1} s", quick.as_secs_f64(), slow.as_secs_f64());
+}
+
+/// How long doctor takes, who finds this.
+fn takes(host: &Host, found: &[&str]) -> Duration {
+    let start = Instant::now();
+    let said = doctor(host, true, &["--json"]);
+    let took = start.elapsed();
+    let short: Vec<_> = findings(&said, "").into_iter().map(|f| f.short).collect();
+    assert_eq!(short, found, "{}", said.out);
+    took
+}
+
+fn stages() -> &'static Stages {
+    static STAGES: OnceLock<Stages> = OnceLock::new();
+    STAGES.get_or_init(|| timed("hosts to start from", Stages::make))
+}
+
+/// The hosts that cases begin with.
+struct Stages(BTreeMap<Stage, Kept>);
+
+impl Stages {
+    /// All of them; the first time that is as long as an apply of the whole stack.
+    fn make() -> Self {
+        let install = |host: &Host| {
+            let mut arguments = vec!["apply", "--yes"];
+            arguments.extend(STACK);
+            host.gpusetup(&arguments).succeeds();
+        };
+        let planned = planned();
+        let installed = Kept::host("installed", &planned, || Host::new("gallery-new"), install);
+        let made = |from: &Kept, stage: Stage| {
+            let key = format!("{planned}\n{WORDS}\n{}\n{}", Stage::Sound.script(), stage.script());
+            Kept::host(stage.name(), &key, || from.clone_as("gallery-new"), |host| tell_host(host, stage.script()))
+        };
+        let sound = made(&installed, Stage::Sound);
+        let bare = Kept::host(
+            "bare",
+            &format!("{}{WORDS}", text(&bench().base)),
+            || Host::new("gallery-new"),
+            |host| {
+                tell_host(host, Stage::Bare.script());
+            },
+        );
+        let mut all: BTreeMap<_, _> =
+            [Stage::Nouveau, Stage::Nova, Stage::Splash].map(|stage| (stage, made(&sound, stage))).into();
+        all.insert(Stage::Sound, sound);
+        all.insert(Stage::Bare, bare);
+        Self(all)
+    }
+
+    fn of(&self, stage: Stage) -> &Kept {
+        &self.0[&stage]
+    }
+}
+
+/// What an apply of the stack would do: the same steps make the same host. The server's port is another each time.
+fn planned() -> String {
+    let host = Host::new("gallery-plan");
+    let mut arguments = vec!["plan", "--json"];
+    arguments.extend(STACK);
+    let steps = host.gpusetup(&arguments).succeeds().json()["steps"].to_string();
+    let parts = steps.split("127.0.0.1:").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    format!("{}\n{}", text(&bench().base), parts.collect::<String>())
+}
+
+/// Runs a case's script in a host.
+fn tell_host(host: &Host, script: &str) {
+    host.sh(&format!("{WORDS}\n{script}")).succeeds();
+}
+
+/// Makes a host one that runs.
+fn running(host: &Host) {
+    script("../gallery/running", &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")]);
+}
+
+/// What doctor says: from inside, as on any host that runs, or from outside of a tree.
+fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
+    if !runs {
+        let verb: Vec<_> = ["doctor"].iter().chain(arguments).copied().collect();
+        return host.gpusetup_plain(&verb);
+    }
+    let root = host.root();
+    let command = [text(&root), "/live/bin/gpusetup", "doctor", "--kernel-log", "/live/log"];
+    machine("chroot", &command.iter().chain(arguments).copied().collect::<Vec<_>>())
+}
+
+/// The findings of a report, apart from what passed or did not apply.
+fn findings(said: &Said, kernel: &str) -> Vec<Finding> {
+    let report = said.json();
+    assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
+    let checks = report["checks"].as_array().expect("checks");
+    checks.iter().filter_map(|check| Finding::of(check, kernel)).collect()
+}
+
+/// What is wrong with the diagnosis of one host, if anything.
+fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
+    let host = stages.of(case.from).clone_as(&format!("gallery-{n}"));
+    tell_host(&host, case.script);
+    let kernel = host.ask("ls /lib/modules | sort -V | tail -n 1");
+    if case.runs {
+        running(&host);
+    }
+    let said = doctor(&host, case.runs, &["--json"]);
+    differs(case.what, case.found, case.first, &findings(&said, &kernel), &said.out)
+}
+
+/// The same of one with several illnesses; there it's the text for a person that says what is first.
+fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> Option<String> {
+    let named = |what: &&str| *all.iter().find(|c| c.what == *what).unwrap_or_else(|| panic!("there is no {what}"));
+    let parts: Vec<_> = case.of.iter().map(named).collect();
+    let from = parts.iter().map(|p| p.from).find(|s| *s != Stage::Sound).unwrap_or(Stage::Sound);
+    let host = stages.of(from).clone_as(&format!("gallery-several-{n}"));
+    for part in &parts {
+        tell_host(&host, part.script);
+    }
+    tell_host(&host, case.script);
+    let kernel = host.ask("ls /lib/modules | sort -V | tail -n 1");
+    running(&host);
+    let said = doctor(&host, true, &["--json"]);
+    let shown = doctor(&host, true, &["--color", "never"]);
+    let found = findings(&said, &kernel);
+    let wrong = differs(case.what, case.found, case.first, &found, &said.out);
+    // A line of the text may be broken; its words are not.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace(&*kernel, "KERNEL");
+    let (id, command) = case.first.split_once(": ").expect("ID: command");
+    let first = shown.out.split_once("First ").map(|(_, rest)| words(rest)).unwrap_or_default();
+    let right = first.starts_with(&format!("{id}: ")) && first.contains(&words(command));
+    wrong.or_else(|| (!right).then(|| format!("{}: the text says first {first:?}", case.what)))
+}
+
+/// Some at once: gpusetup waits for programs and disks part of the time. A case that breaks off is wrong too.
+fn at_once<T: Sync>(cases: &[T], work: impl Fn(usize, &T) -> Option<String> + Sync) -> Vec<Option<String>> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
+    let workers = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((n, case)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?)))
+                {
+                    let result = catch_unwind(AssertUnwindSafe(|| work(n, case)));
+                    let result = result.unwrap_or_else(|_| Some(format!("case {n} broke off, as said above")));
+                    results.lock().expect("no panic beside")[n] = result;
+                }
+            });
+        }
+    });
+    results.into_inner().expect("no panic beside")
+}
+
+/// Prints the table of ids, each with its check, or why there is none, and the cases that show it; the checks that are not
+/// covered.
+fn table(cases: &[&&Case]) -> Vec<&'static str> {
+    let mut uncovered = Vec::new();
+    let shown = |id: &str, sick: bool| {
+        let about: Vec<_> = cases.iter().filter(|c| c.is_about(id) && c.is_sick() == sick).collect();
+        let kind = if sick { "sick" } else { "healthy" };
+        about.iter().for_each(|case| println!("           {kind:7}  {}", case.what));
+        about.is_empty()
+    };
+    println!();
+    for check in CHECKS {
+        println!("  {}  {}", check.id, check.title);
+        if shown(check.id, true) | shown(check.id, false) {
+            uncovered.push(check.id);
+        }
+    }
+    for (id, title, place) in ELSEWHERE {
+        println!("  {id}  {title}: {place}");
+        shown(id, true);
+        shown(id, false);
+    }
+    uncovered
+}
+
+fn tell(single: &[&&Case], diagnosed: &[Option<String>], together: &[Option<String>]) {
+    let right = |sick: bool| {
+        let of = single.iter().zip(diagnosed).filter(|(c, _)| c.is_sick() == sick);
+        (of.clone().count(), of.filter(|(_, wrong)| wrong.is_none()).count())
+    };
+    let ((sick, sick_right), (healthy, healthy_right)) = (right(true), right(false));
+    let (several, several_right) = (together.len(), together.iter().filter(|w| w.is_none()).count());
+    println!(
+        "\n  {sick} sick hosts, {sick_right} diagnosed right; {healthy} healthy twins, {healthy_right} without alarm; \
+         {several} hosts with several illnesses, {several_right} with the right thing first\n"
+    );
+}

@@ -1,0 +1,164 @@
+#!/bin/sh
+# The words that the gallery's cases are told in. They run inside of a clone, before gpusetup looks at it. What a kernel shows of
+# itself while it runs lies below /live, where a case may change it, until `running` puts it in its place.
+# shellcheck disable=SC2034 # many names are for the cases only
+live=/live
+K=$(cat $live/proc/sys/kernel/osrelease 2>/dev/null || ls /lib/modules)
+V=$(dpkg-query -W -f '${source:Upstream-Version}' libcuda1 2>/dev/null || true)
+gpu=/sys/devices/pci0000:16/0000:16:00.0/0000:17:00.0
+bus=/sys/bus/pci/devices
+lib=/usr/local/cuda-12.4/targets/x86_64-linux/lib
+system=/usr/lib/x86_64-linux-gnu
+dkms=/lib/modules/$K/updates/dkms
+
+# says LINE...: the kernel says so
+says() { printf '[   12.345678] %s\n' "$@" >>$live/log; }
+
+# bind DRIVER [GPU]: this driver has the GPU; none where it is ''
+bind() {
+  rm -f "${2:-$gpu}/driver"
+  [ -z "$1" ] || { mkdir -p "/sys/bus/pci/drivers/$1" && ln -s "../../../../bus/pci/drivers/$1" "${2:-$gpu}/driver"; }
+}
+
+# boots KERNEL: the host runs, nothing of NVIDIA's in its kernel yet
+boots() {
+  rm -rf $live /sys/module/nvidia
+  mkdir -p $live/proc/sys/kernel $live/dev
+  echo "$1" >$live/proc/sys/kernel/osrelease
+  echo "BOOT_IMAGE=/boot/vmlinuz-$1 root=/dev/sda1 ro quiet" >$live/proc/cmdline
+  echo 'nvme 61440 1 - Live 0x0000000000000000' >$live/proc/modules
+  printf '[    0.000000] %s\n' "Linux version $1" 'Command line: ro quiet' 'nvme nvme0: pci function 0000:01:00.0' >$live/log
+}
+
+# loads VERSION: NVIDIA's driver comes into the kernel, and has the GPU
+loads() {
+  says 'nvidia: loading out-of-tree module taints kernel.' \
+    "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  $1  Wed Nov 18 10:00:00 UTC 2026" \
+    '[drm] [nvidia-drm] [GPU ID 0x00001700] Loading driver'
+  printf '%s 1531904 0 - Live 0x0000000000000000 (POE)\n' nvidia_uvm nvidia >>$live/proc/modules
+  mkdir -p /sys/module/nvidia
+  echo "$1" >/sys/module/nvidia/version
+  touch $live/dev/nvidia0 $live/dev/nvidiactl $live/dev/nvidia-uvm
+  bind nvidia
+}
+
+# device ID [SUBSYSTEM]: this is the GPU, of which the running kernel has made nothing yet
+device() {
+  boots "$K"
+  bind ''
+  echo "0x$1" >$gpu/device
+  [ -z "${2:-}" ] || echo "0x$2" >$gpu/subsystem_device
+}
+
+# another ADDRESS VENDOR DEVICE CLASS: one more device on the bus
+another() {
+  at=/sys/devices/pci0000:16/0000:16:00.0/$1
+  mkdir -p "$at"
+  for part in "vendor $2" "device $3" "class $4" 'subsystem_vendor 10de' 'subsystem_device 134f'; do
+    echo "0x${part#* }" >"$at/${part% *}"
+  done
+  ln -s "../../../${at#/sys/}" "$bus/$1"
+}
+
+# library FILE SONAME [C]: a library
+library() { mkdir -p "${1%/*}" && echo "${3:-}" | gcc -shared -x c - -Wl,-soname,"$2" -o "$1"; }
+
+# module FILE VERSION LICENCE: a kernel module that says no more than this
+module() {
+  mkdir -p "${1%/*}"
+  printf 'const char i[] __attribute__((section(".modinfo"))) = "license=%s\\0version=%s";' "$3" "$2" |
+    gcc -c -x c - -o "$1"
+}
+
+# kernel RELEASE: one more kernel, with headers and an initramfs
+kernel() {
+  mkdir -p "/lib/modules/$1/kernel"
+  cp "/lib/modules/$K"/modules.builtin* "/lib/modules/$K/modules.order" "/lib/modules/$1/"
+  depmod "$1"
+  ln -s "$(readlink "/lib/modules/$K/build")" "/lib/modules/$1/build"
+  cp "/boot/config-$K" "/boot/config-$1"
+  cp -p "/boot/initrd.img-$K" "/boot/initrd.img-$1"
+}
+
+# dkms_source NAME VERSION: a source that DKMS takes care of
+dkms_source() {
+  mkdir -p "/usr/src/$1-$2"
+  cat >"/usr/src/$1-$2/dkms.conf" <<CONF
+PACKAGE_NAME="$1"
+PACKAGE_VERSION="$2"
+BUILT_MODULE_NAME[0]="$1"
+DEST_MODULE_LOCATION[0]="/updates/dkms"
+AUTOINSTALL="yes"
+CONF
+  echo "obj-m := $1.o" >"/usr/src/$1-$2/Makefile"
+  dkms add -m "$1" -v "$2" >&2
+}
+
+# package NAME VERSION SCRIPT: a package with this script to configure it
+package() {
+  mkdir -p "/root/$1/DEBIAN"
+  printf 'Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: Tests\nDescription: a package\n' "$1" "$2" \
+    >"/root/$1/DEBIAN/control"
+  printf '#!/bin/sh\n%s\n' "$3" >"/root/$1/DEBIAN/postinst"
+  chmod 755 "/root/$1/DEBIAN/postinst"
+  dpkg-deb -b "/root/$1" "/root/$1.deb" >&2
+}
+
+# variable NAME-GUID BYTES: a variable of the firmware, with its attributes before it
+variable() {
+  mkdir -p /sys/firmware/efi/efivars
+  # shellcheck disable=SC2059 # the bytes are the format
+  printf "\\006\\000\\000\\000$2" >"/sys/firmware/efi/efivars/$1"
+}
+secure_boot() { variable SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c '\001'; }
+enrolled() {
+  variable MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23 ''
+  cat /var/lib/dkms/mok.pub >>/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23
+}
+signed() {
+  "/usr/lib/linux-kbuild-${K%.*}/scripts/sign-file" sha512 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub "$dkms/nvidia-current.ko"
+}
+
+# no_denials, denials: what keeps nouveau and nova out is taken aside, and comes back
+no_denials() { mkdir -p /root/aside && mv /etc/modprobe.d/*nouveau.conf /root/aside/; }
+denials() { mv /root/aside/*nouveau.conf /etc/modprobe.d/; }
+
+# hangs PROGRAM: this program never comes to its end
+hangs() {
+  rm -f "$1"
+  printf '#!/bin/sh\nsleep 600\n' >"$1"
+  chmod 755 "$1"
+}
+
+# quick_images: every initramfs made from now on is a small one
+quick_images() { echo MODULES=list >/etc/initramfs-tools/conf.d/quick; }
+
+# image_with MODULE...: the initramfs anew, with these modules, and nothing forced into the kernel
+image_with() {
+  # shellcheck disable=SC2016 # the hook's own
+  printf '#!/bin/sh\n[ "$1" != prereqs ] || exit 0\n. /usr/share/initramfs-tools/hook-functions\nmanual_add_modules %s\n' "$*" \
+    >/etc/initramfs-tools/hooks/splash
+  chmod 755 /etc/initramfs-tools/hooks/splash
+  update-initramfs -u -k "$K" >&2
+}
+
+# open_modules: the open kernel modules in place of the proprietary ones
+open_modules() {
+  package nvidia-open-kernel-dkms "$(dpkg-query -W -f '${Version}' libcuda1)" 'exit 0'
+  cp -a "/var/lib/dkms" /root/dkms
+  dpkg -r --force-depends nvidia-kernel-dkms >&2
+  rm -r /var/lib/dkms
+  mv /root/dkms /var/lib/dkms
+  dpkg -i /root/nvidia-open-kernel-dkms.deb >&2
+  rm -rf "$dkms"
+  module "$dkms/nvidia-current-open.ko" "$V" 'Dual MIT/GPL'
+  depmod "$K"
+}
+
+# fabric_manager VERSION STATE: Fabric Manager says that it is this, and systemd that its unit is so
+fabric_manager() {
+  printf '#!/bin/sh\necho "Fabric Manager version is : %s"\n' "$1" >/usr/bin/nv-fabricmanager
+  rm /usr/bin/systemctl
+  printf '#!/bin/sh\necho %s\n[ %s = active ] || exit 3\n' "$2" "$2" >/usr/bin/systemctl
+  chmod 755 /usr/bin/nv-fabricmanager /usr/bin/systemctl
+}
