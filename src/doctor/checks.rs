@@ -113,7 +113,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS104",
         title: "Every kernel has the driver's module",
-        reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version",
+        reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version, the log of what DKMS could not build",
         run: kernel::modules,
         runtime: false,
         facts_suffice: true,

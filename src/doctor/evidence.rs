@@ -12,7 +12,7 @@ mod toolkit;
 pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
 pub use containers::{CdiSpec, Coherent, Containers};
-pub use driver::FabricManager;
+pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
 pub use rivals::{Denial, Image};
 pub use toolkit::Shells;
@@ -24,7 +24,7 @@ use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion};
-use driver::{dkms, fabric_manager, key_is_enrolled, missing_packages, signer, unlinked_headers};
+use driver::{dkms, fabric_manager, failed_builds, key_is_enrolled, missing_packages, signer, unlinked_headers};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,9 @@ pub struct Evidence {
     pub fabric_manager: Answer<FabricManager>,
     /// NVIDIA's modules in DKMS's care: the versions of each tree, by its name.
     pub dkms: BTreeMap<String, Vec<String>>,
+    /// What DKMS could not build last, by kernel.
+    #[serde(default)]
+    pub failed_builds: BTreeMap<String, FailedBuild>,
     /// Headers that lie there and that their kernel has no link to, by kernel.
     pub unlinked_headers: BTreeMap<String, PathBuf>,
     /// Versions of gcc that can be called by their number, `gcc-12`.
@@ -189,6 +192,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         // Neither breaks off: that was seen to inside.
         (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc)
     });
+    let dkms = looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system));
     let distribution = distribution(database, &facts);
     let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
     let missing_packages = looker.at("the driver's packages", &["GS407"], || {
@@ -211,10 +215,11 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         }),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
         fabric_manager: looker.at("Fabric Manager", &["GS801"], || fabric_manager(system, &facts)),
-        dkms: looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system)),
+        failed_builds: looker.at("DKMS's logs", &["GS104"], || failed_builds(system, &dkms)),
+        dkms,
         unlinked_headers: looker.at("the kernels' headers", &["GS101"], || unlinked_headers(system, &facts)),
         compilers: compilers(system),
-        key_is_enrolled: key_is_enrolled(system, &facts, &signer),
+        key_is_enrolled: looker.at("the signing key", &["GS301"], || key_is_enrolled(system, &facts, &signer)),
         signer,
         shells: looker.at("shells", &["GS701"], || shells(system)),
         loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
@@ -264,10 +269,12 @@ impl Evidence {
             devices: None,
             fabric_manager: unsaid(),
             dkms: BTreeMap::new(),
+            failed_builds: BTreeMap::new(),
             unlinked_headers: BTreeMap::new(),
             compilers: Vec::new(),
             denied: Vec::new(),
             images: BTreeMap::new(),
+            key_is_enrolled: None,
             signer: unsaid(),
             nvcc: BTreeMap::new(),
             shells: unsaid(),

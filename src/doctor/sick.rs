@@ -2,8 +2,8 @@
 //! else is found is a false alarm.
 
 use super::{
-    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, Image, Report,
-    Repository, RepositoryKey, Shells, Sources, Status, examine,
+    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild, Image,
+    Report, Repository, RepositoryKey, Shells, Sources, Status, examine,
 };
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
@@ -73,6 +73,7 @@ pub fn sound() -> Evidence {
         devices: Some(["nvidia0", "nvidiactl", "nvidia-uvm"].map(str::to_owned).to_vec()),
         fabric_manager: Answer::NotAsked("there is no NVSwitch".into()),
         dkms: [("nvidia".to_owned(), vec!["580.95.05".to_owned()])].into(),
+        failed_builds: Default::default(),
         unlinked_headers: Default::default(),
         compilers: vec![13],
         denied: vec![denial],
@@ -202,6 +203,17 @@ fn kernels_and_their_modules() {
     assert_eq!(found(|e| without(e, true, None)), ["GS104 fail"]);
     assert_eq!(found(|e| without(e, true, "570.1.1".parse().ok())), ["GS104 fail"]);
     assert_eq!(found(|e| e.facts.kernels.installed[0].nvidia_module = None), ["GS104 warn"], "only the old kernel");
+    let too_new = |e: &mut Evidence| {
+        without(e, true, None);
+        let failed = FailedBuild { why: "nv.c:1:1: error: no such function".into(), is_final: true };
+        e.failed_builds.insert(KERNEL.into(), failed);
+    };
+    assert_eq!(found(too_new), ["GS104 fail"]);
+    let mut evidence = sound();
+    too_new(&mut evidence);
+    let report = examined(evidence);
+    let cure = report.first().and_then(|f| f.remediation.as_ref()).expect("a cure");
+    assert_eq!(cure.commands, ["gpusetup plan"], "another try would end the same");
     let other_gcc = |e: &mut Evidence| {
         e.compilers = vec![11];
         e.facts.gcc = Some("11.4.0".into());

@@ -115,7 +115,7 @@ pub const CASES: &[Case] = &[
          grep 'error: #error struct' /var/lib/dkms/nvidia-current/$V/build/make.log >&2
          boots $K; bind ''",
         &["GS104 fail", "GS501 fail < GS104"],
-        "GS104: -k KERNEL",
+        "GS104: gpusetup plan",
     ),
     sick(
         "the module of an earlier driver",

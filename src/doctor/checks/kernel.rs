@@ -76,6 +76,7 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
     let release = &kernel.release;
     let Some(driver) = &seen.facts.driver else { return Verdict::skip("no NVIDIA driver is installed") };
     let unread = format!("the version of the nvidia module of {release}");
+    let failed = seen.failed_builds.get(release);
     let cause = match kernel.nvidia_module {
         Some(version) if version == driver.version => {
             return Verdict::pass().saw(format!("{release}: nvidia module {version}"));
@@ -89,11 +90,22 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
                 driver.version
             )
         }
+        None if failed.is_some_and(|f| f.is_final) => {
+            format!(
+                "kernel {release} has no nvidia module: the source of driver {} does not compile for it",
+                driver.version
+            )
+        }
         None => format!("kernel {release} has no nvidia module"),
     };
     let matters = [seen.facts.kernel(), seen.facts.kernels.running.as_deref()].contains(&Some(release));
     let verdict = if matters { Verdict::fail(cause) } else { Verdict::warn(cause) };
     let verdict = verdict.saw(format!("{release}: libraries {}, {}", driver.version, driver.evidence));
+    let verdict = failed.into_iter().fold(verdict, |v, failed| v.saw(format!("DKMS's log: {}", failed.why)));
+    if failed.is_some_and(|f| f.is_final) {
+        let text = "install a driver that builds on this kernel, or boot a kernel that it builds on";
+        return verdict.mend(text, ["gpusetup plan"]);
+    }
     if seen.dkms.is_empty() {
         return verdict.mend("install the driver's modules for this kernel; gpusetup plans it", ["gpusetup plan"]);
     }

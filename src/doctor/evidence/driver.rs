@@ -1,6 +1,6 @@
 //! What belongs to the driver and only other programs tell.
 
-use super::{Answer, ask, names};
+use super::{Answer, ask, names, text};
 use crate::compat::{Distribution, DriverOffer};
 use crate::host::{Facts, SecureBoot};
 use crate::operation::packages;
@@ -80,6 +80,42 @@ pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
     trees.map(|tree| (tree.clone(), versions(&tree))).collect()
 }
 
+/// A build of DKMS's that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedBuild {
+    /// The line of its log that tells why.
+    pub why: String,
+    /// The source does not compile or link for this kernel: another try ends the same.
+    pub is_final: bool,
+}
+
+/// What DKMS could not build last, by kernel. It keeps the log of a failed build where it builds, and that of any other beside
+/// the modules.
+pub fn failed_builds(system: &System, trees: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, FailedBuild> {
+    let all = trees.iter().flat_map(|(tree, versions)| versions.iter().map(move |version| (tree, version)));
+    all.filter_map(|(tree, version)| {
+        failed_build(&text(system, format!("/var/lib/dkms/{tree}/{version}/build/make.log")))
+    })
+    .collect()
+}
+
+/// `DKMS make.log for nvidia-535.309.01 for kernel 6.1.0-25-amd64 (x86_64)` stands first.
+fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
+    let kernel = log.lines().next()?.split_once(" for kernel ")?.1.split(' ').next()?;
+    // The compiler's are "nv.c:12:3: error: ..."; what has no place in a file is the tools' own trouble.
+    let in_source = |l: &&str| {
+        let place = l.split_once(": error: ").map(|(place, _)| place);
+        let numbers = place.map(|p| p.rsplit(':').take_while(|n| n.parse::<u32>().is_ok()).count());
+        numbers.is_some_and(|n| n > 0) || l.starts_with("ERROR: modpost:")
+    };
+    let is_final = log.lines().find(in_source);
+    let other =
+        || log.lines().find(|l| l.contains("*** Failed") || l.contains(": not found") || l.contains(" error: "));
+    let why = is_final.or_else(other)?.trim().to_owned();
+    Some((kernel.to_owned(), FailedBuild { why, is_final: is_final.is_some() }))
+}
+
 /// The packages of the installed driver, as the distribution has them, that did not come along. Only where the driver is of
 /// those packages: another repository's would be put over each other.
 pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Vec<String> {
@@ -107,4 +143,29 @@ pub fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, Path
         Some((release.clone(), PathBuf::from(place)))
     });
     found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_build_says_why() {
+        let of = |lines: &str| {
+            let log =
+                format!("DKMS make.log for nvidia-550.54.15 for kernel 6.17.0-5-generic (x86_64)\nFri 1\n{lines}\n");
+            failed_build(&log).map(|(kernel, failed)| (kernel, failed.is_final, failed.why))
+        };
+        let kernel = || "6.17.0-5-generic".to_owned();
+        let source = "/var/lib/dkms/nvidia/550.54.15/build/nvidia/nv.c:7:2: error: too few arguments";
+        assert_eq!(of(&format!("  CC x.o\n{source}\nmake: *** [x] Error 2")), Some((kernel(), true, source.into())));
+        let linked = "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'x'";
+        assert_eq!(of(linked), Some((kernel(), true, linked.into())));
+        let tools = "/bin/sh: 1: gcc-14: not found";
+        assert_eq!(of(tools), Some((kernel(), false, tools.into())));
+        let option = "gcc: error: unrecognized command-line option '-fx'";
+        assert_eq!(of(option), Some((kernel(), false, option.into())));
+        assert_eq!(of("all well"), None);
+        assert_eq!(failed_build(""), None);
+    }
 }
