@@ -175,8 +175,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "GS501",
-        title: "The driver loaded is the one installed",
-        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the kernel's log",
+        title: "The driver loaded is the one installed, and has the GPUs",
+        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, who drives each GPU, the kernel's log",
         run: driver::loaded,
         runtime: true,
         facts_suffice: true,

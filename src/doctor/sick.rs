@@ -268,6 +268,7 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
 
 #[test]
 fn what_is_loaded() {
+    assert_eq!(found(|e| e.facts.gpus[0].bound_to = None), ["GS501 fail"], "loaded, and without the GPU");
     let loaded = |version: &'static str| {
         move |e: &mut Evidence| {
             e.facts.loaded_modules = Some(vec![LoadedModule { name: "nvidia".into(), version: Some(version.into()) }]);

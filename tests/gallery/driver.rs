@@ -14,6 +14,14 @@ pub const CASES: &[Case] = &[
         "GS503: gpusetup plan",
     ),
     sick(
+        "a B200 was put beside an A100",
+        "another 0000:18:00.0 10de 2901 030200
+         says 'NVRM: The NVIDIA GPU 0000:18:00.0 (PCI ID: 10de:2901)' \
+             \"NVRM: installed in this system is not supported by the NVIDIA $V driver release.\"",
+        &["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503"],
+        "GS503: gpusetup plan",
+    ),
+    sick(
         "a GT 710 needs an older driver",
         "device 128b
          says 'NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is' \
@@ -145,6 +153,12 @@ pub const CASES: &[Case] = &[
         "GS501: sudo reboot",
     ),
     sick("the module was taken out of the kernel", "boots $K; bind ''", &["GS501 fail"], "GS501: sudo modprobe nvidia"),
+    sick(
+        "one of two GPUs was not taken",
+        "another 0000:18:00.0 10de 20b0 030200",
+        &["GS501 fail"],
+        "GS501: echo 0000:18:00.0",
+    ),
     sick("a GPU and no driver", "", &["GS501 fail"], "GS501: gpusetup plan").on(Stage::Bare),
     twin("nouveau drives a GPU that nobody computes on yet", &["GS201"], "rm -r $bus/*; bind ''").on(Stage::Bare),
     twin(

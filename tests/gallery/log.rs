@@ -9,7 +9,7 @@ pub const CASES: &[Case] = &[
          says 'NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:' 'NVRM: BAR1 is 0M @ 0x0 (PCI:0000:17:00.0)'
          loads $V; bind ''
          says 'NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x22:0x56:742)'",
-        &["GS901 fail", "GS903 fail < GS901"],
+        &["GS901 fail", "GS903 fail < GS901", "GS501 fail < GS901"],
         "GS901: lspci -vv -s 0000:17:00.0",
     ),
     twin(

@@ -114,7 +114,7 @@ pub const CASES: &[Several] = &[
     several(
         "no room for the GPU's memory, and no nvidia-smi to see it",
         &["the firmware gave the GPU no room", "nvidia-smi was not installed along"],
-        &["GS901 fail", "GS903 fail < GS901", "GS407 fail"],
+        &["GS901 fail", "GS903 fail < GS901", "GS501 fail < GS901", "GS407 fail"],
         "GS901: lspci -vv -s 0000:17:00.0",
     ),
     several(

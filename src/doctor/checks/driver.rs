@@ -1,10 +1,12 @@
 //! The driver as a whole: whether it knows the GPUs, where it comes from, whether it may load and has.
 
 use super::log::{of_idle_gpus, of_module};
+use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
-use crate::doctor::{Answer, Evidence, Said, Verdict};
-use crate::host::{InstalledDriver, Origin, SecureBoot};
+use crate::doctor::{Answer, Evidence, Said, Status, Verdict};
+use crate::host::{Gpu, InstalledDriver, Origin, SecureBoot};
+use crate::plan::RIVALS;
 use crate::resolve::Card;
 
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
@@ -261,6 +263,21 @@ pub fn devices(seen: &Evidence) -> Verdict {
         .mend("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
 }
 
+/// Whether the driver that is loaded has every GPU, but for those that are held for something else by intent.
+fn has_all_gpus(seen: &Evidence) -> Verdict {
+    let is_left = |gpu: &&Gpu| match gpu.bound_to.as_deref() {
+        None => true,
+        Some(driver) => RIVALS.contains(&driver.replace('-', "_").as_str()),
+    };
+    let left: Vec<_> = seen.facts.gpus.iter().filter(is_left).collect();
+    let Some(first) = left.first() else { return Verdict::pass() };
+    let cause = format!("the nvidia module is loaded, and has not taken the GPU at {}", first.address);
+    left.iter().fold(Verdict::fail(cause), |v, gpu| v.saw(held_by(gpu))).mend(
+        "have it look at the GPU again; what the kernel says then names the cause",
+        [format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", first.address), "sudo dmesg | tail".to_owned()],
+    )
+}
+
 pub fn loaded(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if facts.gpus.is_empty() {
@@ -297,8 +314,9 @@ pub fn loaded(seen: &Evidence) -> Verdict {
     let evidence = format!("loaded: {version}");
     let strangers = strangers(seen, version);
     if *version == driver.version.to_string() {
-        let Some(stranger) = strangers.iter().find(|client| **client != version) else {
-            return Verdict::pass().saw(evidence).saw(installed);
+        let gpus = has_all_gpus(seen);
+        let Some(stranger) = strangers.iter().find(|client| **client != version && gpus.status == Status::Pass) else {
+            return gpus.saw(evidence).saw(installed);
         };
         let cause = format!(
             "since the host booted a program came with the driver's libraries {stranger}, and the module is {version}: it has \

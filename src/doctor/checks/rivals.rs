@@ -52,7 +52,8 @@ fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> 
     })
 }
 
-fn held_by(gpu: &Gpu) -> String {
+/// Who drives a GPU, for the evidence.
+pub fn held_by(gpu: &Gpu) -> String {
     let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
     format!("{} ({name}) is driven by {}", gpu.address, gpu.bound_to.as_deref().unwrap_or("nobody"))
 }
