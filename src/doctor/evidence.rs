@@ -25,7 +25,7 @@ use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion};
 use driver::{dkms, fabric_manager, failed_builds, key_is_enrolled, missing_packages, signer, unlinked_headers};
-use loader::{cached, loader_directories, resolved};
+use loader::{cached, forward_compatible, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,6 +129,9 @@ pub struct Evidence {
     pub loader_directories: BTreeSet<PathBuf>,
     /// The loader's cache, with what became of each entry.
     pub cached: Vec<Cached>,
+    /// Of its libcudas, those of compatibility packages that are for this driver and these GPUs.
+    #[serde(skip)]
+    pub forward_compatible: BTreeSet<PathBuf>,
     /// Where LD_LIBRARY_PATH is set for everybody: the file, and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// What each SONAME of cuDNN, loaded as a program would, says its version is.
@@ -223,6 +226,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         signer,
         shells: looker.at("shells", &["GS701"], || shells(system)),
         loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
+        forward_compatible: BTreeSet::new(),
         cached: looker.at("the loader's cache", &["GS507", "GS703", "GS708"], || cached(system, &facts)),
         library_paths: looker
             .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, "LD_LIBRARY_PATH=")),
@@ -280,6 +284,7 @@ impl Evidence {
             shells: unsaid(),
             loader_directories: BTreeSet::new(),
             cached: Vec::new(),
+            forward_compatible: BTreeSet::new(),
             library_paths: Vec::new(),
             cudnn: BTreeMap::new(),
             apt: Apt::default(),
@@ -303,6 +308,7 @@ impl Evidence {
                 (gpu.name, gpu.compute_capability) = (Some(card.name.clone()), card.capability);
             }
         }
+        self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
         self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();
         let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };

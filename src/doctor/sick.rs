@@ -55,6 +55,7 @@ pub fn sound() -> Evidence {
         path: Path::new(directory).join(soname),
         directory: directory.into(),
         exists: true,
+        libcuda: None,
     };
     let denial = Denial { module: "nouveau".into(), by: "/lib/modprobe.d/nvidia.conf".into(), modified: Some(1) };
     Evidence {
@@ -84,6 +85,7 @@ pub fn sound() -> Evidence {
         shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None }),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
+        forward_compatible: Default::default(),
         library_paths: Vec::new(),
         cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
         apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
@@ -624,6 +626,16 @@ fn toolkits_and_shells() {
         e.cached[1].directory = "/usr/local/cuda-12.8/targets/x86_64-linux/lib/stubs".into();
     };
     assert_eq!(found(stubs), ["GS507 fail"]);
+    let compat = |e: &mut Evidence| {
+        e.cached[1].directory = "/usr/local/cuda-13.0/compat".into();
+        e.cached[1].path = "/usr/local/cuda-13.0/compat/libcuda.so.1".into();
+    };
+    assert_eq!(found(compat), ["GS507 fail"]);
+    let fitting = |e: &mut Evidence| {
+        compat(e);
+        e.forward_compatible = [e.cached[1].path.clone()].into();
+    };
+    assert_eq!(found(fitting), [""; 0], "as NVIDIA means it for data centres");
     let profile = ("/etc/profile.d/x.sh".into(), "export LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs".to_owned());
     assert_eq!(found(|e| e.library_paths.push(profile)), ["GS507 fail"]);
 }

@@ -16,6 +16,26 @@ pub const CASES: &[Case] = &[
         &["GS507 fail"],
         "GS507: sudo sensible-editor /etc/profile.d/build.sh",
     ),
+    sick(
+        "a compat package that is older than the driver",
+        "compat=/usr/local/cuda-12.4/compat; library $compat/libcuda.so.525.147.05 libcuda.so.1
+         ln -s libcuda.so.525.147.05 $compat/libcuda.so.1; echo $compat >/etc/ld.so.conf.d/00-compat.conf; ldconfig",
+        &["GS507 fail"],
+        "GS507: grep -rn /usr/local/cuda-12.4/compat",
+    ),
+    sick(
+        "a compat package on a card that is none of a data centre's",
+        "device 2204; loads $V; compat=/usr/local/cuda-12.8/compat; library $compat/libcuda.so.570.211.01 libcuda.so.1
+         ln -s libcuda.so.570.211.01 $compat/libcuda.so.1; echo $compat >/etc/ld.so.conf.d/00-compat.conf; ldconfig",
+        &["GS507 fail"],
+        "GS507: grep -rn /usr/local/cuda-12.8/compat",
+    ),
+    twin(
+        "a compat package for newer programs on an A100's older driver",
+        &["GS507"],
+        "compat=/usr/local/cuda-12.8/compat; library $compat/libcuda.so.570.211.01 libcuda.so.1
+         ln -s libcuda.so.570.211.01 $compat/libcuda.so.1; echo $compat >/etc/ld.so.conf.d/00-compat.conf; ldconfig",
+    ),
     twin("stubs that are for the linker only", &["GS507"], "library $lib/stubs/libcuda.so libcuda.so.1; ldconfig"),
     // GS709: the compiler.
     sick(

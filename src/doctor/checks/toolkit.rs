@@ -16,6 +16,9 @@ pub fn stubs(seen: &Evidence) -> Verdict {
             if !in_stubs(&entry.directory) {
                 return Verdict::pass().saw(evidence);
             }
+            if seen.forward_compatible.contains(&entry.path) {
+                return Verdict::pass().saw(format!("{evidence}: a newer CUDA's, which this driver carries"));
+            }
             let directory = entry.directory.display();
             Verdict::fail(format!("programs get the libcuda of {directory}, which is not the driver's"))
                 .saw(evidence)

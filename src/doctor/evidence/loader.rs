@@ -1,8 +1,11 @@
 //! Where the dynamic loader looks, and what its cache knows.
 
 use super::{names, text};
-use crate::host::Facts;
+use crate::compat::Database;
+use crate::host::{Facts, InstalledDriver};
+use crate::resolve::Card;
 use crate::system::System;
+use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +21,9 @@ pub struct Cached {
     pub directory: PathBuf,
     /// It is there.
     pub exists: bool,
+    /// The version of the libcuda that it is.
+    #[serde(default)]
+    pub libcuda: Option<DriverVersion>,
 }
 
 /// The directories of ld.so.conf and those built in.
@@ -68,9 +74,34 @@ pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
         soname: soname.clone(),
         directory: resolved(system, path.parent().unwrap_or(Path::new("/"))),
         exists: system.exists(path),
+        libcuda: libcuda(system, path),
         path: path.clone(),
     };
     entries.map(entry).collect()
+}
+
+/// The version in the name of the file that a name of libcuda's leads to.
+fn libcuda(system: &System, path: &Path) -> Option<DriverVersion> {
+    resolved(system, path).file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
+}
+
+/// Of these, the libcudas of compatibility packages that are for this driver and these GPUs: meant to stand before the driver's.
+pub fn forward_compatible(
+    database: &Database,
+    driver: Option<&InstalledDriver>,
+    cards: &[Result<Card, String>],
+    cached: &[Cached],
+) -> BTreeSet<PathBuf> {
+    // NVIDIA supports it on its line for data centres.
+    let for_all = !cards.is_empty() && cards.iter().all(|c| c.as_ref().is_ok_and(|c| c.data_center));
+    let Some(driver) = driver.filter(|_| for_all) else { return BTreeSet::new() };
+    let fits = |entry: &&Cached| {
+        let branch = entry.libcuda.map(|version| version.branch);
+        let mut packages =
+            database.forward_compatibility.iter().filter(|f| branch.is_some() && f.driver_branch == branch);
+        entry.directory.ends_with("compat") && packages.any(|f| f.base_branches.contains(&driver.version.branch))
+    };
+    cached.iter().filter(fits).map(|c| c.path.clone()).collect()
 }
 
 #[cfg(test)]
