@@ -5,6 +5,8 @@
 //! A case is a few lines of shell in `gallery/`, told in the words of `gallery/words.sh`. A check of which no host is sick, or
 //! that has no healthy twin, fails the test. `GPUSETUP_CASE=words` runs only the cases of whose title these are a part.
 
+#[path = "gallery/around.rs"]
+mod around;
 #[path = "gallery/case.rs"]
 mod case;
 #[path = "gallery/cuda.rs"]
@@ -37,7 +39,7 @@ const STACK: &[&str] =
     &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
 
 fn cases() -> Vec<&'static Case> {
-    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES].into_iter().flatten().collect()
+    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, around::CASES].into_iter().flatten().collect()
 }
 
 #[test]
@@ -67,7 +69,11 @@ fn doctor_finds_what_is_wrong_and_nothing_else() {
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_program_that_hangs_costs_its_limit_and_no_more() {
     let host = stages().of(Stage::Sound).clone_as("gallery-hangs");
-    tell_host(&host, "hangs /usr/bin/nvidia-smi; hangs /usr/bin/nvidia-modprobe; hangs /usr/bin/nvidia-persistenced");
+    // Nor is an initramfs unpacked that must be sound by its age.
+    tell_host(
+        &host,
+        "for name in nvidia-smi nvidia-modprobe nvidia-persistenced lsinitramfs; do hangs /usr/bin/$name; done",
+    );
     running(&host);
     let quick = takes(&host, &[]);
     assert!(quick < Duration::from_secs(10), "{quick:?}");

@@ -162,3 +162,63 @@ fabric_manager() {
   printf '#!/bin/sh\necho %s\n[ %s = active ] || exit 3\n' "$2" "$2" >/usr/bin/systemctl
   chmod 755 /usr/bin/nv-fabricmanager /usr/bin/systemctl
 }
+
+# repository KEYFILE: NVIDIA's repository for this system, by a key in this file
+repository() {
+  echo "deb [signed-by=/usr/share/keyrings/$1] https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/ /" \
+    >/etc/apt/sources.list.d/cuda.list
+}
+
+# engine: docker, and NVIDIA's container toolkit
+engine() {
+  mkdir -p /etc/docker
+  for program in docker dockerd nvidia-ctk; do
+    printf '#!/bin/sh\n' >/usr/bin/$program
+    chmod 755 /usr/bin/$program
+  done
+}
+
+# described LIBRARY: the GPUs are described for containers, with this library
+described() {
+  mkdir -p /etc/cdi
+  cat >/etc/cdi/nvidia.yaml <<CDI
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+devices:
+- name: "0"
+  containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+containerEdits:
+  mounts:
+  - containerPath: $1
+    hostPath: $1
+CDI
+}
+
+# boards: two A100s in slots, below one switch
+boards() {
+  device 20f1
+  loads "$V"
+  another 0000:18:00.0 10de 20f1 030200
+  bind nvidia "$bus/0000:18:00.0"
+  mkdir "$gpu/iommu_group" "$bus/0000:18:00.0/iommu_group"
+  echo identity | tee "$gpu/iommu_group/type" >"$bus/0000:18:00.0/iommu_group/type"
+}
+
+# port BYTE: the port above the GPUs, with this in its access control
+port() {
+  at=/sys/devices/pci0000:16/0000:16:00.0
+  echo 0x1000 >$at/vendor
+  truncate -s 4096 $at/config
+  # shellcheck disable=SC2059 # the bytes are the format
+  poke() { printf "$2" | dd of=$at/config bs=1 seek="$(($1))" conv=notrunc status=none; }
+  # A bridge; its capabilities, of which the first is that of a switch's downstream port; behind them access control.
+  poke 0x06 '\020'
+  poke 0x0e '\001'
+  poke 0x34 '\100'
+  poke 0x40 '\020\000\142'
+  poke 0x100 '\015\000\001\000'
+  poke 0x106 "$1"
+  ln -s "../../../${at#/sys/}" "$bus/0000:16:00.0"
+}
