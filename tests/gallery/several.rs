@@ -102,6 +102,21 @@ pub const CASES: &[Several] = &[
         "GS501: sudo reboot",
     ),
     several(
+        "no headers, and two files that keep apt from reading any list",
+        &["one repository in two files, each with another key", "a new kernel without headers, so without a module"],
+        &["GS404 fail", "GS101 fail", "GS104 fail < GS101", "GS501 fail < GS104"],
+        "GS404: grep -n",
+    ),
+    several(
+        "an update that waits for a reboot, and containers that know the driver before",
+        &[
+            "the description of GPUs for containers is of the driver before",
+            "the libraries were updated, and nobody has booted since",
+        ],
+        &["GS501 fail", "GS803 fail"],
+        "GS501: sudo reboot",
+    ),
+    several(
         "a GPU off the bus, and a profile that misleads programs",
         &[
             "a GPU fell off the bus",
