@@ -24,7 +24,10 @@ use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion};
-use driver::{dkms, fabric_manager, failed_builds, key_is_enrolled, missing_packages, signer, unlinked_headers};
+use driver::{
+    dkms, fabric_manager, failed_builds, key_is_enrolled, missing_packages, module_before_boot, signer,
+    unlinked_headers,
+};
 use loader::{cached, forward_compatible, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
@@ -121,6 +124,9 @@ pub struct Evidence {
     /// Whether the firmware or shim knows the key that signed it; none where it is not this host's own.
     #[serde(default)]
     pub key_is_enrolled: Option<bool>,
+    /// Where another module is loaded than the driver's: whether the driver's own was there before the running kernel booted.
+    #[serde(default)]
+    pub module_before_boot: Option<bool>,
     /// What each toolkit's `nvcc --version` says, by the toolkit's directory.
     pub nvcc: BTreeMap<PathBuf, Answer<CudaVersion>>,
     /// Which nvcc shells find.
@@ -223,6 +229,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         unlinked_headers: looker.at("the kernels' headers", &["GS101"], || unlinked_headers(system, &facts)),
         compilers: compilers(system),
         key_is_enrolled: looker.at("the signing key", &["GS301"], || key_is_enrolled(system, &facts, &signer)),
+        module_before_boot: looker.at("the module's age", &["GS501"], || module_before_boot(system, &facts)),
         signer,
         shells: looker.at("shells", &["GS701"], || shells(system)),
         loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
@@ -279,6 +286,7 @@ impl Evidence {
             denied: Vec::new(),
             images: BTreeMap::new(),
             key_is_enrolled: None,
+            module_before_boot: None,
             signer: unsaid(),
             nvcc: BTreeMap::new(),
             shells: unsaid(),

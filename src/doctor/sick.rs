@@ -81,6 +81,7 @@ pub fn sound() -> Evidence {
         images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
         signer: Answer::NotAsked("the firmware asks for no signatures".into()),
         key_is_enrolled: None,
+        module_before_boot: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
         shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None }),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
@@ -289,6 +290,17 @@ fn what_is_loaded() {
     };
     assert_eq!(found(secure(Answer::Is(None), false)), ["GS301 fail", "GS501 fail < GS301"]);
     assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), true)), [""; 0]);
+    let from_image = |e: &mut Evidence| {
+        loaded("570.1.1")(e);
+        e.module_before_boot = Some(true);
+    };
+    assert_eq!(found(from_image), ["GS501 fail"]);
+    let mut evidence = sound();
+    from_image(&mut evidence);
+    let report = examined(evidence);
+    let cure = report.first().and_then(|f| f.remediation.as_ref()).expect("a cure");
+    let anew = format!("sudo update-initramfs -u -k {KERNEL}");
+    assert_eq!(cure.commands, [&*anew, "sudo reboot"], "it has booted since, and that did not help");
     let ours = |enrolled: bool| {
         move |e: &mut Evidence| {
             secure(Answer::Is(Some("DKMS".into())), false)(e);

@@ -152,6 +152,12 @@ pub const CASES: &[Case] = &[
         &["GS501 fail"],
         "GS501: sudo reboot",
     ),
+    sick(
+        "the initramfs brings the module of the driver before at every boot",
+        "boots $K; loads 535.247.01; sleep 1; echo \"btime $(date +%s)\" >$live/proc/stat",
+        &["GS501 fail"],
+        "GS501: sudo update-initramfs -u -k KERNEL",
+    ),
     sick("the module was taken out of the kernel", "boots $K; bind ''", &["GS501 fail"], "GS501: sudo modprobe nvidia"),
     sick(
         "one of two GPUs was not taken",

@@ -6,7 +6,7 @@ use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Evidence, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, Origin, SecureBoot};
-use crate::plan::RIVALS;
+use crate::plan::{RIVALS, rebuild_image};
 use crate::resolve::Card;
 
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
@@ -333,8 +333,19 @@ pub fn loaded(seen: &Evidence) -> Verdict {
         driver.version
     );
     let ready = next_kernel(seen).and_then(|k| k.nvidia_module) == Some(driver.version);
-    let mend = if ready { "boot again: the new module is there" } else { "build the module first, then boot again" };
-    let failed = Verdict::fail(cause).saw(evidence).saw(installed).mend(mend, ["sudo reboot"]);
+    let failed = Verdict::fail(cause).saw(evidence).saw(installed);
+    // The host has booted into this kernel since the new module came: something else brought the old one.
+    let in_image = next_kernel(seen).filter(|k| {
+        ready && seen.module_before_boot == Some(true) && seen.facts.kernels.running.as_ref() == Some(&k.release)
+    });
+    let failed = match in_image.and_then(|k| rebuild_image(&seen.facts, k)) {
+        Some(rebuild) => failed
+            .saw("the driver's own module was there before the host booted: the old one is in the initramfs")
+            .repair("make the initramfs anew, then boot again", [rebuild])
+            .then(["sudo reboot"]),
+        None if ready => failed.mend("boot again: the new module is there", ["sudo reboot"]),
+        None => failed.mend("build the module first, then boot again", ["sudo reboot"]),
+    };
     strangers.iter().fold(failed, |v, client| v.saw(format!("the kernel's log: it refused a program with {client}")))
 }
 

@@ -20,15 +20,17 @@ pub struct FabricManager {
     pub active: Option<bool>,
 }
 
+/// Debian's module has another name, and modprobe an alias.
+const MODULES: [&str; 2] = ["nvidia", "nvidia-current"];
+
 /// Who signed the module that boots next, where the firmware asks for signatures.
 pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     if facts.secure_boot != SecureBoot::Enabled {
         return Answer::NotAsked("the firmware asks for no signatures".to_owned());
     }
     let Some(kernel) = facts.kernel() else { return Answer::NotAsked("no kernel is known".to_owned()) };
-    // Debian's module has another name, and modprobe an alias.
     let mut last = Answer::NotAsked("there is no nvidia module".to_owned());
-    for module in ["nvidia", "nvidia-current"] {
+    for module in MODULES {
         match ask(system, ["modinfo", "-k", kernel, "-F", "signer", module], Duration::from_secs(10)) {
             Answer::Is(text) => return Answer::Is(Some(text.trim().to_owned()).filter(|t| !t.is_empty())),
             Answer::Failed(_) => {}
@@ -36,6 +38,24 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
         }
     }
     last
+}
+
+/// Asked where another module is loaded than the driver's: whether the driver's own lay there for this kernel before it booted.
+pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
+    let (kernel, driver) = (facts.kernels.running.as_deref()?, facts.driver.as_ref()?);
+    let loaded = facts.loaded_modules.as_ref()?.iter().find(|m| m.name == "nvidia")?.version.as_deref()?;
+    if loaded == driver.version.to_string() {
+        return None;
+    }
+    let statistics = text(system, "/proc/stat");
+    let booted: i64 = statistics.lines().find_map(|l| l.strip_prefix("btime "))?.trim().parse().ok()?;
+    let file = |module| match ask(system, ["modinfo", "-k", kernel, "-F", "filename", module], Duration::from_secs(10))
+    {
+        Answer::Is(path) => Some(PathBuf::from(path.trim())),
+        Answer::Failed(_) | Answer::NotAsked(_) => None,
+    };
+    let path = MODULES.into_iter().find_map(file)?;
+    Some(system.changed(path)? < booted)
 }
 
 /// By this host's own key, whose certificate has the signer's name in it.
