@@ -48,7 +48,8 @@ fn folders(to: &mut Anonymiser, rest: &str, is_path: bool) -> Found {
     loop {
         let part = component(&rest[at..], is_path);
         let is_own = !is_public(part) && part.contains(char::is_alphanumeric) && placeholder(part).is_none();
-        out += &if is_own { to.instead_of(Kind::Folder, part) } else { part.to_owned() };
+        // What is made of numbers may be an address.
+        out += &if is_own { to.instead_of(Kind::Folder, part) } else { to.rewritten(part, false) };
         at += part.len();
         if !rest[at..].starts_with('/') {
             return (at, out);
@@ -97,7 +98,7 @@ pub fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     if rest[at..].starts_with('/') && !host.is_empty() {
         let path = run(&rest[at..], |c| !c.is_whitespace() && !"?#\"'`()|\\,;".contains(c));
         at += path.len();
-        out += &if is_public_host(host) { path.to_owned() } else { folders(to, path, true).1 };
+        out += &if is_public_host(host) { to.rewritten(path, false) } else { folders(to, path, true).1 };
     }
     let query = run(&rest[at..], |c| !c.is_whitespace() && !"\"'`<>)".contains(c));
     if query.len() > 1 && query.starts_with(['?', '#']) {

@@ -34,6 +34,8 @@ fn what_is_private_is_replaced() {
         ("/home/bob/project/cuda-12.8/lib64/libcudnn.so.9", "/home/<user-1>/<folder-1>/cuda-12.8/lib64/libcudnn.so.9"),
         ("bob has /home/bob", "<user-1> has /home/<user-1>"),
         ("/root/thesis/a.c:12: error", "/root/<folder-1>/<folder-2>:12: error"),
+        ("/root/10.1.2.3/cuda-12.8", "/root/<address-1>/cuda-12.8"),
+        ("https://ppa.launchpadcontent.net/alice/ppa", "https://ppa.launchpadcontent.net/<user-1>/ppa"),
         ("10.1.2.3 8.8.8.8 10.1.2.3", "<address-1> <address-2> <address-1>"),
         ("from 192.168.0.7:22", "from <address-1>:22"),
         ("ip-10-0-0-12 up", "<address-1> up"),
