@@ -16,8 +16,8 @@ pub use archive::Collected;
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use collect::collect;
 pub use evidence::{
-    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild, Image,
-    NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
+    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager, FailedBuild,
+    Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::Said;

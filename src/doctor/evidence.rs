@@ -14,7 +14,7 @@ pub use bus::Bus;
 pub use containers::{CdiSpec, Coherent, Containers};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
-pub use rivals::{Denial, Image};
+pub use rivals::{Denial, FORCED, Image};
 pub use toolkit::Shells;
 
 use super::kernel_log::{self, Said};

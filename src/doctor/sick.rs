@@ -134,7 +134,7 @@ fn illnesses(report: &Report) -> Vec<String> {
 
 fn rival(modules: &[&str]) -> Answer<Image> {
     let rivals = modules.iter().map(|m| format!("usr/lib/modules/x/kernel/drivers/gpu/{m}.ko.zst")).collect();
-    Answer::Is(Image { rivals, denied: Vec::new() })
+    Answer::Is(Image { rivals, ..Image::default() })
 }
 
 fn other(version: &str, origin: Origin, evidence: &str) -> InstalledDriver {
@@ -246,7 +246,10 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
     assert_eq!(found(image(OLD_KERNEL, rival(&["nouveau"]))), ["GS201 warn"], "only the old kernel");
     assert_eq!(found(image(KERNEL, rival(&["nova_core"]))), ["GS202 fail"]);
     // A splash screen brings all graphics modules; the blacklist comes with them.
-    let splash = Answer::Is(Image { rivals: vec!["x/nouveau.ko".into()], denied: vec!["nouveau".into()] });
+    let kept_out = Image { rivals: vec!["x/nouveau.ko".into()], denied: vec!["nouveau".into()], forced: Vec::new() };
+    let forced = Answer::Is(Image { forced: vec!["nouveau".into()], ..kept_out.clone() });
+    assert_eq!(found(image(KERNEL, forced)), ["GS201 fail"], "a blacklist holds for no name");
+    let splash = Answer::Is(kept_out);
     assert_eq!(found(image(KERNEL, splash)), [""; 0]);
     assert_eq!(found(image(KERNEL, Answer::NotAsked("it is root's".into()))), [""; 0]);
     let on_command_line = |e: &mut Evidence| {

@@ -178,6 +178,17 @@ pub const CASES: &[Case] = &[
     )
     .on(Stage::Nouveau)
     .in_a_tree(),
+    sick(
+        "nouveau is loaded by its name, whatever keeps it out",
+        "echo nouveau >>/etc/initramfs-tools/modules; update-initramfs -u -k $K >&2",
+        &["GS201 fail"],
+        "GS201: /etc/initramfs-tools/modules",
+    ),
+    twin(
+        "a remark on nouveau among the modules to be loaded",
+        &["GS201"],
+        "echo '# nouveau' >>/etc/initramfs-tools/modules; update-initramfs -u -k $K >&2",
+    ),
     twin("a splash screen's nouveau, kept out in there", &["GS201", "GS202"], "").on(Stage::Splash),
     twin(
         "the command line keeps nouveau out",

@@ -2,9 +2,10 @@
 
 use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Evidence, NOT_IN_FACTS, Said, Verdict};
+use crate::doctor::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
 use crate::host::Gpu;
 use crate::plan::{blacklist, rebuild_image, rebuild_images};
+use crate::render::script::by_hand;
 
 pub fn nouveau(seen: &Evidence) -> Verdict {
     rival(seen, "nouveau", &["nouveau"])
@@ -114,20 +115,29 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
                 return Some(Verdict::skip("no initramfs could be read").saw(format!("initramfs of {release}: {why}")));
             }
         };
-        if image.denied.iter().any(|m| is_rival(m)) {
+        let forced = image.forced.iter().find(|m| is_rival(m));
+        if forced.is_none() && image.denied.iter().any(|m| is_rival(m)) {
             return Some(Verdict::pass().saw(format!("the initramfs of {release} keeps {name} out")));
         }
         let stem = |f: &str| f.rsplit('/').next().and_then(|n| n.split_once(".ko")).map(|(s, _)| s.to_owned());
         let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
             return Some(Verdict::pass().saw(format!("the initramfs of {release} has no {name}")));
         };
+        let is_next = seen.facts.kernel() == Some(release);
+        let ill = |cause: String| if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        if let Some(module) = forced {
+            let cause = format!("the initramfs of kernel {release} is told to load {module}: nothing keeps that out");
+            let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
+            let out = format!("sudo sed -i '/^{}/d' {FORCED}", module.replace('_', "[-_]"));
+            let anew = rebuild_image(&seen.facts, kernel).iter().map(by_hand).collect::<Vec<_>>();
+            return Some(verdict.mend("take it out there, and make the initramfs anew", [vec![out], anew].concat()));
+        }
         if on_command_line {
             let evidence = format!("the initramfs of {release} has {name}, and the kernel's command line keeps it out");
             return Some(Verdict::pass().saw(evidence));
         }
         let cause = format!("the initramfs of kernel {release} has {name} and nothing that keeps it out");
-        let is_next = seen.facts.kernel() == Some(release);
-        let verdict = if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        let verdict = ill(cause);
         // An image that is made anew without it would be the same.
         let denial = (!is_denied(seen, is_rival)).then(blacklist);
         let operations = denial.into_iter().chain(rebuild_image(&seen.facts, kernel));

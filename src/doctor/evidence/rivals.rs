@@ -28,6 +28,9 @@ pub struct Image {
     pub rivals: Vec<String>,
     /// Rivals that modprobe's configuration in the image keeps out.
     pub denied: Vec<String>,
+    /// Rivals that the image is told to load by their names, which nothing keeps out.
+    #[serde(default)]
+    pub forced: Vec<String>,
 }
 
 /// What modprobe's configuration and the kernel's command line keep out.
@@ -102,16 +105,31 @@ fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> 
         InitramfsTool::Dracut => "lsinitrd",
         InitramfsTool::Mkinitcpio => "lsinitcpio",
     };
-    if let Some(denied) = denied_for_certain(system, tool, initramfs.modified, denied) {
+    let forced = forced(system, tool);
+    let certain = denied_for_certain(system, tool, initramfs.modified, denied).filter(|_| forced.is_empty());
+    if let Some(denied) = certain {
         // Unpacking it to see what else it has would take longer than all other checks together.
-        return Answer::Is(Image { rivals: Vec::new(), denied });
+        return Answer::Is(Image { denied, ..Image::default() });
     }
     let path = initramfs.path.display().to_string();
     match ask(system, [lister, &path], Duration::from_secs(120)) {
-        Answer::Is(listing) => Answer::Is(contents(&listing, initramfs.modified, denied)),
+        Answer::Is(listing) => Answer::Is(Image { forced, ..contents(&listing, initramfs.modified, denied) }),
         // An image that its own tool cannot read is a finding of another check; here it is only not seen.
         Answer::Failed(why) | Answer::NotAsked(why) => Answer::NotAsked(why),
     }
+}
+
+/// The file whose modules initramfs-tools loads by their names: what modprobe's configuration denies holds for what is found by
+/// a device's id, and for no name.
+pub const FORCED: &str = "/etc/initramfs-tools/modules";
+
+fn forced(system: &System, tool: InitramfsTool) -> Vec<String> {
+    if tool != InitramfsTool::UpdateInitramfs {
+        return Vec::new();
+    }
+    let list = text(system, FORCED);
+    let names = list.lines().filter_map(|l| l.split_whitespace().next()).map(|name| name.replace('-', "_"));
+    names.filter(|name| RIVALS.contains(&name.as_str())).collect()
 }
 
 /// All rivals, where the image keeps them out whatever else is in it: mkinitramfs copies these two folders whole, and the files
@@ -144,7 +162,7 @@ fn contents(listing: &str, made: i64, denied: &[Denial]) -> Image {
     let copied = |d: &&Denial| {
         d.modified.is_some_and(|written| written <= made) && inside.contains(&plain(&d.by.to_string_lossy()))
     };
-    Image { rivals, denied: denied.iter().filter(copied).map(|d| d.module.clone()).collect() }
+    Image { rivals, denied: denied.iter().filter(copied).map(|d| d.module.clone()).collect(), forced: Vec::new() }
 }
 
 /// For fuzzing.
@@ -180,6 +198,16 @@ mod tests {
         assert!(!certain(InitramfsTool::UpdateInitramfs, changed, &denied), "written an age ago, put there since");
         assert!(!certain(InitramfsTool::UpdateInitramfs, changed + 1, &denied[1..]), "nobody denies nouveau");
         assert!(!certain(InitramfsTool::Dracut, changed + 1, &denied), "a generic image has no files of /etc");
+    }
+
+    #[test]
+    fn what_is_loaded_by_its_name_is_told() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories("/etc/initramfs-tools", 0o755).expect("made");
+        system.write(FORCED, b"# nouveau\n\nnova-core\next4\n", 0o644).expect("written");
+        assert_eq!(forced(&system, InitramfsTool::UpdateInitramfs), ["nova_core"]);
+        assert_eq!(forced(&system, InitramfsTool::Dracut), [""; 0]);
     }
 
     #[test]
