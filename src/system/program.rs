@@ -137,7 +137,8 @@ impl System {
             let stopped = interrupt::heard().is_some() && !program.undisturbed;
             if stopped || started.elapsed() > program.limit {
                 end_group(&handle.pids());
-                handle.wait()?;
+                // What hangs in the kernel cannot be ended, and is left behind: whoever waits for it hangs too.
+                handle.wait_timeout(PATIENCE)?;
                 break None;
             }
         };
@@ -157,8 +158,11 @@ fn ended(status: Option<std::process::ExitStatus>) -> Ended {
     }
 }
 
-/// Asks the group, and all that came from it, to end, and five seconds later no longer asks: what the program started must
-/// not go on writing. apt's dpkg has a session of its own, and outlives apt.
+/// How long a program may take to end when it is told to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks the group, and all that came from it, to end, and when its patience is over no longer asks: what the program started
+/// must not go on writing. apt's dpkg has a session of its own, and outlives apt.
 fn end_group(pids: &[u32]) {
     let groups: Vec<_> = pids.iter().filter_map(|p| i32::try_from(*p).ok()).collect();
     let mut family = Vec::new();
@@ -174,10 +178,19 @@ fn end_group(pids: &[u32]) {
                 let _ = kill_process(pid, signal);
             }
         }
-        if signal == Signal::TERM {
-            std::thread::sleep(Duration::from_secs(5));
+        let asked = Instant::now();
+        while signal == Signal::TERM && asked.elapsed() < PATIENCE && any_runs(&groups, &family) {
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Whether anything of these groups, or of this family, still runs.
+fn any_runs(groups: &[i32], family: &[(i32, String)]) -> bool {
+    let of_them = |pid: i32, p: &Process| {
+        groups.contains(&p.group) || family.iter().any(|(member, start)| *member == pid && *start == p.start)
+    };
+    processes().iter().any(|(pid, p)| !p.is_over && of_them(*pid, p))
 }
 
 /// What a process is called, for a person; one that cannot be seen is another.
@@ -186,24 +199,37 @@ pub fn process_name(on: &System, pid: impl std::fmt::Display) -> String {
     if name.is_empty() { "another".to_owned() } else { name.trim().to_owned() }
 }
 
-/// A process: its parent, and when it started, which tells it from a later one of the same number.
+/// A process: its parent, its group, and when it started, which tells it from a later one of the same number.
 struct Process {
+    /// It has ended, and nobody has asked yet how.
+    is_over: bool,
     parent: i32,
+    group: i32,
     start: String,
 }
 
 fn process(pid: i32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // A name may hold blanks and parentheses; behind the last one come the state, the parent, and with the 20th the start.
+    // A name may hold blanks and parentheses; behind the last one come the state, the parent, the group, and with the 20th
+    // the start.
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-    Some(Process { parent: words.nth(1)?.parse().ok()?, start: words.nth(17)?.to_owned() })
+    Some(Process {
+        is_over: matches!(words.next()?, "Z" | "X"),
+        parent: words.next()?.parse().ok()?,
+        group: words.next()?.parse().ok()?,
+        start: words.nth(16)?.to_owned(),
+    })
+}
+
+fn processes() -> Vec<(i32, Process)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((pid, process(pid)?))).collect()
 }
 
 /// Everything that came from these processes, and whose parents are still there.
 fn descendants(of: &[i32]) -> Vec<(i32, String)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
-    let all: Vec<(i32, Process)> = pids.filter_map(|pid| Some((pid, process(pid)?))).collect();
+    let all = processes();
     let (mut family, mut found) = (of.to_vec(), Vec::new());
     while let Some(parent) = family.pop() {
         for (pid, child) in all.iter().filter(|(_, p)| p.parent == parent) {
@@ -264,6 +290,14 @@ mod tests {
         assert!(matches!(out.ended, Ended::Status(s) if s != 0));
         assert!(out.last_lines(1).contains("does-not-exist"));
         assert!(System::live().run(&Program::new(["/no/such/program"])).is_err());
+    }
+
+    #[test]
+    fn a_program_that_ends_when_it_is_told_is_not_waited_for() {
+        let began = Instant::now();
+        let program = Program::new(["sleep", "60"]).limit(Duration::from_millis(300));
+        assert_eq!(System::live().run(&program).expect("sleep is everywhere").ended, Ended::TimedOut);
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     }
 
     #[test]
