@@ -5,23 +5,23 @@ pub mod anonymise;
 pub mod archive;
 mod checks;
 mod collect;
+pub mod device;
 mod evidence;
 mod fix;
 mod kernel_log;
-mod library;
 #[cfg(test)]
 pub mod sick;
 
 pub use archive::Collected;
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use collect::collect;
+pub use device::{Cuda, Nvml};
 pub use evidence::{
     Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager, FailedBuild,
     Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::Said;
-pub use library::{ask_in_child, cudnn_answer, cudnn_version};
 
 use crate::compat::Database;
 use crate::host::Facts;
@@ -46,6 +46,10 @@ pub struct Report {
     pub database: DatabaseId,
     /// The host it looked at.
     pub host: Facts,
+    /// What the driver's management library said; none where it was not asked, or did not answer.
+    pub nvml: Option<Nvml>,
+    /// What CUDA's driver library said; none where it was not asked, or did not answer.
+    pub cuda: Option<Cuda>,
     /// How many of each.
     pub summary: Summary,
     /// Every check, in the order in which a GPU meets what they look at.
@@ -123,17 +127,22 @@ pub struct Verdict {
     evidence: Vec<String>,
     cause: Option<String>,
     remediation: Option<Box<Remediation>>,
-    alone: bool,
+    causes: Option<&'static [&'static str]>,
 }
 
 impl Verdict {
     fn new(status: Status, cause: Option<String>) -> Self {
-        Self { status, evidence: Vec::new(), cause, remediation: None, alone: false }
+        Self { status, evidence: Vec::new(), cause, remediation: None, causes: None }
     }
 
     /// It follows from no other check's finding, though others of this check may.
-    pub fn alone(mut self) -> Self {
-        self.alone = true;
+    pub fn alone(self) -> Self {
+        self.only_from(&[])
+    }
+
+    /// Of the checks that this one follows from it may follow only from these.
+    pub fn only_from(mut self, causes: &'static [&'static str]) -> Self {
+        self.causes = Some(causes);
         self
     }
 
@@ -233,12 +242,18 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report
         skip: count(Status::Skip),
         error: count(Status::Error),
     };
+    fn said<T>(answer: Answer<T>) -> Option<T> {
+        if let Answer::Is(said) = answer { Some(said) } else { None }
+    }
+    // A check that never ended still holds the evidence.
+    let Evidence { facts: host, nvml, cuda, .. } = Arc::unwrap_or_clone(evidence);
     Report {
         schema: SCHEMA,
         tool: env!("CARGO_PKG_VERSION"),
         database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
-        // A check that never ended still holds the evidence.
-        host: Arc::try_unwrap(evidence).map_or_else(|shared| shared.facts.clone(), |own| own.facts),
+        host,
+        nvml: said(nvml),
+        cuda: said(cuda),
         summary,
         checks: findings,
     }
@@ -289,9 +304,10 @@ fn error(cause: &str) -> Verdict {
 
 /// The finding, with the cause among the checks that failed: the first in the check's own list.
 fn finding(check: &Check, verdict: Verdict, failed: &[&'static str]) -> Finding {
-    let Verdict { status, evidence, cause, remediation, alone } = verdict;
+    let Verdict { status, evidence, cause, remediation, causes } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
-    let consequence_of = check.follows_from.iter().find(|c| is_ill && !alone && failed.contains(c)).copied();
+    let may_follow = |c: &&&str| causes.is_none_or(|causes| causes.contains(*c)) && failed.contains(*c);
+    let consequence_of = check.follows_from.iter().find(|c| is_ill && may_follow(c)).copied();
     let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
     let remediation = remediation.map(|r| *r);
     Finding { id: check.id, title: check.title, status, evidence, cause, remediation, fixable, consequence_of }

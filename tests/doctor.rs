@@ -178,10 +178,10 @@ fn a_repair_that_fails_says_so_and_can_be_gone_on_with() {
 #[test]
 fn a_library_is_asked_for_its_version() {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let ask = |body: &str| run(&["ask-cudnn", library(folder.path(), body).to_str().expect("UTF-8")]);
+    let ask = |body: &str| run(&["ask", "cudnn", library(folder.path(), body).to_str().expect("UTF-8")]);
     let ran = ask("return 91002;");
-    assert_eq!((ran.code, ran.out.trim()), (0, "91002"), "{}", ran.err);
-    let ran = run(&["ask-cudnn", "libcudnn-of-nobody.so.9"]);
+    assert_eq!((ran.code, ran.out.lines().last()), (0, Some("91002")), "{}", ran.err);
+    let ran = run(&["ask", "cudnn", "libcudnn-of-nobody.so.9"]);
     assert!(ran.code == 1 && ran.err.contains("libcudnn-of-nobody.so.9"), "{}", ran.err);
 }
 
@@ -189,7 +189,7 @@ fn a_library_is_asked_for_its_version() {
 fn a_library_that_ends_its_caller_ends_only_the_child() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "abort();");
-    let asked = gpusetup::doctor::ask_in_child(
+    let asked = gpusetup::doctor::device::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
         &gpusetup::system::System::live(),
         library.to_str().expect("UTF-8"),
@@ -204,12 +204,12 @@ fn a_library_that_hangs_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "for (;;) sleep(1);");
     let began = Instant::now();
-    let asked = gpusetup::doctor::ask_in_child(
+    let asked = gpusetup::doctor::device::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
         &gpusetup::system::System::live(),
         library.to_str().expect("UTF-8"),
         Duration::from_millis(300),
     );
     assert!(format!("{asked:?}").contains("Failed"), "{asked:?}");
-    assert!(began.elapsed() < Duration::from_secs(60), "it is ended, if not at once");
+    assert!(began.elapsed() < Duration::from_secs(5), "it is ended at once: {:?}", began.elapsed());
 }

@@ -169,6 +169,7 @@ fn the_whole_stack() {
     assert_eq!(bench().requests(), [format!("/{OLD_RUNFILE} 200"), format!("/{CUDNN_12} 200")]);
     timed("asking the host", || {
         toolkit_works(&host, "12.4", 12040);
+        doctors_kernel_is_ptx(&host, &["sm_50", "sm_70", "sm_90"]);
         cudnn_answers(&host, 91002);
         driver_is_there(&host, "535.");
         nouveau_is_away(&host);
@@ -197,6 +198,7 @@ fn toolkit_from_a_runfile_without_driver() {
     timed("apply", || apply(&host, TOOLKIT).succeeds());
     timed("asking the host", || {
         toolkit_works(&host, "13.4", 13040);
+        doctors_kernel_is_ptx(&host, &["sm_75", "sm_90", "sm_121"]);
         cudnn_answers(&host, 92501);
         files_are_sound(&host, "13.4");
         assert_eq!(host.ask("dpkg-query -W -f '${Package}\\n' | grep -i -e nvidia -e dkms || true"), "");
@@ -439,6 +441,16 @@ int main() {
     assert!(host.ask("/usr/local/cuda/bin/nvcc --version").contains(&format!("release {series},")));
     assert!(!host.ask("cat /var/log/cuda-installer.log").contains("driver"), "the runfile's driver was left out");
     host.ask("rm /root/increment*");
+}
+
+/// NVIDIA's assembler makes code of the kernel that doctor hands to drivers, for every GPU that it knows, these among them.
+fn doctors_kernel_is_ptx(host: &Host, among: &[&str]) {
+    fs::write(host.path("/root/kernel.ptx"), gpusetup::doctor::device::KERNEL).expect("the host takes a file");
+    let known = host.ask("/usr/local/cuda/bin/nvcc --list-gpu-code");
+    assert!(among.iter().all(|gpu| known.lines().any(|l| l == *gpu)), "{known}");
+    let each = "for gpu in $(/usr/local/cuda/bin/nvcc --list-gpu-code); do \
+                /usr/local/cuda/bin/ptxas -arch $gpu -o kernel.cubin kernel.ptx && test -s kernel.cubin || exit 1; done";
+    assert_eq!(host.ask(&format!("cd /root && {each}; rm kernel.ptx kernel.cubin")), "");
 }
 
 fn cudnn_answers(host: &Host, version: u32) {

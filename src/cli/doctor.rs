@@ -7,9 +7,7 @@ use super::plan::read_facts;
 use super::{Problem, report, say};
 use crate::apply;
 use crate::compat::Database;
-use crate::doctor::{
-    CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, cudnn_answer, examine, gather, repairs,
-};
+use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, device, examine, gather, repairs};
 use crate::plan::{Plan, repair};
 use crate::render;
 use crate::render::doctor::Look;
@@ -90,7 +88,10 @@ enum Profile {
 /// Flags of the child that asks a library.
 #[derive(Debug, clap::Args)]
 pub struct AskOptions {
-    library: String,
+    #[arg(value_enum)]
+    about: device::Library,
+    #[arg(required = true)]
+    libraries: Vec<String>,
     #[arg(long)]
     root: Option<PathBuf>,
 }
@@ -258,7 +259,7 @@ fn plan(options: &Options, report: &Report) -> Result<Plan, Problem> {
 
 /// Answers the parent about a library; not for people.
 pub fn ask(options: &AskOptions) -> u8 {
-    cudnn_answer(&options.library, options.root.as_deref())
+    device::answer(options.about, &options.libraries, options.root.as_deref())
 }
 
 fn known(id: &str) -> Result<&'static str, Problem> {

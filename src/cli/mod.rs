@@ -15,6 +15,7 @@ mod uninstall;
 
 pub use problem::Problem;
 
+use crate::doctor::device;
 use crate::render::Paint;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use options::{ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions};
@@ -60,9 +61,9 @@ enum Command {
         #[command(subcommand)]
         command: db::Command,
     },
-    /// Ask a cuDNN library for its version; doctor runs this in a process of its own
-    #[command(hide = true)]
-    AskCudnn(doctor::AskOptions),
+    /// Ask one of NVIDIA's libraries; doctor runs this in a process of its own
+    #[command(hide = true, name = device::SUBCOMMAND)]
+    Ask(doctor::AskOptions),
     /// Print a completion script for a shell
     Completions {
         /// Which
@@ -99,7 +100,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
         Command::Db { command } => db::run(&command),
-        Command::AskCudnn(options) => Ok(doctor::ask(&options)),
+        Command::Ask(options) => Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
             Ok(0)

@@ -17,15 +17,15 @@ pub use loader::Cached;
 pub use rivals::{Denial, FORCED, Image};
 pub use toolkit::Shells;
 
+use super::device::{self, Convolution, Cuda, Nvml};
 use super::kernel_log::{self, Said};
-use super::library;
 use crate::compat::{Database, Distribution, Xid};
 use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
-use crate::version::{CudaVersion, CudnnVersion};
+use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
 use driver::{
-    dkms, fabric_manager, failed_builds, key_is_enrolled, missing_packages, module_before_boot, signer,
+    dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot, signer,
     unlinked_headers,
 };
 use loader::{cached, forward_compatible, loader_directories, resolved};
@@ -36,7 +36,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use toolkit::{newest_gcc, nvcc, set_for_everybody, shells};
+use toolkit::{newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
 
 /// What somebody who was asked said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +150,30 @@ pub struct Evidence {
     pub containers: Containers,
     /// How the GPUs' memory is counted, where they share the processor's.
     pub coherent: Option<Coherent>,
+    /// What the driver's management library says.
+    #[serde(default)]
+    pub nvml: Answer<Nvml>,
+    /// What CUDA's driver library says.
+    #[serde(default)]
+    pub cuda: Answer<Cuda>,
+    /// What came of a small convolution by each SONAME of cuDNN.
+    #[serde(default)]
+    pub convolution: BTreeMap<String, Answer<Convolution>>,
+    /// Who has the GPUs' devices open, where a GPU waits to be reset.
+    #[serde(default)]
+    pub holders: Vec<String>,
+    /// The persistence daemon runs; none where nothing does.
+    #[serde(default)]
+    pub persistenced: Option<bool>,
+    /// CUDA's kernel module was told to do without the kernel's heterogeneous memory; none where it is not loaded.
+    #[serde(default)]
+    pub hmm_disabled: Option<bool>,
+    /// The newest CUDA that the installed driver's branch runs by itself, where that is known.
+    #[serde(skip)]
+    pub branch_cuda: Option<CudaVersion>,
+    /// For each toolkit, the oldest driver that runs its programs, where that is known.
+    #[serde(skip)]
+    pub oldest_driver: BTreeMap<PathBuf, DriverVersion>,
     /// Checks that cannot be made, because gpusetup itself broke off while it looked at what they need: at what.
     pub broken: BTreeMap<String, String>,
 }
@@ -184,14 +208,17 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
     let denied = looker.at("what keeps other drivers out", &["GS201", "GS202"], || denied(system));
     let signer = looker.at("who signed the module", &["GS301"], || signer(system, &facts));
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
-    let main = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so."));
+    let main: Vec<_> = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so.")).collect();
     // The slow ones wait for other programs, each for its own.
-    let (images, cudnn, nvcc) = std::thread::scope(|scope| {
+    let (images, cudnn, nvcc, told) = std::thread::scope(|scope| {
+        let told = scope.spawn(|| {
+            looker.at("NVIDIA's libraries", &["GS508", "GS505", "GS710"], || device::told(system, &facts, &main))
+        });
         let images =
             scope.spawn(|| looker.at("the initramfs images", &["GS201", "GS202"], || images(system, &facts, &denied)));
         let cudnn = scope.spawn(|| {
             looker.at("cuDNN's own version", &["GS703"], || {
-                main.map(|s| (s.clone(), library::cudnn_version(system, &s))).collect()
+                main.iter().map(|s| (s.clone(), device::cudnn_version(system, s))).collect()
             })
         });
         let nvcc = looker.at("the toolkits' compilers", &["GS709"], || {
@@ -199,9 +226,10 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
         });
         // Neither breaks off: that was seen to inside.
-        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc)
+        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc, told.join())
     });
     let dkms = looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system));
+    let told = told.unwrap_or_default();
     let distribution = distribution(database, &facts);
     let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
     let missing_packages = looker.at("the driver's packages", &["GS407"], || {
@@ -218,6 +246,10 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         has_smi,
         missing_packages,
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
+        oldest_driver: BTreeMap::new(),
+        branch_cuda: None,
+        persistenced: system.is_live().then(|| system.exists("/run/nvidia-persistenced/socket")),
+        hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
         host_compiler: looker.at("what is set for everybody", &["GS705"], || {
             set_for_everybody(system, "NVCC_CCBIN=").into_iter().next()
@@ -248,6 +280,10 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         coherent: looker.at("the GPUs' memory", &["GS909"], || containers::coherent(system, &facts, database)),
         cudnn,
         nvcc,
+        nvml: told.nvml,
+        cuda: told.cuda,
+        convolution: told.convolution,
+        holders: told.holders,
         facts,
         broken: looker.0.into_inner().unwrap_or_else(PoisonError::into_inner),
     }
@@ -299,6 +335,14 @@ impl Evidence {
             bus: Bus::default(),
             containers: Containers::default(),
             coherent: None,
+            nvml: unsaid(),
+            cuda: unsaid(),
+            convolution: BTreeMap::new(),
+            holders: Vec::new(),
+            persistenced: None,
+            hmm_disabled: None,
+            branch_cuda: None,
+            oldest_driver: BTreeMap::new(),
             facts,
             broken: BTreeMap::new(),
         }
@@ -319,6 +363,8 @@ impl Evidence {
         self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
         self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();
+        self.branch_cuda = facts.driver.as_ref().and_then(|d| database.branch(d.version.branch)?.max_cuda);
+        self.oldest_driver = oldest_drivers(database, facts);
         let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };
         let told = if let Answer::Is(said) = &self.kernel_log { said.as_slice() } else { &[] };
         let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();

@@ -1,6 +1,9 @@
 //! One sound host, and what may be wrong with it: each illness is a small change of the same evidence, so that whatever
 //! else is found is a false alarm.
 
+mod device;
+
+use super::device::Convolution;
 use super::{
     Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild, Image,
     Report, Repository, RepositoryKey, Shells, Sources, Status, examine,
@@ -94,6 +97,14 @@ pub fn sound() -> Evidence {
         containers: Containers::default(),
         coherent: None,
         broken: Default::default(),
+        nvml: Answer::Is(device::nvml()),
+        cuda: Answer::Is(device::cuda()),
+        convolution: [("libcudnn.so.9".to_owned(), Answer::Is(Convolution::Right))].into(),
+        holders: Vec::new(),
+        persistenced: Some(true),
+        hmm_disabled: Some(false),
+        branch_cuda: "13.0".parse().ok(),
+        oldest_driver: [(PathBuf::from("/usr/local/cuda-12.8"), "525.60.13".parse().expect("a version"))].into(),
         facts,
     }
 }
@@ -537,6 +548,9 @@ fn gpus_that_speak_to_each_other() {
         second.address = "0000:65:00.0".into();
         e.facts.gpus.push(second);
         e.cards.push(e.cards[0].clone());
+        if let Answer::Is(nvml) = &mut e.nvml {
+            nvml.gpus.push(nvml.gpus[0].clone());
+        }
         e.bus.iommu = [("0000:17:00.0".to_owned(), "identity".to_owned())].into();
         e.bus.detours = [("0000:16:00.0".to_owned(), Answer::Is(false))].into();
     };

@@ -1,7 +1,8 @@
 //! What doctor found, for a person.
 
 use super::{Paint, count, wrapped};
-use crate::doctor::{Finding, Report, Status};
+use crate::doctor::device::NvmlGpu;
+use crate::doctor::{Finding, Nvml, Report, Status};
 use crate::host::Facts;
 
 /// How it is shown.
@@ -24,6 +25,7 @@ pub struct Look<'a> {
 pub fn text(report: &Report, look: Look<'_>) -> String {
     let mut out = look.from.map(|origin| wrapped("From    ", origin, look.width)).unwrap_or_default();
     out += &host(&report.host, look.width);
+    out += &report.nvml.iter().filter(|_| look.verbose).map(|nvml| gpus(nvml, look.width)).collect::<String>();
     let shown = |f: &&Finding| f.consequence_of.is_none() && (look.verbose || f.status != Status::Skip);
     for finding in report.checks.iter().filter(shown) {
         out += &one(finding, look, "");
@@ -126,6 +128,39 @@ fn host(facts: &Facts, width: usize) -> String {
         names.iter().map(times).collect::<Vec<_>>().join(", ")
     };
     wrapped("Host    ", &format!("{}{kernel}, {gpus}", facts.os.name), width) + "\n"
+}
+
+/// What the driver says of itself, and a line for each GPU.
+fn gpus(nvml: &Nvml, width: usize) -> String {
+    let Some(driver) = nvml.driver.as_deref().filter(|_| !nvml.gpus.is_empty()) else { return String::new() };
+    let cuda = nvml.cuda.map(|c| format!(", which runs CUDA {c} and older")).unwrap_or_default();
+    let word = |on: Option<bool>| on.map_or("-", |on| if on { "on" } else { "off" }).to_owned();
+    let mig = |gpu: &NvmlGpu| match gpu.mig {
+        Some(mig) if mig.enabled => count(u64::from(mig.instances), "instance"),
+        mig => word(mig.map(|m| m.enabled)),
+    };
+    let row = |gpu: &NvmlGpu| {
+        let [address, name] = [&gpu.address, &gpu.name].map(|text| text.clone().unwrap_or_else(|| "-".to_owned()));
+        [address, name, mig(gpu), word(gpu.ecc.map(|e| e.enabled)), word(gpu.persistence)]
+    };
+    let head = ["address", "name", "MIG", "ECC", "persistence"].map(str::to_owned);
+    let rows: Vec<_> = [head].into_iter().chain(nvml.gpus.iter().map(row)).collect();
+    let mut widths = [0usize; 5];
+    for (n, column) in widths.iter_mut().enumerate() {
+        *column = rows.iter().map(|r| r[n].chars().count()).max().unwrap_or(0);
+    }
+    // Names may be long, and are what can be cut.
+    let beside: usize = widths.iter().sum::<usize>() - widths[1] + 16;
+    widths[1] = widths[1].min(width.saturating_sub(beside)).max(8);
+    let mut out = wrapped("Driver  ", &format!("{driver}{cuda}"), width);
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, column)| {
+            let cell: String = cell.chars().take(column).collect();
+            format!("{cell:column$}")
+        });
+        out += &format!("        {}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    out + "\n"
 }
 
 fn one(finding: &Finding, look: Look<'_>, indent: &str) -> String {

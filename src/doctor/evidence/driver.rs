@@ -65,6 +65,13 @@ pub fn key_is_enrolled(system: &System, facts: &Facts, signer: &Answer<Option<St
     certificate.windows(signer.len()).any(|part| part == signer.as_bytes()).then_some(key.enrolled)
 }
 
+/// Whether nvidia-uvm was told to do without the kernel's heterogeneous memory (HMM); none where it is not loaded.
+pub fn hmm_disabled(system: &System) -> Option<bool> {
+    let path = "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm";
+    // The kernel writes truth as Y.
+    system.read_text(path).ok().flatten().map(|value| matches!(value.trim(), "Y" | "1"))
+}
+
 /// Asked where there are NVSwitches to manage.
 pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";

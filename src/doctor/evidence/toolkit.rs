@@ -2,9 +2,11 @@
 
 use super::{Answer, ask, names, text};
 use crate::compat::Database;
+use crate::host::Facts;
 use crate::system::System;
-use crate::version::CudaVersion;
+use crate::version::{CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +23,15 @@ pub struct Shells {
 pub fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
     let of = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version))?.gcc_max;
     of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
+}
+
+/// The oldest driver that runs the programs of each toolkit, by the rule that plans are made by.
+pub fn oldest_drivers(database: &Database, facts: &Facts) -> BTreeMap<PathBuf, DriverVersion> {
+    let of = |version: CudaVersion| {
+        let release = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version));
+        Some(release(&|v| v == version).or_else(|| release(&|v| v.series() == version.series()))?.minimum_driver)
+    };
+    facts.toolkits.iter().filter_map(|t| Some((t.path.clone(), of(t.version)?))).collect()
 }
 
 pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {

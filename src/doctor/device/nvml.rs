@@ -1,0 +1,473 @@
+//! NVML, the driver's management library: what it says of the driver and of each GPU. What a GPU does not have is left out; a
+//! GPU that does not answer is told with the library's reason.
+
+use super::child::calling;
+use super::{Refused, cuda_version};
+use crate::version::CudaVersion;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, RetirementCause, TemperatureSensor, TopologyLevel};
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::error::{NvmlError, nvml_try};
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
+use nvml_wrapper::{Device, enum_wrappers};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+/// What NVML says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Nvml {
+    /// The version of the driver in the kernel.
+    pub driver: Option<String>,
+    /// The version of the library itself.
+    pub library: Option<String>,
+    /// The newest CUDA that the driver runs by itself.
+    pub cuda: Option<CudaVersion>,
+    /// How many GPUs the driver was told to leave alone.
+    pub excluded: u32,
+    /// GPUs of confidential computing take work; none where they are not.
+    pub accepts_work: Option<bool>,
+    /// Why it says nothing of the GPUs.
+    pub refused: Option<Refused>,
+    /// The GPUs, in its order.
+    pub gpus: Vec<NvmlGpu>,
+    /// How GPUs reach each other, each pair once.
+    pub ways: Vec<Way>,
+}
+
+/// What NVML says of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NvmlGpu {
+    /// Bus address, `0000:17:00.0`; none where the GPU does not even say that.
+    pub address: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// The fault for which it does not answer.
+    pub refused: Option<Refused>,
+    /// The driver keeps it ready when nobody uses it.
+    pub persistence: Option<bool>,
+    /// A screen is attached, or shows something of it.
+    pub display: Option<bool>,
+    /// Who may compute on it.
+    pub compute_mode: Option<ComputeMode>,
+    /// How many processes compute on it.
+    pub processes: Option<usize>,
+    /// Its division into instances.
+    pub mig: Option<Mig>,
+    /// Its memory's error correction.
+    pub ecc: Option<Ecc>,
+    /// Rows of its memory that others stand in for.
+    pub remapped_rows: Option<RemappedRows>,
+    /// Pages of its memory that are no longer used, on GPUs that do not remap rows.
+    pub retired_pages: Option<RetiredPages>,
+    /// What the driver wants done with it.
+    pub recovery: Option<Recovery>,
+    /// What slows it down.
+    pub slowdown: Vec<Slowdown>,
+    /// Of the chip, in degrees Celsius.
+    pub temperature: Option<u32>,
+    /// What it draws.
+    pub power: Option<Power>,
+    /// Its place in a fabric of NVLinks.
+    pub fabric: Option<Fabric>,
+    /// Its NVLinks.
+    pub nvlinks: Option<Links>,
+}
+
+/// Who may compute on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComputeMode {
+    /// Everybody.
+    Default,
+    /// One process at a time.
+    Exclusive,
+    /// Nobody.
+    Prohibited,
+}
+
+/// A GPU's division into instances (MIG).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mig {
+    /// It is divided.
+    pub enabled: bool,
+    /// It will be behind the next reset.
+    pub pending: bool,
+    /// How many instances programs can compute on.
+    pub instances: u32,
+}
+
+/// Error correction of a GPU's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ecc {
+    /// It is on.
+    pub enabled: bool,
+    /// It will be behind the next reset.
+    pub pending: bool,
+    /// Errors that could not be corrected since the driver was loaded.
+    pub uncorrected: Option<u64>,
+    /// The same in the GPU's life.
+    pub uncorrected_ever: Option<u64>,
+}
+
+/// Rows of memory that others stand in for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemappedRows {
+    /// Of errors that could be corrected.
+    pub corrected: u32,
+    /// Of errors that could not.
+    pub uncorrected: u32,
+    /// More will be behind the next reset.
+    pub pending: bool,
+    /// There was none left to stand in.
+    pub failed: bool,
+}
+
+/// Pages of memory that are no longer used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetiredPages {
+    /// For several errors of a bit each.
+    pub single_bit: usize,
+    /// For an error of two bits.
+    pub double_bit: usize,
+    /// More will be when the driver is loaded anew.
+    pub pending: bool,
+}
+
+/// What the driver wants done with a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recovery {
+    /// Nothing.
+    None,
+    /// Reset it.
+    Reset,
+    /// Boot the host.
+    Reboot,
+    /// End what uses it together with other GPUs, then reset it.
+    DrainP2p,
+    /// Give it nothing new to do, and reset it when it is done.
+    DrainAndReset,
+}
+
+/// What slows a GPU down, and should not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Slowdown {
+    /// It is too hot for its hardware.
+    Heat,
+    /// It, or its memory, is hotter than the driver wants it.
+    Warmth,
+    /// Its power supply asks it to.
+    PowerBrake,
+}
+
+/// What a GPU draws, in milliwatts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Power {
+    /// Now.
+    pub draw: u32,
+    /// At most.
+    pub limit: u32,
+}
+
+/// A GPU's place in a fabric of NVLinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fabric {
+    /// How far it has come.
+    pub state: FabricState,
+    /// NVML's number for what went wrong; 0 is nothing, and means something only when it has come to the end.
+    pub status: u32,
+}
+
+/// How far a GPU has come into its fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FabricState {
+    /// Nobody has asked it in.
+    NotStarted,
+    /// It is being asked in.
+    InProgress,
+    /// It came to an end, good or bad.
+    Completed,
+}
+
+/// A GPU's NVLinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    /// That are up.
+    pub active: u32,
+    /// That are down, or lead nowhere.
+    pub inactive: u32,
+}
+
+/// How two GPUs reach each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// One, by its place in the list of GPUs.
+    pub from: u32,
+    /// The other.
+    pub to: u32,
+    /// What lies between: `board`, `switch`, `switches`, `host-bridge`, `node`, `system`.
+    pub over: String,
+}
+
+impl NvmlGpu {
+    /// Something that was set or found takes a reset to come about.
+    pub fn awaits_reset(&self) -> bool {
+        self.mig.is_some_and(|m| m.enabled != m.pending)
+    }
+
+    /// What to call it in a sentence.
+    pub fn shown(&self) -> &str {
+        self.address.as_deref().unwrap_or("without an address")
+    }
+}
+
+/// Asks the library at this path, or of this name. Never fails: what was refused is part of the answer.
+pub fn answer(library: &str) -> Nvml {
+    calling("nvmlInit_v2");
+    let nvml = match nvml_wrapper::Nvml::builder().lib_path(OsStr::new(library)).init() {
+        // A library that is about to be left with its process needs no farewell, which may be what hangs.
+        Ok(nvml) => ManuallyDrop::new(nvml),
+        Err(e) => return Nvml { refused: Some(refused("nvmlInit_v2", e)), ..Nvml::default() },
+    };
+    let mut told = Nvml {
+        driver: asked("nvmlSystemGetDriverVersion", || nvml.sys_driver_version()).ok(),
+        library: asked("nvmlSystemGetNVMLVersion", || nvml.sys_nvml_version()).ok(),
+        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.sys_cuda_driver_version()).ok().and_then(cuda_version),
+        excluded: asked("nvmlGetExcludedDeviceCount", || nvml.excluded_device_count()).unwrap_or(0),
+        ..Nvml::default()
+    };
+    let count = match asked("nvmlDeviceGetCount_v2", || nvml.device_count()) {
+        Ok(count) => count,
+        Err(refused) => return Nvml { refused: Some(refused), ..told },
+    };
+    let devices: Vec<_> =
+        (0..count).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device_by_index(i))).collect();
+    told.accepts_work = devices.iter().flatten().next().and_then(accepts_work);
+    for device in &devices {
+        told.gpus.push(match device {
+            Ok(device) => gpu(device),
+            Err(refused) => NvmlGpu { refused: Some(refused.clone()), ..NvmlGpu::default() },
+        });
+    }
+    for (to, device) in (0..).zip(&devices) {
+        for (from, other) in (0..to).zip(&devices) {
+            if let (Ok(device), Ok(other)) = (device, other) {
+                told.ways.extend(way(other, device).map(|over| Way { from, to, over: over.to_owned() }));
+            }
+        }
+    }
+    told
+}
+
+/// Said for all GPUs alike, and asked by way of one.
+fn accepts_work(device: &Device) -> Option<bool> {
+    asked("nvmlSystemGetConfComputeSettings", || device.is_cc_enabled()).ok().filter(|is_on| *is_on)?;
+    asked("nvmlSystemGetConfComputeGpusReadyState", || device.get_confidential_compute_state()).ok()
+}
+
+fn asked<T>(function: &str, ask: impl FnOnce() -> Result<T, NvmlError>) -> Result<T, Refused> {
+    calling(function);
+    ask().map_err(|e| refused(function, e))
+}
+
+fn refused(call: &str, e: NvmlError) -> Refused {
+    let says = e.to_string();
+    let code = match e {
+        // There is no library, or not the one that is wanted: nobody has said a number.
+        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) => None,
+        e => i32::try_from(u32::from(e)).ok(),
+    };
+    Refused { call: call.to_owned(), code, says }
+}
+
+/// Questions to one GPU; it notes the first answer that tells of a fault.
+struct Questions<'a> {
+    device: &'a Device<'a>,
+    fault: Option<Refused>,
+}
+
+impl<'a> Questions<'a> {
+    /// None where the GPU or this driver does not have it.
+    fn ask<T>(&mut self, function: &str, ask: impl FnOnce(&'a Device<'a>) -> Result<T, NvmlError>) -> Option<T> {
+        asked(function, || ask(self.device))
+            .map_err(|refused| {
+                if is_fault(&refused) {
+                    self.fault.get_or_insert(refused);
+                }
+            })
+            .ok()
+    }
+}
+
+/// The numbers of power that is not connected, interrupts that do not come, a damaged infoROM, a lost GPU, one that must be
+/// reset, and a library of another driver: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+fn is_fault(refused: &Refused) -> bool {
+    matches!(refused.code, Some(8 | 11 | 14 | 15 | 16 | 18))
+}
+
+fn gpu(device: &Device) -> NvmlGpu {
+    let mut q = Questions { device, fault: None };
+    let mut told = NvmlGpu {
+        address: q
+            .ask("nvmlDeviceGetPciInfo_v3", Device::pci_info)
+            .map(|pci| format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device)),
+        name: q.ask("nvmlDeviceGetName", Device::name),
+        persistence: q.ask("nvmlDeviceGetPersistenceMode", Device::is_in_persistent_mode),
+        display: display(&mut q),
+        compute_mode: q.ask("nvmlDeviceGetComputeMode", Device::compute_mode).map(compute_mode),
+        processes: q
+            .ask("nvmlDeviceGetComputeRunningProcesses_v3", Device::running_compute_processes)
+            .map(|all| all.len()),
+        mig: mig(&mut q),
+        ecc: ecc(&mut q),
+        remapped_rows: q.ask("nvmlDeviceGetRemappedRows", remapped_rows),
+        retired_pages: retired_pages(&mut q),
+        recovery: q.ask("nvmlDeviceGetFieldValues", recovery).flatten(),
+        slowdown: q
+            .ask("nvmlDeviceGetCurrentClocksThrottleReasons", Device::current_throttle_reasons)
+            .map(slowdown)
+            .unwrap_or_default(),
+        temperature: q.ask("nvmlDeviceGetTemperature", |d| d.temperature(TemperatureSensor::Gpu)),
+        power: power(&mut q),
+        fabric: q.ask("nvmlDeviceGetGpuFabricInfo", fabric).flatten(),
+        nvlinks: q.ask("nvmlDeviceGetNvLinkState", nvlinks).flatten(),
+        refused: None,
+    };
+    told.refused = q.fault;
+    told
+}
+
+fn display(q: &mut Questions) -> Option<bool> {
+    let active = q.ask("nvmlDeviceGetDisplayActive", Device::is_display_active);
+    let attached = q.ask("nvmlDeviceGetDisplayMode", Device::is_display_connected);
+    active.into_iter().chain(attached).reduce(|one, other| one || other)
+}
+
+fn compute_mode(mode: enum_wrappers::device::ComputeMode) -> ComputeMode {
+    use enum_wrappers::device::ComputeMode as Said;
+    match mode {
+        Said::Default => ComputeMode::Default,
+        Said::ExclusiveProcess | Said::ExclusiveThread => ComputeMode::Exclusive,
+        Said::Prohibited => ComputeMode::Prohibited,
+    }
+}
+
+fn mig(q: &mut Questions) -> Option<Mig> {
+    let mode = q.ask("nvmlDeviceGetMigMode", Device::mig_mode)?;
+    let most = q.ask("nvmlDeviceGetMaxMigDeviceCount", Device::mig_device_count).unwrap_or(0);
+    let is_there = |i: &u32| asked("nvmlDeviceGetMigDeviceHandleByIndex", || q.device.mig_device_by_index(*i)).is_ok();
+    let instances = (0..most).filter(is_there).map(|_| 1).sum();
+    Some(Mig { enabled: mode.current == 1, pending: mode.pending == 1, instances })
+}
+
+fn ecc(q: &mut Questions) -> Option<Ecc> {
+    let mode = q.ask("nvmlDeviceGetEccMode", Device::is_ecc_enabled)?;
+    let mut count = |counter: EccCounter| {
+        q.ask("nvmlDeviceGetTotalEccErrors", |d| d.total_ecc_errors(MemoryError::Uncorrected, counter))
+    };
+    Some(Ecc {
+        enabled: mode.currently_enabled,
+        pending: mode.pending_enabled,
+        uncorrected: count(EccCounter::Volatile),
+        uncorrected_ever: count(EccCounter::Aggregate),
+    })
+}
+
+fn remapped_rows(device: &Device) -> Result<RemappedRows, NvmlError> {
+    let function = device.nvml().lib().nvmlDeviceGetRemappedRows.as_ref();
+    let function = function.map_err(|e| NvmlError::FailedToLoadSymbol(e.to_string()))?;
+    let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);
+    // SAFETY: the handle is the library's own, and the four numbers outlive the call.
+    nvml_try(unsafe { function(device.handle(), &mut corrected, &mut uncorrected, &mut pending, &mut failed) })?;
+    Ok(RemappedRows { corrected, uncorrected, pending: pending != 0, failed: failed != 0 })
+}
+
+fn retired_pages(q: &mut Questions) -> Option<RetiredPages> {
+    let pending = q.ask("nvmlDeviceGetRetiredPagesPendingStatus", Device::are_pages_pending_retired)?;
+    let mut count =
+        |cause| q.ask("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(cause)).map_or(0, |pages| pages.len());
+    Some(RetiredPages {
+        single_bit: count(RetirementCause::MultipleSingleBitEccErrors),
+        double_bit: count(RetirementCause::DoubleBitEccError),
+        pending,
+    })
+}
+
+/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>; older drivers do not say.
+fn recovery(device: &Device) -> Result<Option<Recovery>, NvmlError> {
+    let mut values = device.field_values_for(&[FieldId(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)])?;
+    let Some(value) = values.pop() else { return Ok(None) };
+    Ok(match value?.value? {
+        SampleValue::U32(0) => Some(Recovery::None),
+        SampleValue::U32(1) => Some(Recovery::Reset),
+        SampleValue::U32(2) => Some(Recovery::Reboot),
+        SampleValue::U32(3) => Some(Recovery::DrainP2p),
+        SampleValue::U32(4) => Some(Recovery::DrainAndReset),
+        _ => None,
+    })
+}
+
+/// The hardware's general slowdown is left out: it is also told while clocks change.
+fn slowdown(reasons: ThrottleReasons) -> Vec<Slowdown> {
+    let each = [
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, Slowdown::Heat),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, Slowdown::Warmth),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, Slowdown::PowerBrake),
+    ];
+    each.into_iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, slowdown)| slowdown).collect()
+}
+
+fn power(q: &mut Questions) -> Option<Power> {
+    Some(Power {
+        draw: q.ask("nvmlDeviceGetPowerUsage", Device::power_usage)?,
+        limit: q.ask("nvmlDeviceGetEnforcedPowerLimit", Device::enforced_power_limit)?,
+    })
+}
+
+/// None where the GPU is of no fabric.
+fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
+    let function = device.nvml().lib().nvmlDeviceGetGpuFabricInfo.as_ref();
+    let function = function.map_err(|e| NvmlError::FailedToLoadSymbol(e.to_string()))?;
+    let mut info = MaybeUninit::zeroed();
+    // SAFETY: the handle is the library's own. The structure is of numbers alone, for which zero is a value, and outlives
+    // the call.
+    let info = unsafe {
+        nvml_try(function(device.handle(), info.as_mut_ptr()))?;
+        info.assume_init()
+    };
+    let state = match info.state {
+        1 => FabricState::NotStarted,
+        2 => FabricState::InProgress,
+        3 => FabricState::Completed,
+        _ => return Ok(None),
+    };
+    Ok(Some(Fabric { state, status: info.status }))
+}
+
+/// None where the GPU has none.
+fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
+    /// More than any GPU has so far; NVML refuses numbers that are too great for it.
+    const MOST: u32 = 36;
+    let states: Vec<_> = (0..MOST).map_while(|link| device.link_wrapper_for(link).is_active().ok()).collect();
+    let active = states.iter().filter(|is_active| **is_active).map(|_| 1).sum();
+    let inactive = states.iter().filter(|is_active| !**is_active).map(|_| 1).sum();
+    Ok(Some(Links { active, inactive }).filter(|_| !states.is_empty()))
+}
+
+fn way(from: &Device, to: &Device) -> Option<&'static str> {
+    calling("nvmlDeviceGetTopologyCommonAncestor");
+    // SAFETY: the handle is the library's own; the copy that takes it lives no longer than the library.
+    let to = unsafe { Device::new(to.handle(), to.nvml()) };
+    Some(match from.topology_common_ancestor(to).ok()? {
+        TopologyLevel::Internal => "board",
+        TopologyLevel::Single => "switch",
+        TopologyLevel::Multiple => "switches",
+        TopologyLevel::HostBridge => "host-bridge",
+        TopologyLevel::Node => "node",
+        TopologyLevel::System => "system",
+    })
+}
