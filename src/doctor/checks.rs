@@ -3,11 +3,13 @@
 
 mod bus;
 mod containers;
+mod cuda;
 mod cudnn;
 mod driver;
 mod fabric;
 mod kernel;
 mod log;
+mod nvml;
 mod packages;
 mod repositories;
 mod rivals;
@@ -166,8 +168,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "GS903",
-        title: "The kernel's log tells of no fault of a GPU",
-        reads: "Xids, GPUs that did not come up or fell off the bus, faults of NVSwitches, in the kernel's log since the last boot",
+        title: "Nothing tells of a fault of a GPU",
+        reads: "Xids, GPUs that did not come up or fell off the bus, faults of NVSwitches, in the kernel's log since the last boot; GPUs that NVML calls lost",
         run: log::faults,
         runtime: true,
         facts_suffice: true,
@@ -176,11 +178,47 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS501",
         title: "The driver loaded is the one installed, and has the GPUs",
-        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, who drives each GPU, the kernel's log",
+        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, who drives each GPU, the kernel's log, NVML's own word",
         run: driver::loaded,
         runtime: true,
         facts_suffice: true,
         follows_from: &["GS503", "GS504", "GS104", "GS201", "GS202", "GS301", "GS203", "GS401", "GS901", "GS903"],
+    },
+    Check {
+        id: "GS508",
+        title: "The driver answers",
+        reads: "what NVML says when it is started, and which GPUs it has",
+        run: nvml::answers,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &["GS903", "GS501", "GS401", "GS603"],
+    },
+    Check {
+        id: "GS904",
+        title: "No GPU's memory, heat or power is amiss",
+        reads: "what NVML says of each GPU: memory errors, rows remapped, pages retired, slowdowns",
+        run: nvml::health,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &["GS903"],
+    },
+    Check {
+        id: "GS905",
+        title: "The driver keeps the GPUs of data centres ready",
+        reads: "what NVML says of persistence, /run/nvidia-persistenced",
+        run: nvml::persistence,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
+        id: "GS802",
+        title: "GPUs are divided (MIG) as was asked for",
+        reads: "what NVML says of MIG, now and behind a reset; who has the GPUs open",
+        run: nvml::mig,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &[],
     },
     Check {
         id: "GS407",
@@ -203,7 +241,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS801",
         title: "Fabric Manager runs, and is the driver's own",
-        reads: "what nv-fabricmanager says its version is, its unit, the driver's version",
+        reads: "what nv-fabricmanager says its version is, its unit, the driver's version, what NVML says of the GPUs' fabric",
         run: fabric::manager,
         runtime: true,
         facts_suffice: true,
@@ -244,6 +282,26 @@ pub const CHECKS: &[Check] = &[
         runtime: false,
         facts_suffice: false,
         follows_from: &[],
+    },
+    Check {
+        id: "GS505",
+        title: "CUDA computes on every GPU",
+        reads: "what CUDA's driver library says when it is started, and the numbers that a kernel comes to",
+        run: cuda::computes,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &[
+            "GS903", "GS503", "GS501", "GS508", "GS904", "GS506", "GS801", "GS507", "GS802", "GS401", "GS603",
+        ],
+    },
+    Check {
+        id: "GS707",
+        title: "The driver runs the default toolkit's programs",
+        reads: "the newest CUDA that NVML says the driver runs, the default toolkit, the oldest driver that runs that",
+        run: cuda::versions,
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &["GS401"],
     },
     Check {
         id: "GS709",
@@ -308,6 +366,15 @@ pub const CHECKS: &[Check] = &[
         facts_suffice: false,
         follows_from: &["GS702", "GS708", "GS701"],
     },
+    Check {
+        id: "GS710",
+        title: "cuDNN computes",
+        reads: "the numbers that a small convolution comes to",
+        run: cuda::convolution,
+        runtime: true,
+        facts_suffice: false,
+        follows_from: &["GS505", "GS703"],
+    },
 ];
 
 /// What people meet, and no check looks for: the id, what it is, and where gpusetup sees to it.
@@ -325,7 +392,6 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("GS406", "A mirror is out of step", "apply only: lists are fetched once more, then exit 6"),
     ("GS408", "A tool reports success on failure", "apply only: the host is asked, no exit status is believed"),
     ("GS502", "The driver is in use", "apply only: it names who uses it, and refuses"),
-    ("GS505", "cuInit fails where nvidia-smi works", "to come: it takes a call of CUDA's library"),
     ("GS601", "No network, or a proxy", "to come: bundles"),
     (
         "GS602",
@@ -336,14 +402,6 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("GS605", "apt or dpkg is locked on the first boot", "apply only: waited for, with the holder's name"),
     ("GS606", "HOME and PATH are not set", "apply only: children get an environment of their own"),
     ("GS706", "The distribution's nvcc stands before the toolkit's", "part of GS701"),
-    (
-        "GS707",
-        "The CUDA version that nvidia-smi shows is taken for the toolkit's",
-        "to come: it takes a call of the driver's library",
-    ),
-    ("GS802", "MIG is not as it was asked for", "to come, with MIG"),
-    ("GS904", "ECC errors, rows to be remapped, power", "to come: it takes a call of the driver's library"),
-    ("GS905", "No persistence daemon", "to come: it takes a call of the driver's library"),
     ("GS906", "WSL2", "plan only: no driver may be installed inside"),
     ("GS907", "A Jetson", "plan only: its driver belongs to its board support package"),
     ("GS908", "An immutable system", "plan only: packages and runfiles cannot change it"),

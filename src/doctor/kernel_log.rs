@@ -73,6 +73,8 @@ pub enum Said {
     },
     /// The GPU no longer answers on the bus.
     OffTheBus(String),
+    /// The kernel had no addresses for the GPU's memory beside its own (heterogeneous memory).
+    NoHmm(String),
     /// The firmware gave the GPU no room in the address space.
     NoRoom(String),
 }
@@ -140,6 +142,8 @@ pub fn parse(log: &str) -> Vec<Said> {
             text += line;
             text.push(' ');
             xid(line).into_iter().chain(firmware(line)).for_each(&mut note);
+        } else if line.contains("request_free_mem_region() err") {
+            note(Said::NoHmm(message(line)));
         }
         switch(line).into_iter().for_each(&mut note);
         if REFUSALS.iter().any(|refusal| line.contains(refusal)) {
@@ -156,7 +160,7 @@ pub fn parse(log: &str) -> Vec<Said> {
 
 /// A line without what stands before the message.
 fn message(line: &str) -> String {
-    let from = line.find("] ").map_or(0, |at| at + 2);
+    let from = line.find("] ").filter(|_| line.starts_with('[')).map_or(0, |at| at + 2);
     line.get(from..).unwrap_or(line).trim().to_owned()
 }
 
@@ -315,6 +319,7 @@ mod tests {
 [    8.000000] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x63:0x56:1689)
 [    9.000000] NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)
 [   10.000000] Loading of module with unavailable key is rejected
+[   10.500000] nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:9] request_free_mem_region() err -34
 [   11.000000] NVRM: The NVIDIA probe routine was not called for 2 device(s).
 [   12.000000] NVRM: Xid (PCI:0000:cb:00): 13, pid=9, name=python, Graphics Exception: ESR 0x57c730
 [   13.000000] NVRM: Xid (PCI:0000:cb:00): 13, pid=10, name=python, Graphics Exception: ESR 0x57c730
@@ -325,6 +330,10 @@ mod tests {
             parse(log),
             [
                 Said::Refused("Loading of module with unavailable key is rejected".into()),
+                Said::NoHmm(
+                    "nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:9] request_free_mem_region() err -34"
+                        .into()
+                ),
                 xid("0000:cb:00.0", 13, "Graphics Exception: ESR 0x57c730"),
                 Said::NeedsOpen(gpu()),
                 Said::Legacy { gpu: "GeForce GT 710".into(), branch: "470".into() },

@@ -278,7 +278,25 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
     )
 }
 
+/// By the versions of the files; NVML, which compares its own with the module's, has the last word.
 pub fn loaded(seen: &Evidence) -> Verdict {
+    let verdict = loaded_by_files(seen);
+    let Some(said) = super::nvml::mismatch(seen).filter(|_| no_driver_of_its_own(seen).is_none()) else {
+        return verdict;
+    };
+    if verdict.status == Status::Fail {
+        return verdict.saw(said);
+    }
+    let cause = "the module in the kernel is of another version than the driver's libraries: programs fail with \
+                 \"Driver/library version mismatch\"";
+    let mismatch = Verdict::fail(cause).saw(said).mend(
+        "boot; if it is so still, two drivers are installed over each other",
+        ["sudo reboot", "gpusetup doctor GS401"],
+    );
+    verdict.evidence.into_iter().fold(mismatch, Verdict::saw)
+}
+
+fn loaded_by_files(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if facts.gpus.is_empty() {
         return Verdict::skip("there is no NVIDIA GPU");

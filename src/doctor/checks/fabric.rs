@@ -1,13 +1,38 @@
 //! What joins GPUs.
 
+use super::nvml::{inside_fabric, outside_fabric};
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::operation::Operation;
 
+/// Fabric Manager where there are switches, and what the GPUs themselves say of their fabric: switches may be where only
+/// another machine sees them.
 pub fn manager(seen: &Evidence) -> Verdict {
-    let facts = &seen.facts;
-    let Some(driver) = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty()) else {
-        return Verdict::skip("there is no NVSwitch, or no driver for it");
+    let none = || Verdict::skip("there is no NVSwitch, or no driver for it");
+    Verdict::worst(service(seen).into_iter().chain(fabric(seen))).unwrap_or_else(none)
+}
+
+fn fabric(seen: &Evidence) -> Option<Verdict> {
+    let (outside, inside) = (outside_fabric(seen), inside_fabric(seen));
+    if outside.is_empty() {
+        return (inside > 0).then(|| Verdict::pass().saw(format!("{inside} GPUs are in their fabric")));
+    }
+    let count = outside.len();
+    let computes = matches!(&seen.cuda, Answer::Is(cuda) if cuda.computes());
+    let verdict = if computes {
+        Verdict::warn(format!("{count} GPUs are not in their fabric: they do not reach others by NVLink"))
+    } else {
+        Verdict::fail(format!("{count} GPUs are not in their fabric: CUDA says \"system not yet initialized\" (802)"))
     };
+    let verdict = outside.into_iter().fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
+    Some(verdict.mend(
+        "start Fabric Manager, and see what it says; in a virtual machine the host has to",
+        ["sudo systemctl enable --now nvidia-fabricmanager", "journalctl -u nvidia-fabricmanager -n 50"],
+    ))
+}
+
+fn service(seen: &Evidence) -> Option<Verdict> {
+    let facts = &seen.facts;
+    let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty())?;
     let switches = format!("{} NVSwitches", facts.nvswitches.len());
     let version = driver.version;
     let install = |cause: String| {
@@ -28,5 +53,5 @@ pub fn manager(seen: &Evidence) -> Verdict {
         .repair("start it", [Operation::Service { unit: "nvidia-fabricmanager.service".to_owned(), enabled: true }]),
         Answer::Is(manager) => Verdict::pass().saw(format!("Fabric Manager {}", manager.version)),
     };
-    verdict.saw(switches)
+    Some(verdict.saw(switches))
 }

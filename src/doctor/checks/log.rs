@@ -3,12 +3,14 @@
 use crate::compat::XidAction;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 
+/// By the kernel's log, and by what NVML says of GPUs that do not answer it.
 pub fn faults(seen: &Evidence) -> Verdict {
-    let each = match said(seen) {
-        Ok(said) => said.iter().filter_map(|said| fault(seen, said)),
-        Err(skip) => return skip,
+    let mut all = match said(seen) {
+        Ok(said) => [Verdict::pass()].into_iter().chain(said.iter().filter_map(|said| fault(seen, said))).collect(),
+        Err(skip) => vec![skip],
     };
-    Verdict::worst([Verdict::pass()].into_iter().chain(each)).unwrap_or_else(Verdict::pass)
+    all.extend(super::nvml::faults(seen));
+    Verdict::worst(all).unwrap_or_else(Verdict::pass)
 }
 
 pub fn room(seen: &Evidence) -> Verdict {
@@ -122,6 +124,7 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
         | Said::ProbeFailed(_)
         | Said::Refused(_)
         | Said::Unfit(_)
+        | Said::NoHmm(_)
         | Said::NoRoom(_) => return None,
     })
 }
