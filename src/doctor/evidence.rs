@@ -19,7 +19,7 @@ pub use toolkit::Shells;
 
 use super::device::{self, Convolution, Cuda, Nvml};
 use super::kernel_log::{self, Said};
-use crate::compat::{Database, Distribution, Xid};
+use crate::compat::{Database, Distribution, Role, Xid};
 use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
@@ -138,6 +138,9 @@ pub struct Evidence {
     /// Of its libcudas, those of compatibility packages that are for this driver and these GPUs.
     #[serde(skip)]
     pub forward_compatible: BTreeSet<PathBuf>,
+    /// What Fabric Manager's package for the driver is called in NVIDIA's repository.
+    #[serde(skip)]
+    pub fabric_package: Option<String>,
     /// Where LD_LIBRARY_PATH is set for everybody: the file, and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// What each SONAME of cuDNN, loaded as a program would, says its version is.
@@ -266,6 +269,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         shells: looker.at("shells", &["GS701"], || shells(system)),
         loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
+        fabric_package: None,
         cached: looker.at("the loader's cache", &["GS507", "GS703", "GS708"], || cached(system, &facts)),
         library_paths: looker
             .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, "LD_LIBRARY_PATH=")),
@@ -329,6 +333,7 @@ impl Evidence {
             loader_directories: BTreeSet::new(),
             cached: Vec::new(),
             forward_compatible: BTreeSet::new(),
+            fabric_package: None,
             library_paths: Vec::new(),
             cudnn: BTreeMap::new(),
             apt: Apt::default(),
@@ -360,6 +365,8 @@ impl Evidence {
                 (gpu.name, gpu.compute_capability) = (Some(card.name.clone()), card.capability);
             }
         }
+        let named = |(manager, version)| database.name_of(Role::FabricManager, manager, version);
+        self.fabric_package = facts.os.package_manager.zip(facts.driver.as_ref().map(|d| d.version)).and_then(named);
         self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
         self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();

@@ -211,13 +211,13 @@ pub const CASES: &[Case] = &[
         "NVSwitches and no Fabric Manager",
         "another 0000:07:00.0 10de 1af1 068000",
         &["GS801 fail"],
-        "GS801: sudo systemctl enable --now nvidia-fabricmanager",
+        "GS801: sudo apt-get install 'nvidia-fabricmanager-535=",
     ),
     sick(
         "a Fabric Manager of another version",
         "another 0000:07:00.0 10de 1af1 068000; fabric_manager 535.247.01 active",
         &["GS801 fail"],
-        "GS801: sudo systemctl",
+        "GS801: sudo apt-get install 'nvidia-fabricmanager-535=",
     ),
     sick(
         "a Fabric Manager that does not run",

@@ -1,6 +1,7 @@
 //! What joins GPUs.
 
 use super::nvml::{inside_fabric, outside_fabric};
+use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::operation::Operation;
 
@@ -36,9 +37,19 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     let switches = format!("{} NVSwitches", facts.nvswitches.len());
     let version = driver.version;
     let install = |cause: String| {
+        let start = "sudo systemctl enable --now nvidia-fabricmanager".to_owned();
+        // Other repositories have other names for it.
+        let bring =
+            seen.fabric_package.as_ref().zip(facts.os.package_manager).and_then(|(name, manager)| match manager {
+                PackageManager::Apt => Some(format!("sudo apt-get install '{name}={version}*'")),
+                PackageManager::Dnf => Some(format!("sudo dnf install '{name}-{version}*'")),
+                PackageManager::Zypper => None,
+            });
         Verdict::fail(cause).alone().mend(
-            format!("install Fabric Manager {version}, to the last digit, and start it"),
-            ["sudo systemctl enable --now nvidia-fabricmanager"],
+            format!(
+                "install Fabric Manager {version}, to the last digit (the name is NVIDIA's repository's), and start it"
+            ),
+            bring.into_iter().chain([start]),
         )
     };
     let verdict = match &seen.fabric_manager {
