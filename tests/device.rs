@@ -2,36 +2,16 @@
 //! answer from a file, with any code, or hang, or end their caller, as those of a sick driver do.
 
 mod common;
+#[path = "support/nvidia.rs"]
+mod nvidia;
 #[path = "support/schema.rs"]
 mod schema;
 
 use common::{Tree, program};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::LazyLock;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-/// Where the libraries are built, once for all tests; each test has copies beside its own answers.
-static BUILT: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    for (source, library) in LIBRARIES {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/nvidia").join(source);
-        let made = Command::new("gcc")
-            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-            .arg(format!("-Wl,-soname,{library}"))
-            .arg("-o")
-            .arg(folder.path().join(library))
-            .arg(&source)
-            .status();
-        assert!(made.expect("gcc is there").success(), "{}", source.display());
-    }
-    folder
-});
-
-const LIBRARIES: [(&str, &str); 3] =
-    [("nvml.c", "libnvidia-ml.so.1"), ("cuda.c", "libcuda.so.1"), ("cudnn.c", "libcudnn.so.9")];
 
 /// A host with an A100 and a driver, whose libraries say `answers`.
 struct Host {
@@ -45,12 +25,9 @@ impl Host {
         let directory = "usr/lib/x86_64-linux-gnu";
         tree.write(&format!("{directory}/libcuda.so.580.95.05"), "");
         let libraries = tempfile::tempdir().expect("a temporary directory");
-        for (_, library) in LIBRARIES {
-            fs::copy(BUILT.path().join(library), libraries.path().join(library)).expect("copied");
-        }
-        fs::write(libraries.path().join("answers"), answers).expect("written");
+        nvidia::put(libraries.path(), answers);
         let cudnn = tree.path().join(directory).join("libcudnn.so.9.10.2");
-        fs::copy(BUILT.path().join("libcudnn.so.9"), cudnn).expect("copied");
+        fs::copy(libraries.path().join("libcudnn.so.9"), cudnn).expect("copied");
         tree.link(&format!("{directory}/libcudnn.so.9"), "libcudnn.so.9.10.2");
         Self { tree, libraries }
     }
@@ -67,10 +44,10 @@ impl Host {
 
     /// What doctor says, with its exit code.
     fn doctor(&self, arguments: &[&str]) -> (i32, String) {
-        let stand_ins =
-            LIBRARIES.map(|(_, library)| format!("{library}={}", self.library(library).display())).join(":");
+        let stand_ins = nvidia::stand_ins(self.libraries.path());
+        let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
         let output = program()
-            .env("GPUSETUP_STAND_INS", stand_ins)
+            .env(variable, libraries)
             .env("GPUSETUP_PATIENCE", "2")
             .args(["doctor", "--root"])
             .arg(self.tree.path())

@@ -16,8 +16,12 @@ mod driver;
 mod host;
 #[path = "gallery/kernel.rs"]
 mod kernel;
+#[path = "gallery/libraries.rs"]
+mod libraries;
 #[path = "gallery/log.rs"]
 mod log;
+#[path = "support/nvidia.rs"]
+mod nvidia;
 #[path = "support/schema.rs"]
 mod schema;
 #[path = "gallery/several.rs"]
@@ -28,6 +32,7 @@ use gpusetup::doctor::{CHECKS, ELSEWHERE};
 use host::{Host, Kept, Said, bench, machine, script, text, timed};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -39,7 +44,10 @@ const STACK: &[&str] =
     &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
 
 fn cases() -> Vec<&'static Case> {
-    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, around::CASES].into_iter().flatten().collect()
+    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, libraries::CASES, around::CASES]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[test]
@@ -152,9 +160,13 @@ fn tell_host(host: &Host, script: &str) {
     host.sh(&format!("{WORDS}\n{script}")).succeeds();
 }
 
-/// Makes a host one that runs.
+/// Makes a host one that runs, with NVIDIA's libraries as if there were more GPUs than any case has.
 fn running(host: &Host) {
     script("../gallery/running", &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")]);
+    let live = host.root().join("live");
+    let said = std::fs::read_to_string(live.join("answers")).unwrap_or_default();
+    std::fs::create_dir_all(live.join("libraries")).expect("made");
+    nvidia::put(&live.join("libraries"), &format!("{said}count=8\n"));
 }
 
 /// What doctor says: from inside, as on any host that runs, or from outside of a tree.
@@ -164,7 +176,8 @@ fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
         return host.gpusetup_plain(&verb);
     }
     let root = host.root();
-    let command = [text(&root), "/live/bin/gpusetup", "doctor", "--kernel-log", "/live/log"];
+    let stand_ins = nvidia::stand_ins(Path::new("/live/libraries"));
+    let command = [text(&root), "env", &stand_ins, "/live/bin/gpusetup", "doctor", "--kernel-log", "/live/log"];
     machine("chroot", &command.iter().chain(arguments).copied().collect::<Vec<_>>())
 }
 

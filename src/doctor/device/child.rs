@@ -47,7 +47,9 @@ pub struct Question<'a> {
 
 impl<'a> Question<'a> {
     pub fn new<S: AsRef<str>>(about: Library, libraries: impl IntoIterator<Item = S>) -> Self {
-        let libraries = libraries.into_iter().map(|l| stand_in(l.as_ref()).unwrap_or_else(|| l.as_ref().to_owned()));
+        // Which cuDNN programs get is the loader's to say.
+        let other = |library: &str| stand_in(library).filter(|_| about != Library::Cudnn);
+        let libraries = libraries.into_iter().map(|l| other(l.as_ref()).unwrap_or_else(|| l.as_ref().to_owned()));
         Self { about, libraries: libraries.collect(), root: None, limit: Duration::from_secs(30) }
     }
 
