@@ -168,6 +168,9 @@ pub struct Evidence {
     /// The persistence daemon runs; none where nothing does.
     #[serde(default)]
     pub persistenced: Option<bool>,
+    /// Its unit is installed.
+    #[serde(default)]
+    pub has_persistence_unit: bool,
     /// CUDA's kernel module was told to do without the kernel's heterogeneous memory; none where it is not loaded.
     #[serde(default)]
     pub hmm_disabled: Option<bool>,
@@ -252,6 +255,9 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         oldest_driver: BTreeMap::new(),
         branch_cuda: None,
         persistenced: system.is_live().then(|| system.exists("/run/nvidia-persistenced/socket")),
+        has_persistence_unit: ["/etc", "/usr/lib", "/lib"]
+            .iter()
+            .any(|d| system.exists(Path::new(d).join("systemd/system/nvidia-persistenced.service"))),
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
         host_compiler: looker.at("what is set for everybody", &["GS705"], || {
@@ -345,6 +351,7 @@ impl Evidence {
             convolution: BTreeMap::new(),
             holders: Vec::new(),
             persistenced: None,
+            has_persistence_unit: false,
             hmm_disabled: None,
             branch_cuda: None,
             oldest_driver: BTreeMap::new(),

@@ -103,6 +103,7 @@ pub fn sound() -> Evidence {
         convolution: [("libcudnn.so.9".to_owned(), Answer::Is(Convolution::Right))].into(),
         holders: Vec::new(),
         persistenced: Some(true),
+        has_persistence_unit: true,
         hmm_disabled: Some(false),
         branch_cuda: "13.0".parse().ok(),
         oldest_driver: [(PathBuf::from("/usr/local/cuda-12.8"), "525.60.13".parse().expect("a version"))].into(),

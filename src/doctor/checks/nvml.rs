@@ -4,6 +4,7 @@ use super::no_driver_of_its_own;
 use crate::doctor::device::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
+use crate::operation::Operation;
 
 /// The driver answers: what is refused for a fault of a GPU, or for a library of another version, other checks tell of.
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -297,8 +298,13 @@ pub fn persistence(seen: &Evidence) -> Verdict {
                 "take that out of its unit, or switch it on until the next boot",
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
+        } else if seen.has_persistence_unit {
+            let daemon = Operation::Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true };
+            verdict.repair("have the persistence daemon keep it up", [daemon])
         } else {
-            verdict.mend("have the persistence daemon keep it up", ["sudo systemctl enable --now nvidia-persistenced"])
+            let mend =
+                "install the persistence daemon (the package nvidia-persistenced), or switch it on until the next boot";
+            verdict.mend(mend, ["sudo nvidia-smi -pm 1"])
         })
     });
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU made for data centres"))

@@ -209,7 +209,13 @@ fn a_driver_that_drops_its_gpus() {
         of_gpu(off)(e);
         e.persistenced = Some(false);
     });
-    assert_eq!(none.remediation.expect("a cure").commands, ["sudo systemctl enable --now nvidia-persistenced"]);
+    let commands = none.remediation.expect("a cure").commands;
+    assert!(none.fixable && commands == ["sudo systemctl enable --now nvidia-persistenced.service"], "{commands:?}");
+    let no_unit = finding("GS905", |e| {
+        of_gpu(off)(e);
+        (e.persistenced, e.has_persistence_unit) = (Some(false), false);
+    });
+    assert!(!no_unit.fixable, "there is nothing to enable: {no_unit:?}");
 }
 
 #[test]
