@@ -26,10 +26,13 @@ mod nvidia;
 mod schema;
 #[path = "gallery/several.rs"]
 mod several;
+#[path = "support/stack.rs"]
+mod stack;
 
 use case::{Case, Finding, Several, Stage, differs};
 use gpusetup::doctor::{CHECKS, ELSEWHERE};
 use host::{Host, Kept, Said, bench, machine, script, text, timed};
+use stack::{installed, planned};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -38,10 +41,6 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const WORDS: &str = include_str!("gallery/words.sh");
-
-/// The whole stack, on packages of Debian 12 and a CUDA that every driver since 525 runs.
-const STACK: &[&str] =
-    &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
 
 fn cases() -> Vec<&'static Case> {
     [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, libraries::CASES, around::CASES]
@@ -113,13 +112,8 @@ struct Stages(BTreeMap<Stage, Kept>);
 impl Stages {
     /// All of them; the first time that is as long as an apply of the whole stack.
     fn make() -> Self {
-        let install = |host: &Host| {
-            let mut arguments = vec!["apply", "--yes"];
-            arguments.extend(STACK);
-            host.gpusetup(&arguments).succeeds();
-        };
         let planned = planned();
-        let installed = Kept::host("installed", &planned, || Host::new("gallery-new"), install);
+        let installed = installed(&planned);
         let made = |from: &Kept, stage: Stage| {
             let key = format!("{planned}\n{WORDS}\n{}\n{}", Stage::Sound.script(), stage.script());
             Kept::host(stage.name(), &key, || from.clone_as("gallery-new"), |host| tell_host(host, stage.script()))
@@ -143,16 +137,6 @@ impl Stages {
     fn of(&self, stage: Stage) -> &Kept {
         &self.0[&stage]
     }
-}
-
-/// What an apply of the stack would do: the same steps make the same host. The server's port is another each time.
-fn planned() -> String {
-    let host = Host::new("gallery-plan");
-    let mut arguments = vec!["plan", "--json"];
-    arguments.extend(STACK);
-    let steps = host.gpusetup(&arguments).succeeds().json()["steps"].to_string();
-    let parts = steps.split("127.0.0.1:").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
-    format!("{}\n{}", text(&bench().base), parts.collect::<String>())
 }
 
 /// Runs a case's script in a host.

@@ -4,20 +4,19 @@
 mod host;
 #[path = "support/schema.rs"]
 mod schema;
+#[path = "support/stack.rs"]
+mod stack;
 
 use host::tree::differences;
 use host::{Host, RECORDS, bench, gpusetup, machine, text, timed};
 use serde_json::Value;
+use stack::{STACK, installed, planned};
 use std::fs;
 use std::path::Path;
 
 const OLD_RUNFILE: &str = "cuda_12.4.1_550.54.15_linux.run";
 const NEW_RUNFILE: &str = "cuda_13.4.2_linux.run";
 const CUDNN_12: &str = "cudnn-linux-x86_64-9.10.2.21_cuda12-archive.tar.xz";
-
-/// The whole stack, on packages of Debian 12 and a CUDA that every driver since 525 runs.
-const STACK: &[&str] =
-    &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
 
 /// Toolkit and cuDNN only, from a runfile of the kind that brings no driver.
 const TOOLKIT: &[&str] = &["--profile", "toolkit", "--cuda", "13.4", "--cudnn", "9.25.1"];
@@ -115,9 +114,18 @@ const BREAKAGES: &[Breakage] = &[
     Breakage {
         what: "nouveau is back in the initramfs, and nothing keeps it out",
         check: "GS201",
+        // As the hook of a splash screen brings it.
         script: "grep -lR 'blacklist nouveau' /etc/modprobe.d /lib/modprobe.d | xargs -r readlink -f | xargs -r rm; \
-                 echo nouveau >>/etc/initramfs-tools/modules; update-initramfs -u -k all >&2",
+                 cd /etc/initramfs-tools/hooks && printf '%s\\n' '#!/bin/sh' '[ \"$1\" != prereqs ] || exit 0' \
+                     '. /usr/share/initramfs-tools/hook-functions' 'manual_add_modules nouveau' >nouveau && \
+                 chmod +x nouveau && update-initramfs -u -k all >&2",
         fix: Mends,
+    },
+    Breakage {
+        what: "somebody had the initramfs load nouveau",
+        check: "GS201",
+        script: "echo nouveau >>/etc/initramfs-tools/modules; update-initramfs -u -k all >&2",
+        fix: Leaves,
     },
     Breakage {
         what: "a library of the driver is older than the rest",
@@ -183,8 +191,7 @@ fn the_whole_stack() {
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn doctor_knows_what_is_wrong() {
-    let host = Host::new("doctor");
-    timed("apply", || apply(&host, STACK).succeeds());
+    let host = timed("a host that has it all", || installed(&planned()).clone_as("doctor"));
     host.reboots();
     timed("doctor", || is_healthy(&host));
     timed("doctor on broken hosts", || broken_hosts(&host));

@@ -1,0 +1,27 @@
+//! The whole stack on a host: what is asked for, and a host that has it, made once for the tests that begin with one.
+
+use crate::host::{Host, Kept, bench, text};
+
+/// Packages of Debian 12 and a CUDA that every driver since 525 runs.
+pub const STACK: &[&str] =
+    &["--driver", "535", "--method", "packages", "--modules", "proprietary", "--cuda", "12.4", "--cudnn", "9.10.2"];
+
+/// What an apply of the stack would do: the same steps make the same host. The server's port is another each time.
+pub fn planned() -> String {
+    let host = Host::new("planned");
+    let mut arguments = vec!["plan", "--json"];
+    arguments.extend(STACK);
+    let steps = host.gpusetup(&arguments).succeeds().json()["steps"].to_string();
+    let parts = steps.split("127.0.0.1:").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    format!("{}\n{}", text(&bench().base), parts.collect::<String>())
+}
+
+/// A host on which that was applied; the first time it takes as long as that does.
+pub fn installed(planned: &str) -> Kept {
+    let install = |host: &Host| {
+        let mut arguments = vec!["apply", "--yes"];
+        arguments.extend(STACK);
+        host.gpusetup(&arguments).succeeds();
+    };
+    Kept::host("installed", planned, || Host::new("installed"), install)
+}
