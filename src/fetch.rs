@@ -1,8 +1,9 @@
 //! Downloads: into the cache, verified while the bytes arrive. Under its name in the cache there is never anything that
 //! was not verified.
 
+use crate::cache::{self, PART, REJECTED, with_ending};
 use crate::sum::hex;
-use crate::system::{System, chain, digest, interrupt};
+use crate::system::{System, chain, interrupt};
 use reqwest::StatusCode;
 use reqwest::blocking::{Client, Response};
 use reqwest::header::{CONTENT_RANGE, RANGE};
@@ -74,7 +75,7 @@ pub struct Wanted<'a> {
 
 /// Whether the verified file is there already.
 pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
-    on.open(wanted.to).and_then(digest).is_ok_and(|sum| sum == wanted.sha256)
+    cache::sum(on, wanted.to, wanted.sha256).is_ok_and(|sum| sum == wanted.sha256)
 }
 
 /// The bytes of something small whose sum nobody knows beforehand, at most `limit` of them: its signature is checked
@@ -113,7 +114,7 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
     // Private: what is run from there must not be anybody else's to change.
     on.make_directories(folder, 0o700).map_err(failed(folder))?;
     let target = on.locate(wanted.to).map_err(failed(wanted.to))?;
-    let part = with_ending(&target, ".part");
+    let part = with_ending(&target, PART);
     let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
     let client = client().map_err(|e| network(chain(&e)))?;
     let unreachable = |why: String| FetchError::Unreachable { url: wanted.url.to_owned(), why };
@@ -127,7 +128,10 @@ pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Res
         }
         match watched(&client, wanted, &part, progress) {
             Ok(sum) if sum == wanted.sha256 => {
-                return fs::rename(&part, &target).map_err(failed(wanted.to));
+                fs::rename(&part, &target).map_err(failed(wanted.to))?;
+                // A disk that has no room for the note costs a reading of the file, and no more.
+                let _ = cache::verified(on, wanted.to, &sum);
+                return Ok(());
             }
             // The beginning may be of another day's file, or another server's: that says nothing of this one.
             Ok(_) | Err(Broken::TooLong) if resumed => {
@@ -287,17 +291,11 @@ fn starts_at(response: &Response, at: u64) -> bool {
 }
 
 fn reject(wanted: &Wanted, part: &Path, target: &Path, why: String) -> FetchError {
-    let kept = with_ending(target, ".rejected");
+    let kept = with_ending(target, REJECTED);
     match fs::rename(part, &kept) {
         Ok(()) => FetchError::Rejected { url: wanted.url.to_owned(), why, kept },
         Err(source) => FetchError::Write { path: kept, source },
     }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(ending);
-    path.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -353,7 +351,7 @@ mod tests {
         done.expect("it came");
         assert_eq!(on.read("/cache/ab/file").expect("there"), BODY);
         assert_eq!(asked.join().expect("no panic"), ["", "bytes=9-"]);
-        assert_eq!(on.list("/cache/ab").expect("listed"), ["file"]);
+        assert_eq!(on.list("/cache/ab").expect("listed"), ["file", "file.verified"]);
     }
 
     #[test]
@@ -394,6 +392,6 @@ mod tests {
         let wanted = Wanted { url: &url, sha256: &sha256(BODY), size: Some(21), to: Path::new("/cache/ab/file") };
         fetch(&on, &wanted, &mut |_| {}).expect("it came");
         assert_eq!(asked.join().expect("no panic"), ["bytes=9-", ""]);
-        assert_eq!(on.list("/cache/ab").expect("listed"), ["file"]);
+        assert_eq!(on.list("/cache/ab").expect("listed"), ["file", "file.verified"]);
     }
 }

@@ -65,6 +65,22 @@ pub struct Space {
     pub file_system: u64,
 }
 
+/// What tells a file from every other, and from itself when somebody has written to it: nobody can set the time of its last
+/// change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The file system.
+    pub device: u64,
+    /// The file on it.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// When its bytes were last written: seconds since 1970, and nanoseconds.
+    pub modified: (i64, i64),
+    /// When it was last changed in any way.
+    pub changed: (i64, i64),
+}
+
 impl System {
     /// The host whose root directory is `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
@@ -182,6 +198,18 @@ impl System {
     /// Whether a directory is there; links are followed.
     pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
         self.locate_target(path.as_ref()).is_ok_and(|p| p.is_dir())
+    }
+
+    /// What a file is now; links are followed.
+    pub fn identity(&self, path: impl AsRef<Path>) -> io::Result<Identity> {
+        let meta = self.locate_target(path.as_ref())?.metadata()?;
+        Ok(Identity {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
     }
 
     /// The target of a link, as written; none for anything else.

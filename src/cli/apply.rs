@@ -377,7 +377,12 @@ fn perform(
 }
 
 pub fn system(host: &HostOptions) -> System {
-    host.root.as_ref().map_or_else(System::live, System::at)
+    system_of(host.root.as_ref())
+}
+
+/// The host whose root directory this is; without one this machine.
+pub fn system_of(root: Option<&PathBuf>) -> System {
+    root.map_or_else(System::live, System::at)
 }
 
 fn only_root(system: &System) -> Result<(), Problem> {

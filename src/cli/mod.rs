@@ -2,6 +2,7 @@
 //! environment (`GPUSETUP_*`) and in the config file; a flag comes before the environment, that before the file.
 
 mod apply;
+mod cache;
 mod config;
 mod db;
 mod doctor;
@@ -61,6 +62,11 @@ enum Command {
         #[command(subcommand)]
         command: db::Command,
     },
+    /// List, remove or read again the downloads that are kept
+    Cache {
+        #[command(subcommand)]
+        command: cache::Command,
+    },
     /// Ask one of NVIDIA's libraries; doctor runs this in a process of its own
     #[command(hide = true, name = device::SUBCOMMAND)]
     Ask(doctor::AskOptions),
@@ -100,6 +106,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
         Command::Db { command } => db::run(&command),
+        Command::Cache { command } => cache::run(&command),
         Command::Ask(options) => Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());

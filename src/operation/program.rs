@@ -2,7 +2,8 @@
 
 use super::undo::{Backups, Undo};
 use super::{Operation, packages};
-use crate::system::{Output, Program, Progress, System, digest};
+use crate::cache;
+use crate::system::{Output, Program, Progress, System};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,7 +76,7 @@ pub fn perform(
     let name = argv.first().cloned().unwrap_or_default();
     let start = |source| ProgramError::Start { program: name.clone(), source };
     for file in verified {
-        let found = on.open(&file.path).and_then(digest).map_err(start)?;
+        let found = cache::sum(on, &file.path, &file.sha256).map_err(start)?;
         if found != file.sha256 {
             return Err(ProgramError::Altered { path: file.path.clone(), found, wanted: file.sha256.clone() });
         }

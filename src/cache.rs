@@ -1,0 +1,207 @@
+//! The cache of downloads. Each file lies in a folder that is named by its content, so that all plans share it and two
+//! mirrors' files of one name do not meet. Beside a file stands what it was when it was last verified: as long as it is that,
+//! its bytes need not be read again.
+
+use crate::system::{Identity, System, digest};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Ends the name of the note beside a verified file.
+const NOTE: &str = ".verified";
+/// Ends the name of a download that has not come to its end.
+pub const PART: &str = ".part";
+/// Ends the name of what came and was not what it should be.
+pub const REJECTED: &str = ".rejected";
+
+/// What a file was when it was verified.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    sha256: String,
+    file: Identity,
+}
+
+/// The sum of a file's bytes, in lower-case hexadecimal: as it was noted, where the file is still what it was then; else read,
+/// and noted where it is the one that is wanted.
+pub fn sum(on: &System, path: &Path, wanted: &str) -> io::Result<String> {
+    let file = on.identity(path)?;
+    if let Some(note) = note(on, path).filter(|note| note.file == file && note.sha256 == wanted) {
+        return Ok(note.sha256);
+    }
+    let sum = digest(on.open(path)?)?;
+    // Written to while it was read, it is neither what it was nor what it is.
+    if sum == wanted && on.identity(path)? == file {
+        // A folder that cannot be written costs the next one the reading, and no more.
+        let _ = put(on, path, &Note { sha256: sum.clone(), file });
+    }
+    Ok(sum)
+}
+
+/// Notes that a file has just been found to have this sum.
+pub fn verified(on: &System, path: &Path, sha256: &str) -> io::Result<()> {
+    put(on, path, &Note { sha256: sha256.to_owned(), file: on.identity(path)? })
+}
+
+fn put(on: &System, path: &Path, note: &Note) -> io::Result<()> {
+    on.write(with_ending(path, NOTE), &serde_json::to_vec(note)?, 0o600)
+}
+
+fn note(on: &System, path: &Path) -> Option<Note> {
+    let text = on.read_text(with_ending(path, NOTE)).ok()??;
+    serde_json::from_str(&text).ok()
+}
+
+/// The file beside one.
+pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// A file in the cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cached {
+    /// Where.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it is.
+    pub state: State,
+    /// The sum that it was verified to have; none where nobody did.
+    pub sha256: Option<String>,
+}
+
+/// What a file in the cache is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Verified, and untouched since.
+    Verified,
+    /// Verified once, and touched since: it is read again before it is used.
+    Touched,
+    /// Nobody has verified it.
+    Unknown,
+    /// A download that has not come to its end: the next one goes on with it.
+    Part,
+    /// It came, and was not what it should be.
+    Rejected,
+}
+
+/// All files of the cache, by name.
+pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
+    let mut files = Vec::new();
+    for folder in on.list(cache)? {
+        let folder = cache.join(folder);
+        if !on.is_directory(&folder) {
+            continue;
+        }
+        for name in on.list(&folder)?.into_iter().filter(|name| !name.ends_with(NOTE)) {
+            let path = folder.join(&name);
+            let Ok(file) = on.identity(&path) else { continue };
+            let note = note(on, &path);
+            let state = match &note {
+                _ if name.ends_with(PART) => State::Part,
+                _ if name.ends_with(REJECTED) => State::Rejected,
+                Some(note) if note.file == file => State::Verified,
+                Some(_) => State::Touched,
+                None => State::Unknown,
+            };
+            files.push(Cached { path, size: file.size, state, sha256: note.map(|n| n.sha256) });
+        }
+    }
+    Ok(files)
+}
+
+/// Removes a file and what belongs to it; its folder too, when that was the last.
+pub fn remove(on: &System, path: &Path) -> io::Result<()> {
+    on.remove(path)?;
+    on.remove(with_ending(path, NOTE))?;
+    match path.parent().map(|folder| on.remove(folder)) {
+        Some(Err(e)) if e.kind() != io::ErrorKind::DirectoryNotEmpty => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a verified file's bytes are still those that were verified, by reading them all. What is not is set aside, where
+/// nothing takes it for what it was.
+pub fn reads_well(on: &System, file: &Cached) -> io::Result<bool> {
+    let Some(wanted) = &file.sha256 else { return Ok(true) };
+    if digest(on.open(&file.path)?)? == *wanted {
+        verified(on, &file.path, wanted)?;
+        return Ok(true);
+    }
+    on.rename(&file.path, with_ending(&file.path, REJECTED))?;
+    on.remove(with_ending(&file.path, NOTE))?;
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::sha256;
+    use std::io::Write;
+
+    const CACHE: &str = "/var/cache/gpusetup";
+    const FILE: &str = "/var/cache/gpusetup/ab/x.run";
+
+    fn host(text: &str) -> (System, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        on.make_directories("/var/cache/gpusetup/ab", 0o700).expect("made");
+        on.write(FILE, text.as_bytes(), 0o600).expect("written");
+        (on, dir)
+    }
+
+    fn states(on: &System) -> Vec<(String, State)> {
+        let name = |f: &Cached| f.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files(on, Path::new(CACHE)).expect("listed").iter().map(|f| (name(f), f.state)).collect()
+    }
+
+    /// Writes to a file in place, as nobody should.
+    fn touch(on: &System, bytes: &[u8]) {
+        let path = on.locate(Path::new(FILE)).expect("there");
+        std::fs::OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes)).expect("written");
+    }
+
+    #[test]
+    fn what_was_verified_and_not_touched_is_not_read_again() {
+        let (on, _dir) = host("good");
+        let good = sha256("good");
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Unknown)]);
+        assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), good);
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
+        // The note is what is believed: with another sum in it, that is what is said.
+        let note = on.read_text("/var/cache/gpusetup/ab/x.run.verified").expect("read").expect("there");
+        let other = sha256("other");
+        on.write("/var/cache/gpusetup/ab/x.run.verified", note.replace(&good, &other).as_bytes(), 0o600)
+            .expect("written");
+        assert_eq!(sum(&on, Path::new(FILE), &other).expect("not read"), other);
+    }
+
+    #[test]
+    fn what_was_touched_is_read_again() {
+        let (on, _dir) = host("good");
+        let good = sha256("good");
+        verified(&on, Path::new(FILE), &good).expect("noted");
+        // As long as before, and at once.
+        touch(&on, b"evil");
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Touched)]);
+        assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), sha256("evil"));
+        touch(&on, b"good");
+        assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), good);
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
+    }
+
+    #[test]
+    fn a_file_whose_bytes_have_changed_is_set_aside() {
+        let (on, _dir) = host("good");
+        verified(&on, Path::new(FILE), &sha256("good")).expect("noted");
+        let all = files(&on, Path::new(CACHE)).expect("listed");
+        assert!(reads_well(&on, &all[0]).expect("read"));
+        touch(&on, b"evil");
+        assert!(!reads_well(&on, &all[0]).expect("read"));
+        assert_eq!(states(&on), [("x.run.rejected".to_owned(), State::Rejected)]);
+        remove(&on, Path::new("/var/cache/gpusetup/ab/x.run.rejected")).expect("removed");
+        assert!(on.list(CACHE).expect("listed").is_empty(), "its folder goes with the last");
+    }
+}

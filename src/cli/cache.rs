@@ -1,0 +1,158 @@
+//! `gpusetup cache`: the downloads that are kept, listed, removed, read again.
+
+use super::Problem;
+use super::apply::system_of;
+use crate::apply::Lock;
+use crate::cache::{Cached, State, files, reads_well, remove};
+use crate::render::{self, bytes};
+use crate::system::System;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What `cache` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List the downloads that are kept
+    List {
+        /// Print one JSON object
+        #[arg(long, env = "GPUSETUP_JSON")]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Remove the downloads: what is needed again is fetched again
+    Clean {
+        /// Only what is no whole file: transfers that broke off, and what was rejected
+        #[arg(long)]
+        partial: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Read every verified file again; one that is not what it was is set aside
+    Verify {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Which cache.
+#[derive(Debug, clap::Args)]
+pub struct Place {
+    /// Where downloads are kept
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
+    cache: PathBuf,
+    /// The host is the tree at DIR: an image, a chroot, a mounted disk
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
+    root: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    schema: &'static str,
+    cache: &'a Path,
+    bytes: u64,
+    files: &'a [Cached],
+}
+
+/// Does it.
+pub fn run(command: &Command) -> Result<u8, Problem> {
+    match command {
+        Command::List { json, place } => list(place, *json),
+        Command::Clean { partial, place } => clean(place, *partial),
+        Command::Verify { place } => verify(place),
+    }
+}
+
+fn all(place: &Place, system: &System) -> Result<Vec<Cached>, Problem> {
+    files(system, &place.cache).map_err(|e| {
+        let problem = Problem::unexpected(format!("cannot read {}: {e}", place.cache.display()));
+        if e.kind() == std::io::ErrorKind::PermissionDenied { problem.hint("run it with sudo") } else { problem }
+    })
+}
+
+fn list(place: &Place, json: bool) -> Result<u8, Problem> {
+    let files = all(place, &system_of(place.root.as_ref()))?;
+    let sum = files.iter().map(|f| f.size).sum();
+    if json {
+        super::print_json(&Listing { schema: "gpusetup.cache/1", cache: &place.cache, bytes: sum, files: &files })?;
+        return Ok(0);
+    }
+    let mut out = String::new();
+    for file in &files {
+        let state = match file.state {
+            State::Verified => "verified",
+            State::Touched => "touched since it was verified: it will be read again",
+            State::Unknown => "not verified yet",
+            State::Part => "broke off: the next download goes on with it",
+            State::Rejected => "rejected: it is not what it should be",
+        };
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        out += &format!("{:>9}  {name}\n", bytes(file.size));
+        out += &render::wrapped("           ", state, super::width());
+    }
+    out += &format!("{} in {}, {}.\n", render::count(files.len() as u64, "file"), place.cache.display(), bytes(sum));
+    super::print(&out)?;
+    Ok(0)
+}
+
+fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
+    let system = system_of(place.root.as_ref());
+    let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
+    let is_wanted = |f: &&Cached| !partial || matches!(f.state, State::Part | State::Rejected);
+    let mut freed = 0;
+    let files = all(place, &system)?;
+    for file in files.iter().filter(is_wanted) {
+        let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", file.path.display()));
+        remove(&system, &file.path).map_err(failed)?;
+        freed += file.size;
+    }
+    let count = render::count(files.iter().filter(is_wanted).count() as u64, "file");
+    super::print(&format!("Removed {count}, {}.\n", bytes(freed)))?;
+    Ok(0)
+}
+
+fn verify(place: &Place) -> Result<u8, Problem> {
+    let system = system_of(place.root.as_ref());
+    let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
+    let files: Vec<_> = all(place, &system)?.into_iter().filter(|f| f.sha256.is_some()).collect();
+    let read = read_all(&system, &files);
+    let mut altered = Vec::new();
+    for (file, read) in files.iter().zip(read) {
+        match read {
+            Ok(true) => {}
+            Ok(false) => altered.push(file.path.display().to_string()),
+            Err(e) => return Err(Problem::unexpected(format!("cannot read {}: {e}", file.path.display()))),
+        }
+    }
+    if !altered.is_empty() {
+        let is = if altered.len() == 1 { "is" } else { "are" };
+        let sentence = format!("{} {is} not what was verified, and {is} set aside as .rejected", altered.join(", "));
+        return Err(Problem::integrity(sentence).hint("gpusetup cache clean --partial removes what is set aside"));
+    }
+    let sum = files.iter().map(|f| f.size).sum();
+    super::print(&format!("{} read, {}: all as they were.\n", render::count(files.len() as u64, "file"), bytes(sum)))?;
+    Ok(0)
+}
+
+/// Reads all files, as many at once as there are cores: the sums are most of the work where the disk is fast.
+fn read_all(system: &System, files: &[Cached]) -> Vec<std::io::Result<bool>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let read = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(files.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some(file) = files.get(at) else { return };
+                    let is_so = reads_well(system, file);
+                    read.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, is_so));
+                }
+            });
+        }
+    });
+    let mut read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    read.sort_by_key(|(at, _)| *at);
+    read.into_iter().map(|(_, is_so)| is_so).collect()
+}
