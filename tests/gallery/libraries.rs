@@ -41,9 +41,15 @@ pub const CASES: &[Case] = &[
     // GS905: persistence.
     sick(
         "the driver drops an A100 that nobody uses",
+        "echo persistence=0 >$live/answers; install -D /dev/null /etc/systemd/system/nvidia-persistenced.service",
+        &["GS905 warn"],
+        "GS905: sudo systemctl enable --now nvidia-persistenced.service",
+    ),
+    sick(
+        "the driver drops an A100, and came without its daemon",
         "echo persistence=0 >$live/answers",
         &["GS905 warn"],
-        "GS905: sudo systemctl enable --now nvidia-persistenced",
+        "GS905: sudo nvidia-smi -pm 1",
     ),
     twin("a screen that keeps the driver up", &["GS905"], "printf '%s\\n' persistence=0 display=1 >$live/answers"),
     // GS802: MIG.
