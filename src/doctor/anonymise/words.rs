@@ -56,7 +56,7 @@ const EVERYBODYS: &[&str] = &[
 ];
 
 /// Whose mirrors and downloads are the same for everybody.
-const PUBLIC_HOSTS: [&str; 20] = [
+const PUBLIC_HOSTS: [&str; 19] = [
     "almalinux.org",
     "archlinux.org",
     "centos.org",
@@ -71,7 +71,6 @@ const PUBLIC_HOSTS: [&str; 20] = [
     "nvidia.com",
     "nvidia.github.io",
     "opensuse.org",
-    "pypi.org",
     "redhat.com",
     "rockylinux.org",
     "rpmfusion.org",
