@@ -1,6 +1,6 @@
 //! `gpusetup doctor`: whether the install is sound.
 
-use super::apply::{Ended, agreed, begin, propose, writing};
+use super::apply::{Ended, agreed, begin, propose, system, writing};
 use super::facts::{look, read_text};
 use super::options::{HostOptions, LookOptions, RunOptions};
 use super::plan::read_facts;
@@ -111,13 +111,14 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         super::print(&list(&only))?;
         return Ok(0);
     }
+    let with = With { options, only: &only, database: options.host.database()?, sources: options.sources()? };
     let (report, origin) = match reports.as_slice() {
-        [] if options.fix => (fix(options, &only)?, None),
+        [] if options.fix => (with.fix()?, None),
         [] => match &options.facts {
-            Some(path) => of_facts(options, path, &only)?,
-            None => (examined(options, &only)?, None),
+            Some(path) => with.facts(path)?,
+            None => (with.host()?, None),
         },
-        [path] => of_report(options, Path::new(path), &only)?,
+        [path] => with.report(Path::new(path))?,
         [..] => return Err(Problem::usage("one report at a time can be diagnosed")),
     };
     if let Some(path) = &options.html {
@@ -131,57 +132,112 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
 }
 
-/// What the checks find on the host now.
-fn examined(options: &Options, only: &[&str]) -> Result<Report, Problem> {
-    let database = options.host.database()?;
-    let (facts, _) = look(&options.host, &database, false)?;
-    let system = options.host.root.as_ref().map_or_else(System::live, System::at);
-    let sources = options.sources()?;
-    let evidence = gather(&system, &database, facts, &options.host.prefix, &sources);
-    if let Some(path) = &options.report {
-        hand_on(path, &system, &database, &evidence, &sources)?;
+/// What every way of looking takes, read once: standard input, which may be the kernel's log, comes once only.
+struct With<'a> {
+    options: &'a Options,
+    only: &'a [&'static str],
+    database: Database,
+    sources: Sources,
+}
+
+impl With<'_> {
+    /// What the checks find on the host now.
+    fn host(&self) -> Result<Report, Problem> {
+        let options = self.options;
+        let (facts, _) = look(&options.host, &self.database, false)?;
+        let system = system(&options.host);
+        let evidence = gather(&system, &self.database, facts, &options.host.prefix, &self.sources);
+        if let Some(path) = &options.report {
+            self.hand_on(path, &system, &evidence)?;
+        }
+        Ok(examine(evidence, &self.database, self.only))
     }
-    Ok(examine(evidence, &database, only))
-}
 
-/// Writes what was seen as a report.
-fn hand_on(path: &Path, on: &System, database: &Database, seen: &Evidence, sources: &Sources) -> Result<(), Problem> {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let texts = collect(on, database, seen, sources, now);
-    report::write(path, &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?)
-}
-
-/// What the checks find in a file of facts, and whose it is.
-fn of_facts(options: &Options, path: &Path, only: &[&str]) -> Result<(Report, Option<String>), Problem> {
-    let database = options.host.database()?;
-    let facts = read_facts(path)?;
-    let origin = format!("another host's facts, as gpusetup {} saw them", facts.tool);
-    let evidence = Evidence::of_facts(facts, &database, &options.host.prefix, &options.sources()?);
-    Ok((examine(evidence, &database, only), Some(origin)))
-}
-
-/// What the checks find in a report, and whose it is.
-fn of_report(options: &Options, path: &Path, only: &[&str]) -> Result<(Report, Option<String>), Problem> {
-    let others = [
-        ("--root", options.host.root.is_some()),
-        ("--facts", options.facts.is_some()),
-        ("--lspci", options.host.lspci.is_some()),
-        ("--gpu", !options.host.gpu.is_empty()),
-        ("--report", options.report.is_some()),
-        ("--fix", options.fix),
-    ];
-    if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
-        let sentence = format!("{flag} cannot be used with the report {}: it is of another host", path.display());
-        return Err(Problem::usage(sentence));
+    /// Writes what was seen as a report.
+    fn hand_on(&self, path: &Path, on: &System, seen: &Evidence) -> Result<(), Problem> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let texts = collect(on, &self.database, seen, &self.sources, now);
+        report::write(path, &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?)
     }
-    let database = options.host.database()?;
-    let collected = report::read(path)?;
-    let origin = format!("another host, collected {} by gpusetup {}", collected.collected, collected.tool);
-    let evidence = match options.sources()?.kernel_log {
-        Some(log) => collected.evidence.with_kernel_log(&log, &database),
-        None => collected.evidence.with(&database),
-    };
-    Ok((examine(evidence, &database, only), Some(origin)))
+
+    /// What the checks find in a file of facts, and whose it is.
+    fn facts(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
+        let facts = read_facts(path)?;
+        let origin = format!("another host's facts, as gpusetup {} saw them", facts.tool);
+        let evidence = Evidence::of_facts(facts, &self.database, &self.options.host.prefix, &self.sources);
+        Ok((examine(evidence, &self.database, self.only), Some(origin)))
+    }
+
+    /// What the checks find in a report, and whose it is.
+    fn report(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
+        let options = self.options;
+        let others = [
+            ("--root", options.host.root.is_some()),
+            ("--facts", options.facts.is_some()),
+            ("--lspci", options.host.lspci.is_some()),
+            ("--gpu", !options.host.gpu.is_empty()),
+            ("--report", options.report.is_some()),
+            ("--fix", options.fix),
+        ];
+        if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
+            let sentence = format!("{flag} cannot be used with the report {}: it is of another host", path.display());
+            return Err(Problem::usage(sentence));
+        }
+        let collected = report::read(path)?;
+        let origin = format!("another host, collected {} by gpusetup {}", collected.collected, collected.tool);
+        let evidence = match &self.sources.kernel_log {
+            Some(log) => collected.evidence.with_kernel_log(log, &self.database),
+            None => collected.evidence.with(&self.database),
+        };
+        Ok((examine(evidence, &self.database, self.only), Some(origin)))
+    }
+
+    /// Mends what can be mended safely; the report is that of the host as it is then.
+    fn fix(&self) -> Result<Report, Problem> {
+        let options = self.options;
+        let is_text = options.is_text();
+        if options.dry_run {
+            let report = self.host()?;
+            let plan = self.plan(&report);
+            if is_text && !plan.is_converged() {
+                propose(&plan, &options.look)?;
+            }
+            return Ok(report);
+        }
+        let mut left = None;
+        writing(&options.host, &options.run, false, |system, account| {
+            let mut teller = Teller::new(options.run.bars(), is_text);
+            apply::recover(system, &mut |news| teller.tell(news))?;
+            let report = self.host()?;
+            let plan = self.plan(&report);
+            if plan.is_converged() {
+                left = Some(report);
+                return Ok(Ended::Untouched);
+            }
+            if !options.run.asks_nothing() {
+                if is_text {
+                    show(options, &report, None)?;
+                }
+                propose(&plan, &options.look)?;
+                if !agreed("Mend it?")? {
+                    say("nothing was changed");
+                    left = Some(report);
+                    return Ok(Ended::Untouched);
+                }
+            }
+            account.plan(&plan);
+            let ended = begin(&plan, &options.run, system, account, &mut teller)?;
+            // What it came to is asked of the host, as after every apply.
+            left = Some(self.host()?);
+            Ok(ended)
+        })?;
+        left.ok_or_else(|| Problem::unexpected("nothing was found out"))
+    }
+
+    fn plan(&self, report: &Report) -> Plan {
+        let now = jiff::Timestamp::now().to_string();
+        repair(&self.database, report.host.clone(), repairs(report), now)
+    }
 }
 
 impl Options {
@@ -209,52 +265,6 @@ fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Pr
             super::print(&render::doctor::text(report, look))
         }
     }
-}
-
-/// Mends what can be mended safely; the report is that of the host as it is then.
-fn fix(options: &Options, only: &[&str]) -> Result<Report, Problem> {
-    let is_text = options.is_text();
-    if options.dry_run {
-        let report = examined(options, only)?;
-        let plan = plan(options, &report)?;
-        if is_text && !plan.is_converged() {
-            propose(&plan, &options.look)?;
-        }
-        return Ok(report);
-    }
-    let mut left = None;
-    writing(&options.host, &options.run, false, |system, account| {
-        let mut teller = Teller::new(options.run.bars(), is_text);
-        apply::recover(system, &mut |news| teller.tell(news))?;
-        let report = examined(options, only)?;
-        let plan = plan(options, &report)?;
-        if plan.is_converged() {
-            left = Some(report);
-            return Ok(Ended::Untouched);
-        }
-        if !options.run.asks_nothing() {
-            if is_text {
-                show(options, &report, None)?;
-            }
-            propose(&plan, &options.look)?;
-            if !agreed("Mend it?")? {
-                say("nothing was changed");
-                left = Some(report);
-                return Ok(Ended::Untouched);
-            }
-        }
-        account.plan(&plan);
-        let ended = begin(&plan, &options.run, system, account, &mut teller)?;
-        // What it came to is asked of the host, as after every apply.
-        left = Some(examined(options, only)?);
-        Ok(ended)
-    })?;
-    left.ok_or_else(|| Problem::unexpected("nothing was found out"))
-}
-
-fn plan(options: &Options, report: &Report) -> Result<Plan, Problem> {
-    let now = jiff::Timestamp::now().to_string();
-    Ok(repair(&options.host.database()?, report.host.clone(), repairs(report), now))
 }
 
 /// Answers the parent about a library; not for people.

@@ -5,13 +5,16 @@ use crate::system::{Program, System};
 
 /// Whether it is so already: enabled, and running where systemd runs; or neither.
 pub fn stands(on: &System, unit: &str, enabled: bool) -> std::io::Result<bool> {
-    let says = |verb| on.run(&Program::new(["systemctl", verb, unit]).undisturbed()).map(|said| said.succeeded());
-    Ok(says("is-enabled")? == enabled && (!on.is_live() || says("is-active")? == enabled))
+    Ok(is_enabled(on, unit)? == enabled && (!on.is_live() || says(on, "is-active", unit)? == enabled))
 }
 
 /// Whether it is enabled.
 pub fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
-    Ok(on.run(&Program::new(["systemctl", "is-enabled", unit]).undisturbed())?.succeeded())
+    says(on, "is-enabled", unit)
+}
+
+fn says(on: &System, verb: &str, unit: &str) -> std::io::Result<bool> {
+    Ok(on.run(&Program::new(["systemctl", verb, unit]).undisturbed())?.succeeded())
 }
 
 /// Enables or disables it.

@@ -96,11 +96,9 @@ pub fn by_hand(operation: &Operation) -> String {
             };
             format!("sudo {install_} {}", list(install))
         }
-        Operation::Link { path, target, .. } => format!("sudo ln -sfn {} {}", quoted_path(target), quoted_path(path)),
-        Operation::Remove { path } => format!("sudo rm -r {}", quoted_path(path)),
-        Operation::Run { argv, .. } => format!("sudo {}", list(argv)),
-        Operation::Service { unit, enabled } => {
-            format!("sudo systemctl {} --now {}", if *enabled { "enable" } else { "disable" }, quoted(unit))
+        // One line each in a script too.
+        Operation::Link { .. } | Operation::Remove { .. } | Operation::Run { .. } | Operation::Service { .. } => {
+            format!("sudo {}", commands(operation).trim_end())
         }
         Operation::Reboot {} => "sudo reboot".to_owned(),
         Operation::WriteFile { .. }

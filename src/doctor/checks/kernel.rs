@@ -18,7 +18,7 @@ pub fn headers(seen: &Evidence) -> Verdict {
     }
     let evidence = format!("/lib/modules/{release}/build leads to no headers that a module could be built with");
     let verdict = worse_without_module(kernel, format!("the headers of kernel {release} are missing")).saw(evidence);
-    let built = if kernel.nvidia_module.is_none() { build(seen, kernel) } else { Vec::new() };
+    let built = build_missing(seen, kernel);
     if let Some(there) = seen.unlinked_headers.get(release) {
         let link = PathBuf::from(format!("/lib/modules/{release}/build"));
         let link = Operation::Link { path: link, target: there.clone(), soname: None };
@@ -45,8 +45,8 @@ pub fn compiler(seen: &Evidence) -> Verdict {
     let cause = format!("kernel {} was built with gcc {built}, which is not here", kernel.release);
     let package = seen.distribution.as_ref().and_then(|d| d.gcc_package.as_ref());
     let package = package.map(|p| p.replace("{major}", &built.to_string()));
-    let built = if kernel.nvidia_module.is_none() { build(seen, kernel) } else { Vec::new() };
-    bring(seen, worse_without_module(kernel, cause).saw(evidence), package.into_iter().collect(), built)
+    let packages = package.into_iter().collect();
+    bring(seen, worse_without_module(kernel, cause).saw(evidence), packages, build_missing(seen, kernel))
 }
 
 pub fn one_tree(seen: &Evidence) -> Verdict {
@@ -115,6 +115,11 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
         return verdict.repair("let DKMS build it", built);
     }
     verdict.mend("let DKMS build it", [format!("sudo dkms autoinstall -k {release}"), format!("sudo depmod {release}")])
+}
+
+/// Has DKMS build for a kernel that has no module.
+fn build_missing(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
+    if kernel.nvidia_module.is_none() { build(seen, kernel) } else { Vec::new() }
 }
 
 /// Has DKMS build and install the driver's modules for a kernel, where it knows their version.

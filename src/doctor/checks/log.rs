@@ -1,5 +1,6 @@
 //! What the kernel's log tells of GPUs that are themselves sick.
 
+use super::NOTHING;
 use crate::compat::XidAction;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 
@@ -68,7 +69,6 @@ fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
 }
 
 fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
-    const NOTHING: [String; 0] = [];
     let reset = |gpu: &str| [format!("sudo nvidia-smi --gpu-reset -i {gpu}")];
     Some(match said {
         Said::Xid { gpu, number, text } => {
