@@ -9,7 +9,7 @@ pub mod service;
 pub mod undo;
 pub mod unpack;
 
-use crate::compat::PackageManager;
+pub use packages::Packages;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -95,19 +95,7 @@ pub enum Operation {
         limit: u64,
     },
     /// Installs and removes packages in one transaction of the package manager.
-    Packages {
-        /// Whose.
-        manager: PackageManager,
-        /// To install.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        install: Vec<String>,
-        /// To remove.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        remove: Vec<String>,
-        /// A module stream to enable first (dnf).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        stream: Option<String>,
-    },
+    Packages(Packages),
     /// Enables or disables a unit, and starts or stops it where systemd runs.
     Service {
         /// The unit.
@@ -231,9 +219,9 @@ impl Operation {
                 format!("unpack {name} into {}", to.join(", "))
             }
             Self::Run { argv, .. } => format!("run {}", argv.join(" ")),
-            Self::Packages { install, remove, .. } if remove.is_empty() => format!("install {}", list(install)),
-            Self::Packages { install, remove, .. } if install.is_empty() => format!("remove {}", list(remove)),
-            Self::Packages { install, remove, .. } => format!("install {}; remove {}", list(install), list(remove)),
+            Self::Packages(p) if p.remove.is_empty() => format!("install {}", list(&p.install)),
+            Self::Packages(p) if p.install.is_empty() => format!("remove {}", list(&p.remove)),
+            Self::Packages(p) => format!("install {}; remove {}", list(&p.install), list(&p.remove)),
             Self::Service { unit, enabled: true } => format!("enable {unit}"),
             Self::Service { unit, enabled: false } => format!("disable {unit}"),
             Self::Reboot {} => "reboot".to_owned(),

@@ -30,8 +30,8 @@ fn removal() -> Step {
         removes.push("/usr/local/cuda-7.7".into());
     }
     let mut package = short::packages(&[]);
-    if let Operation::Packages { remove, .. } = &mut package {
-        remove.push("old".to_owned());
+    if let Operation::Packages(packages) = &mut package {
+        packages.remove.push("old".to_owned());
     }
     let remove = |path: &str| Operation::Remove { path: path.into() };
     let folders = ["/usr/local/cuda-7.7", "/usr/local/cuda-8.8"].map(remove);

@@ -4,7 +4,7 @@
 use super::Failure;
 use crate::compat::PackageManager;
 use crate::host::holders;
-use crate::operation::{Operation, Standing, file, packages};
+use crate::operation::{Operation, Packages, Standing, file, packages};
 use crate::plan::{Plan, State, Step, StepId};
 use crate::render::bytes;
 use crate::system::{Space, System, is_absent};
@@ -47,8 +47,8 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
     let needed = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.operations);
     for act in needed.filter(|a| !a.satisfied) {
         not_in_the_way(on, &act.operation)?;
-        if let Operation::Packages { manager, install, remove, .. } = &act.operation {
-            packages_can_change(on, *manager, install, remove)?;
+        if let Operation::Packages(packages) = &act.operation {
+            packages_can_change(on, packages)?;
         }
         if let Operation::Download { to, .. } = &act.operation {
             private(on, to)?;
@@ -58,18 +58,13 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.
-fn packages_can_change(
-    on: &System,
-    manager: PackageManager,
-    install: &[String],
-    remove: &[String],
-) -> Result<(), Failure> {
+fn packages_can_change(on: &System, wanted: &Packages) -> Result<(), Failure> {
     const DPKG: &str = "/var/lib/dpkg";
-    if manager == PackageManager::Apt && on.space(DPKG).is_ok_and(|s| s.no_exec) {
+    if wanted.manager == PackageManager::Apt && on.space(DPKG).is_ok_and(|s| s.no_exec) {
         let sentence = format!("nothing can be executed in {DPKG} (GS602), where the scripts of packages are");
         return Err(Failure::Blocked(sentence));
     }
-    Ok(packages::check(on, manager, install, remove)?)
+    Ok(packages::check(on, wanted)?)
 }
 
 /// A driver that programs use is not replaced or removed under them: those that start later would meet another one than
@@ -78,7 +73,7 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
     let changes = |s: &&Step| s.state == State::Needed && matches!(s.id, StepId::InstallDriver | StepId::RemoveDriver);
     let Some(step) = plan.steps.iter().find(changes).filter(|_| on.is_live()) else { return Ok(()) };
     // The packages' own scripts stop and start the persistence daemon; NVIDIA's programs do not.
-    let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages { .. }));
+    let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages(_)));
     let mut holders = holders(on);
     holders.retain(|h| !by_packages || !h.starts_with("nvidia-persiste"));
     if holders.is_empty() {
@@ -151,7 +146,7 @@ fn touched(operation: &Operation) -> Vec<PathBuf> {
             vec![path.clone()]
         }
         Operation::Run { creates, changes, .. } => creates.iter().chain(changes).cloned().collect(),
-        Operation::Packages { .. } => vec!["/usr".into()],
+        Operation::Packages(_) => vec!["/usr".into()],
         Operation::Service { .. } => vec!["/etc".into()],
         Operation::Download { .. } | Operation::Unpack { .. } | Operation::Reboot {} => Vec::new(),
     }

@@ -262,9 +262,7 @@ fn stands(on: &System, operation: &Operation, planned: bool) -> Result<Standing,
         Operation::Run { asks: true, .. } => so(false),
         Operation::Run { argv, removes, .. } if program::is_through(on, argv, removes) => so(true),
         Operation::Run { creates, .. } => so(planned && program::trees_stand(on, creates)),
-        Operation::Packages { manager, install, remove, .. } => {
-            packages::stand(on, *manager, install, remove).map_err(io)
-        }
+        Operation::Packages(wanted) => packages::stand(on, wanted).map_err(io),
         Operation::Service { unit, enabled } => so(service::stands(on, unit, *enabled).map_err(io)?),
         Operation::Reboot {} => so(false),
     }
@@ -315,17 +313,15 @@ fn carry_out(
             }
             settle(on, journal, at, undo, boot).map_err(io)?;
         }
-        Operation::Packages { manager, install, remove, stream } => {
-            let undo = vec![Undo::Packages(packages::intend(on, *manager, remove).map_err(io)?)];
+        Operation::Packages(wanted) => {
+            let undo = vec![Undo::Packages(packages::intend(on, wanted).map_err(io)?)];
             journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
             with_network(manner, tell, |tell| {
                 let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
-                packages::perform(on, *manager, install, remove, stream.as_deref(), Some(log.clone()), working).map_err(
-                    |e| {
-                        let unreachable = matches!(e, PackagesError::Network { unreachable: true, .. });
-                        (e.into(), unreachable)
-                    },
-                )
+                packages::perform(on, wanted, Some(log.clone()), working).map_err(|e| {
+                    let unreachable = matches!(e, PackagesError::Network { unreachable: true, .. });
+                    (e.into(), unreachable)
+                })
             })?;
             settle(on, journal, at, undo, boot).map_err(io)?;
         }

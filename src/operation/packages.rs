@@ -6,6 +6,7 @@ use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
 use crate::system::{Program, Progress, System};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
@@ -22,6 +23,35 @@ fn limit() -> Duration {
 
 /// As long as apt waits for its locks here (`DPkg::Lock::Timeout`).
 const LOCKED: Duration = Duration::from_secs(900);
+
+/// Installs and removes packages in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packages {
+    /// Whose.
+    pub manager: PackageManager,
+    /// To install.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub install: Vec<String>,
+    /// To remove.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+    /// A module stream to enable first (dnf).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
+}
+
+impl Packages {
+    /// These are to come.
+    pub fn to_install(manager: PackageManager, names: Vec<String>) -> Self {
+        Self { manager, install: names, remove: Vec::new(), stream: None }
+    }
+
+    /// These are to go.
+    pub fn to_remove(manager: PackageManager, names: Vec<String>) -> Self {
+        Self { manager, install: Vec::new(), remove: names, stream: None }
+    }
+}
 
 /// Why a transaction is not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +103,7 @@ pub fn finish() -> Operation {
 /// The package manager that an operation needs to itself.
 pub fn needed_by(operation: &Operation) -> Option<PackageManager> {
     match operation {
-        Operation::Packages { manager, .. } => Some(*manager),
+        Operation::Packages(wanted) => Some(wanted.manager),
         Operation::Run { argv, .. } if argv.first().is_some_and(|p| p == FINISH[0]) => Some(PackageManager::Apt),
         _ => None,
     }
@@ -181,16 +211,18 @@ fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
 }
 
 /// Whether they are all there, and those to go are not.
-pub fn stand(on: &System, manager: PackageManager, install: &[String], remove: &[String]) -> io::Result<Standing> {
-    let now = installed(on, manager)?;
-    let so = install.iter().all(|p| now.contains_key(p)) && !remove.iter().any(|p| now.contains_key(p));
+pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
+    let now = installed(on, wanted.manager)?;
+    let there = |name: &String| now.contains_key(name);
+    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there);
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
 
 /// The way back as it is known before: whatever is there beyond the packages of now goes.
-pub fn intend(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Transaction> {
+pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
+    let manager = wanted.manager;
     let now = installed(on, manager)?;
-    let removed = remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
+    let removed = wanted.remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
     Ok(Transaction { manager, before: present(on, manager)?.into_iter().collect(), added: None, removed })
 }
 
@@ -204,7 +236,9 @@ pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
 
 /// What a transaction would do beside what it is for, by apt's simulation. The other managers remove nothing to install
 /// something unless they are told to. A simulation that fails is no answer: lists may have to be fetched first.
-pub fn check(on: &System, manager: PackageManager, install: &[String], remove: &[String]) -> Result<(), PackagesError> {
+pub fn check(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
+    let Packages { manager, install, remove, .. } = wanted;
+    let manager = *manager;
     if manager != PackageManager::Apt {
         return Ok(());
     }
@@ -283,15 +317,9 @@ fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
 }
 
 /// Carries the transaction out, after a look at what it would remove.
-pub fn perform(
-    on: &System,
-    manager: PackageManager,
-    install: &[String],
-    remove: &[String],
-    stream: Option<&str>,
-    log: Option<PathBuf>,
-    progress: Progress,
-) -> Result<(), PackagesError> {
+pub fn perform(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Progress) -> Result<(), PackagesError> {
+    let Packages { manager, install, remove, stream } = wanted;
+    let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
         let mut asked = program(argv);
@@ -318,10 +346,10 @@ pub fn perform(
         }
     }
     if let Some(stream) = stream {
-        run(words("dnf -y -q module enable").into_iter().chain([stream.to_owned()]).collect())?;
+        run(words("dnf -y -q module enable").into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
-    check(on, manager, install, remove)?;
+    check(on, wanted)?;
     if !remove.is_empty() {
         run(remove_argv(manager, remove, false))?;
     }
@@ -336,15 +364,15 @@ pub fn perform(
             installed => installed?,
         };
     }
-    as_wanted(on, manager, install, remove)
+    as_wanted(on, wanted)
 }
 
 /// An exit status is no proof.
-fn as_wanted(on: &System, manager: PackageManager, install: &[String], remove: &[String]) -> Result<(), PackagesError> {
+fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-    let now = installed(on, manager).map_err(ask)?;
-    let missing: Vec<_> = install.iter().filter(|p| !now.contains_key(*p)).cloned().collect();
-    let there: Vec<_> = remove.iter().filter(|p| now.contains_key(*p)).cloned().collect();
+    let now = installed(on, wanted.manager).map_err(ask)?;
+    let missing: Vec<_> = wanted.install.iter().filter(|p| !now.contains_key(*p)).cloned().collect();
+    let there: Vec<_> = wanted.remove.iter().filter(|p| now.contains_key(*p)).cloned().collect();
     match (missing.is_empty(), there.is_empty()) {
         (true, true) => Ok(()),
         (false, _) => Err(PackagesError::Unchanged(format!("{} are not installed", missing.join(", ")))),
@@ -431,7 +459,8 @@ mod tests {
     fn a_list_that_cannot_be_had_is_not_an_empty_one() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         // There is no dpkg-query in it; a rollback would remove every package that is not in the list.
-        assert!(intend(&System::at(dir.path()), PackageManager::Apt, &[]).is_err());
+        let nothing = Packages::to_install(PackageManager::Apt, Vec::new());
+        assert!(intend(&System::at(dir.path()), &nothing).is_err());
     }
 
     #[test]

@@ -214,9 +214,9 @@ fn totals(steps: &[Step]) -> Totals {
             match &act.operation {
                 Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Unpack { .. } => totals.add += 1,
                 Operation::Remove { .. } => totals.remove += 1,
-                Operation::Packages { install, remove, .. } => {
-                    totals.add += install.len() as u32;
-                    totals.remove += remove.len() as u32;
+                Operation::Packages(packages) => {
+                    totals.add += packages.install.len() as u32;
+                    totals.remove += packages.remove.len() as u32;
                 }
                 Operation::Run { asks: true, .. } | Operation::Download { .. } => {}
                 Operation::Run { removes, .. } if !removes.is_empty() => totals.remove += 1,

@@ -3,7 +3,7 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
-use crate::operation::Operation;
+use crate::operation::{Operation, Packages};
 use crate::resolve::{ChosenDriver, Install};
 use crate::version::DriverVersion;
 
@@ -26,9 +26,8 @@ pub fn install_driver(job: &Job) -> Step {
         }
         Install::Packages(offer) => {
             let manager = job.distribution.map_or(crate::compat::PackageManager::Apt, |d| d.package_manager);
-            let install = offer.packages.clone();
-            let operation =
-                Operation::Packages { manager, install, remove: Vec::new(), stream: offer.module_stream.clone() };
+            let packages = Packages::to_install(manager, offer.packages.clone());
+            let operation = Operation::Packages(Packages { stream: offer.module_stream.clone(), ..packages });
             let why = format!("{}, whose updates then come with the system's", offer.repository.name);
             step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])
         }

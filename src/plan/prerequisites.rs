@@ -5,7 +5,7 @@ use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
 use crate::host::Kernel;
-use crate::operation::{Operation, packages};
+use crate::operation::{Operation, Packages, packages};
 
 const TITLE: &str = "Install what the next steps build with";
 
@@ -54,7 +54,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         return (step(StepId::Prerequisites, TITLE, "everything they need is there", Vec::new()), warnings);
     }
     let manager = distribution.package_manager;
-    let operation = Operation::Packages { manager, install: names, remove: Vec::new(), stream: None };
+    let operation = Operation::Packages(Packages::to_install(manager, names));
     let mut acts = vec![Act { operation, satisfied: !missing }];
     let unfinished = &job.facts.unfinished_packages;
     if missing && !unfinished.is_empty() && manager == PackageManager::Apt {

@@ -7,7 +7,7 @@ use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, BLACKLIST, LOADER_PATH, PROFILE, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
-use crate::operation::Operation;
+use crate::operation::{Operation, Packages};
 use crate::resolve::{Misfit, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
@@ -234,7 +234,7 @@ impl Off<'_> {
     fn packages(&self, names: BTreeSet<String>) -> Option<Act> {
         let manager = self.facts.os.package_manager.filter(|_| !names.is_empty())?;
         let remove = names.into_iter().collect();
-        Some(Act::needed(Operation::Packages { manager, install: Vec::new(), remove, stream: None }))
+        Some(Act::needed(Operation::Packages(Packages::to_remove(manager, remove))))
     }
 
     fn is_file(&self, path: &str) -> bool {
@@ -256,10 +256,10 @@ impl Plan {
     pub fn taking_along(mut self, mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>) -> Self {
         let mut all = BTreeSet::new();
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
-            if let Operation::Packages { manager, remove, .. } = &mut act.operation {
-                let more = along(*manager, remove);
+            if let Operation::Packages(packages) = &mut act.operation {
+                let more = along(packages.manager, &packages.remove);
                 all.extend(more.iter().cloned());
-                remove.extend(more);
+                packages.remove.extend(more);
             }
         }
         if all.is_empty() {

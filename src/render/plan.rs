@@ -117,7 +117,7 @@ fn operation(act: &Act, width: usize) -> String {
     let mark = match (&act.operation, act.satisfied) {
         (_, true) => "=",
         (Operation::Remove { .. }, false) => "-",
-        (Operation::Packages { install, .. }, false) if install.is_empty() => "-",
+        (Operation::Packages(p), false) if p.install.is_empty() => "-",
         (Operation::Run { removes, .. }, false) if !removes.is_empty() => "-",
         (Operation::Run { asks: true, .. }, false) => "?",
         (Operation::Run { .. } | Operation::Service { .. }, false) => "~",

@@ -2,7 +2,7 @@
 //! other, each with its reason, stopping at the first failure.
 
 use crate::compat::PackageManager;
-use crate::operation::{Operation, Placement};
+use crate::operation::{Operation, Packages, Placement};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn commands(operation: &Operation) -> String {
                 None => format!("{variables}{command}\n"),
             }
         }
-        Operation::Packages { manager, install, remove, stream } => packages(*manager, install, remove, stream.as_deref()),
+        Operation::Packages(wanted) => packages(wanted),
         Operation::Service { unit, enabled } => {
             format!("systemctl {} --now {}\n", if *enabled { "enable" } else { "disable" }, quoted(unit))
         }
@@ -87,7 +87,7 @@ pub fn by_hand(operation: &Operation) -> String {
             let lines = content.replace('\\', "\\\\").replace('%', "%%").replace('\n', "\\n");
             format!("printf {} | sudo tee {}", quoted(&lines), quoted_path(path))
         }
-        Operation::Packages { manager, install, remove, .. } if remove.is_empty() => {
+        Operation::Packages(Packages { manager, install, remove, .. }) if remove.is_empty() => {
             // Files that were lost come back too.
             let install_ = match manager {
                 PackageManager::Apt => "apt-get install --reinstall",
@@ -102,7 +102,7 @@ pub fn by_hand(operation: &Operation) -> String {
         }
         Operation::Reboot {} => "sudo reboot".to_owned(),
         Operation::WriteFile { .. }
-        | Operation::Packages { .. }
+        | Operation::Packages(_)
         | Operation::Download { .. }
         | Operation::Unpack { .. } => "sudo gpusetup doctor --fix".to_owned(),
     }
@@ -117,7 +117,8 @@ fn place(p: &Placement) -> String {
     )
 }
 
-fn packages(manager: PackageManager, install: &[String], remove: &[String], stream: Option<&str>) -> String {
+fn packages(wanted: &Packages) -> String {
+    let Packages { manager, install, remove, stream } = wanted;
     let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(" ");
     let (refresh, add, drop) = match manager {
         PackageManager::Apt => ("apt-get update\n", "apt-get install -y --no-install-recommends", "apt-get remove -y"),

@@ -4,7 +4,7 @@
 
 use crate::host::{Host, Server, machine, text};
 use gpusetup::compat::PackageManager;
-use gpusetup::operation::{Operation, Placement, Verified};
+use gpusetup::operation::{Operation, Packages, Placement, Verified};
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -67,12 +67,7 @@ pub fn sum(file: &Path) -> String {
 
 /// Packages of apt's.
 pub fn packages(names: &[&str]) -> Operation {
-    Operation::Packages {
-        manager: PackageManager::Apt,
-        install: names.iter().map(|n| (*n).to_owned()).collect(),
-        remove: Vec::new(),
-        stream: None,
-    }
+    Operation::Packages(Packages::to_install(PackageManager::Apt, names.iter().map(|n| (*n).to_owned()).collect()))
 }
 
 /// Makes real packages, a name and a script that dpkg runs to configure it for each, the only ones that a host's apt knows of.

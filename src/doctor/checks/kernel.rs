@@ -3,7 +3,7 @@
 use super::{NOTHING, next_kernel, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
 use crate::host::Kernel;
-use crate::operation::Operation;
+use crate::operation::{Operation, Packages};
 use crate::plan::kernel_packages;
 use std::path::PathBuf;
 
@@ -164,6 +164,6 @@ fn bring(seen: &Evidence, verdict: Verdict, packages: Vec<String>, behind: Vec<O
     let Some(manager) = seen.facts.os.package_manager.filter(|_| !packages.is_empty()) else {
         return verdict.mend(TEXT, NOTHING);
     };
-    let install = Operation::Packages { manager, install: packages, remove: Vec::new(), stream: None };
+    let install = Operation::Packages(Packages::to_install(manager, packages));
     verdict.repair(TEXT, [install].into_iter().chain(behind))
 }

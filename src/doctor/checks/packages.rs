@@ -3,7 +3,7 @@
 use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
-use crate::operation::{Operation, packages};
+use crate::operation::{Operation, Packages, packages};
 use crate::render::bytes;
 use std::path::Path;
 
@@ -46,8 +46,7 @@ pub fn smi(seen: &Evidence) -> Verdict {
     let verdict = Verdict::fail("the driver is installed without nvidia-smi: it is in a package of its own");
     match (seen.facts.os.package_manager, seen.missing_packages.as_slice()) {
         (Some(manager), [_, ..]) => {
-            let install = seen.missing_packages.clone();
-            let install = Operation::Packages { manager, install, remove: Vec::new(), stream: None };
+            let install = Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
             verdict.repair("install what did not come along", [install])
         }
         _ => verdict.mend("install the package of the driver's programs, of the driver's version", NOTHING),
