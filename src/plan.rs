@@ -23,6 +23,8 @@ pub use settings::{
     BLACKLIST, LOADER_PATH, PROFILE, blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images,
 };
 
+use crate::compat::Database;
+use crate::fetch::Mirrors;
 use crate::host::Facts;
 use crate::operation::Operation;
 use crate::resolve::{Reason, Rejection, Request, Selection};
@@ -40,8 +42,8 @@ pub struct Plan {
     pub tool: String,
     /// The database it was made with.
     pub database: DatabaseId,
-    /// SHA-256 over everything else in the plan that says what will be done, and to which host. A plan that was edited has
-    /// another.
+    /// SHA-256 over everything else in the plan that says what will be done, and to which host; from where files are fetched,
+    /// whose sums are in it, is no part of that. A plan that was edited has another.
     pub fingerprint: String,
     /// The facts it was made from.
     pub host: Facts,
@@ -170,6 +172,23 @@ pub struct Warning {
     pub check: String,
     /// A sentence.
     pub text: String,
+}
+
+impl Plan {
+    /// With its downloads from mirrors, where there are any.
+    pub fn fetched_from(mut self, mirrors: &Mirrors, database: &Database) -> Self {
+        if mirrors.is_empty() {
+            return self;
+        }
+        // It may have come from another mirror before, whose address tells nothing.
+        let published = |sum: &str| database.artifacts().find(|a| a.sha256.as_deref() == Some(sum))?.url.as_deref();
+        for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
+            if let Operation::Download { url, sha256, .. } = &mut act.operation {
+                *url = mirrors.of(published(sha256).unwrap_or(url));
+            }
+        }
+        self
+    }
 }
 
 impl StepId {

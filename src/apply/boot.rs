@@ -1,6 +1,7 @@
 //! Going on behind a reboot, or a power cut: a unit that runs `gpusetup resume` at the next boot and is gone when that has come to its
 //! end. It runs a copy of this binary, since whoever called it may have it in a place that others write to, or is gone.
 
+use crate::fetch::Sources;
 use crate::system::System;
 use std::io;
 use std::path::Path;
@@ -13,7 +14,14 @@ const COPY: &str = "/var/lib/gpusetup/gpusetup";
 const SIGNS: [&str; 2] = ["/run/reboot-required", "/run/reboot-needed"];
 
 /// The unit's text. Not after cloud-final, which may wait for it; before whatever wants a GPU.
-fn unit(reboot: &str) -> String {
+fn unit(reboot: &str, sources: &Sources) -> String {
+    let mut more = String::new();
+    if sources.offline {
+        more += " --offline";
+    }
+    if let Some(file) = &sources.ca_cert {
+        more += &format!(" {}", word(&format!("--ca-cert={}", file.display())));
+    }
     format!(
         "[Unit]\n\
          Description=Go on with the NVIDIA install that gpusetup began\n\
@@ -24,7 +32,7 @@ fn unit(reboot: &str) -> String {
          \n\
          [Service]\n\
          Type=oneshot\n\
-         ExecStart={COPY} resume --unattended --reboot={reboot}\n\
+         ExecStart={COPY} resume --unattended --reboot={reboot}{more}\n\
          StandardOutput=journal+console\n\
          TimeoutStartSec=infinity\n\
          \n\
@@ -33,12 +41,19 @@ fn unit(reboot: &str) -> String {
     )
 }
 
-/// Sees to it that gpusetup goes on at the next boot.
-pub fn go_on_after(on: &System, reboot: &str) -> io::Result<()> {
+/// A word of a unit's command line, which systemd reads with quotes, escapes, variables and specifiers of its own.
+fn word(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    format!("\"{escaped}\"")
+}
+
+/// Sees to it that gpusetup goes on at the next boot. The plan has the mirrors' addresses; what logs in there stands in no unit,
+/// which anybody may read: it is in the config file, or it is not known then.
+pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<()> {
     on.make_directories("/var/lib/gpusetup", 0o700)?;
     on.write(COPY, &std::fs::read("/proc/self/exe")?, 0o700)?;
     on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
-    on.write(UNIT, unit(reboot).as_bytes(), 0o644)?;
+    on.write(UNIT, unit(reboot, sources).as_bytes(), 0o644)?;
     on.link(WANTED, Path::new(UNIT))
 }
 
@@ -76,7 +91,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         on.make_directories("/etc/systemd/system", 0o755).expect("made");
-        go_on_after(&on, "if-needed").expect("written");
+        go_on_after(&on, "if-needed", &Sources::default()).expect("written");
         let text = on.read_text(UNIT).expect("readable").expect("there");
         assert!(
             text.contains("ExecStart=/var/lib/gpusetup/gpusetup resume --unattended --reboot=if-needed\n"),
@@ -84,6 +99,12 @@ mod tests {
         );
         assert_eq!(on.link_target(WANTED).as_deref(), Some(Path::new(UNIT)));
         assert!(on.exists(COPY));
+        let elsewhere =
+            Sources { offline: true, ca_cert: Some("/etc/our 100% \"CA\".pem".into()), ..Sources::default() };
+        go_on_after(&on, "external", &elsewhere).expect("written");
+        let text = on.read_text(UNIT).expect("readable").expect("there");
+        let wanted = r#" --reboot=external --offline "--ca-cert=/etc/our 100%% \"CA\".pem""#;
+        assert!(text.contains(wanted), "{text}");
         forget(&on).expect("removed");
         assert!(!on.exists(UNIT) && !on.exists(COPY) && on.link_target(WANTED).is_none());
         forget(&on).expect("twice does no harm");

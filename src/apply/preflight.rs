@@ -3,6 +3,7 @@
 
 use super::Failure;
 use crate::compat::PackageManager;
+use crate::fetch::{Sources, Wanted, is_cached};
 use crate::host::holders;
 use crate::operation::{Operation, Packages, Standing, file, packages};
 use crate::plan::{Plan, State, Step, StepId};
@@ -55,6 +56,29 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether everything that is to be fetched can be had without a network, where none is to be asked.
+pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
+    let missing = |o: &Operation| match o {
+        Operation::Download { url, sha256, size, to } => {
+            let wanted = Wanted { url, sha256, size: *size, to };
+            (!url.starts_with("file:") && !is_cached(on, &wanted)).then(|| url.clone())
+        }
+        _ => None,
+    };
+    let acts = plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied && sources.offline);
+    let missing: Vec<_> = acts.filter_map(|a| missing(&a.operation)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!(
+        "the network is not to be asked (--offline), and {} is not in the cache {}: bring it from a host that has one, or name \
+         a folder that has it with --mirror file:///FOLDER",
+        missing.join(" and "),
+        plan.request.cache.display()
+    );
+    Err(Failure::Blocked(sentence))
 }
 
 /// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.

@@ -5,7 +5,7 @@ use super::journal::{At, Event, Journal};
 use super::result::{self, save};
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, preflight};
-use crate::fetch::{FetchError, Wanted, fetch, is_cached};
+use crate::fetch::{FetchError, Sources, Wanted, fetch, is_cached};
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
@@ -63,17 +63,19 @@ pub struct Outcome {
 }
 
 /// How a run is made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Manner {
     /// How long somebody else's lock on the package manager is waited for.
     pub lock_timeout: Duration,
     /// How long the network is waited for: nobody is there who could look why it is not.
     pub network_timeout: Duration,
+    /// Where artifacts come from.
+    pub sources: Sources,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { lock_timeout: Duration::from_secs(900), network_timeout: Duration::ZERO }
+        Self { lock_timeout: Duration::from_secs(900), network_timeout: Duration::ZERO, sources: Sources::default() }
     }
 }
 
@@ -91,6 +93,7 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
     preflight::check(on, &left)?;
+    preflight::can_be_had(on, &left, &manner.sources)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
         return Ok(Outcome { done: 0, reboot_required: false });
     }
@@ -99,7 +102,7 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
     begun(on, Some(plan))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
-    let mut done = downloads(on, &left, manner, tell)?;
+    let mut done = downloads(on, &left, &manner, tell)?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
             tell(&News::Step(step));
@@ -133,7 +136,7 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
                 }
                 Standing::Conflict(why) => return Err(Failure::Blocked(why)),
                 Standing::Needed => {
-                    if let Err(failure) = carry_out(on, &mut journal, &mut backups, at, operation, manner, tell) {
+                    if let Err(failure) = carry_out(on, &mut journal, &mut backups, at, operation, &manner, tell) {
                         // A program that was ended because we are to stop failed for that reason and no other.
                         let failure = not_interrupted().err().unwrap_or(failure);
                         journal.note(on, Event::Failed { at, why: failure.to_string() })?;
@@ -204,7 +207,7 @@ fn not_interrupted() -> Result<(), Failure> {
 /// Does what needs the network, and again until it is there, for as long as the manner has it; an error says whether nobody
 /// could be reached.
 fn with_network(
-    manner: Manner,
+    manner: &Manner,
     tell: Teller,
     mut work: impl FnMut(Teller) -> Result<(), (Failure, bool)>,
 ) -> Result<(), Failure> {
@@ -223,7 +226,7 @@ fn with_network(
     }
 }
 
-fn downloads(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<usize, Failure> {
+fn downloads(on: &System, plan: &Plan, manner: &Manner, tell: Teller) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
@@ -274,7 +277,7 @@ fn carry_out(
     backups: &mut Backups,
     at: (usize, usize),
     operation: &Operation,
-    manner: Manner,
+    manner: &Manner,
     tell: Teller,
 ) -> Result<(), Failure> {
     let io = |e: std::io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
@@ -363,6 +366,7 @@ mod tests {
     use crate::apply::result::{Account, Ending, status};
     use crate::apply::sample::plan_of;
     use crate::apply::{Reach, recover, rollback};
+    use crate::sum::sha256;
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -524,13 +528,13 @@ mod tests {
         let mut tell = |news: &News| {
             told.extend(if let News::Waiting { what, .. } = news { Some((*what).to_owned()) } else { None })
         };
-        let reached = with_network(manner, &mut tell, |_| {
+        let reached = with_network(&manner, &mut tell, |_| {
             tries += 1;
             if tries == 1 { Err((Failure::Later("cannot reach x".into()), true)) } else { Ok(()) }
         });
         assert!(reached.is_ok() && told == ["the network: cannot reach x"], "{told:?}");
-        let refuses = |manner, unreachable| {
-            with_network(manner, &mut |_| {}, |_| Err((Failure::Later("no".into()), unreachable))).is_err()
+        let refuses = |manner: Manner, unreachable| {
+            with_network(&manner, &mut |_| {}, |_| Err((Failure::Later("no".into()), unreachable))).is_err()
         };
         assert!(refuses(Manner::default(), true) && refuses(manner, false), "somebody is there, or waiting is no use");
     }
@@ -552,6 +556,23 @@ mod tests {
         let download = Operation::Download { url: "http://127.0.0.1:9/x".into(), sha256: "00".into(), size: None, to };
         let blocked = apply(&on, &plan_of(vec![download]), Manner::default(), &mut |_| {});
         assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/var/cache/gpusetup")), "{blocked:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_had_without_a_network_is_named_before_the_first_change() {
+        let (on, _dir) = host();
+        let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
+        let url = "http://127.0.0.1:9/x".to_owned();
+        let download = Operation::Download { url, sha256: sha256("x"), size: None, to: to.clone() };
+        let plan = plan_of(vec![download, file("/etc/a")]);
+        let offline = || Manner { sources: Sources { offline: true, ..Sources::default() }, ..Manner::default() };
+        let refused = apply(&on, &plan, offline(), &mut |_| {});
+        assert!(matches!(&refused, Err(Failure::Blocked(why)) if why.contains("http://127.0.0.1:9/x")), "{refused:?}");
+        assert!(!on.exists("/var/lib/gpusetup"), "nothing was begun");
+        on.make_directories("/var/cache/gpusetup/ab", 0o700).expect("made");
+        on.write(&to, b"x", 0o600).expect("written");
+        apply(&on, &plan, offline(), &mut |_| {}).expect("what is in the cache is there");
+        assert!(on.exists("/etc/a"));
     }
 
     #[test]

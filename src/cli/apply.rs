@@ -1,10 +1,11 @@
 //! `gpusetup apply`, `resume`, `rollback`, `status` and `reboot-required`.
 
 use super::facts::look;
-use super::options::{HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions};
+use super::options::{HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
+use crate::fetch::Sources;
 use crate::host::offered;
 use crate::plan::{Plan, plan};
 use crate::render;
@@ -24,6 +25,8 @@ pub struct Options {
     #[command(flatten)]
     request: RequestOptions,
     #[command(flatten)]
+    source: SourceOptions,
+    #[command(flatten)]
     look: LookOptions,
     #[command(flatten)]
     run: RunOptions,
@@ -34,6 +37,8 @@ pub struct Options {
 pub struct ResumeOptions {
     #[command(flatten)]
     host: HostOptions,
+    #[command(flatten)]
+    source: SourceOptions,
     #[command(flatten)]
     run: RunOptions,
 }
@@ -123,6 +128,7 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
 
 /// Goes on with what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
+    let sources = options.source.sources()?;
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => {
@@ -138,7 +144,11 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
                 let mut teller = Teller::new(options.run.bars(), true);
                 apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
-                perform(&plan, &options.run, system, account, &mut teller)
+                let plan = match sources.mirrors.is_empty() {
+                    true => *plan,
+                    false => plan.fetched_from(&sources.mirrors, &options.host.database()?),
+                };
+                perform(&plan, &options.run, sources, system, account, &mut teller)
             }
         };
         // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
@@ -266,6 +276,7 @@ pub fn writing(
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
+    let sources = options.source.sources()?;
     let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
@@ -295,6 +306,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             read
         }
     };
+    let plan = plan.fetched_from(&sources.mirrors, &database);
     account.plan(&plan);
     if plan.is_converged() {
         teller.end("Nothing to do: the host is as the plan wants it.");
@@ -313,7 +325,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
             .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
     }
-    begin(&plan, &options.run, system, account, &mut teller)
+    begin(&plan, &options.run, sources, system, account, &mut teller)
 }
 
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
@@ -323,11 +335,12 @@ const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.
 pub fn begin(
     plan: &Plan,
     options: &RunOptions,
+    sources: Sources,
     system: &System,
     account: &mut Account,
     teller: &mut Teller,
 ) -> Result<Ended, Problem> {
-    let ended = perform(plan, options, system, account, teller);
+    let ended = perform(plan, options, sources, system, account, teller);
     if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
         forget(system)?;
     }
@@ -343,6 +356,7 @@ fn forget(system: &System) -> Result<(), Problem> {
 fn perform(
     plan: &Plan,
     options: &RunOptions,
+    sources: Sources,
     system: &System,
     account: &mut Account,
     teller: &mut Teller,
@@ -350,9 +364,9 @@ fn perform(
     let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
     // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts once.
     if options.reboot != RebootOption::Never {
-        boot::go_on_after(system, options.reboot.as_str()).map_err(failed)?;
+        boot::go_on_after(system, options.reboot.as_str(), &sources).map_err(failed)?;
     }
-    let outcome = apply::apply(system, plan, options.manner(), &mut |news| {
+    let outcome = apply::apply(system, plan, options.manner(sources), &mut |news| {
         if let News::Step(step) = news {
             account.begins(step.id);
         }

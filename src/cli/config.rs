@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Texts {
         impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = Texts;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a quoted text, true, false, or a list of quoted texts")
+                f.write_str("a quoted text, true, false, or a list or a map of quoted texts")
             }
             fn visit_bool<E>(self, v: bool) -> Result<Texts, E> {
                 Ok(Texts(if v { vec!["true".to_owned()] } else { Vec::new() }))
@@ -37,6 +37,13 @@ impl<'de> Deserialize<'de> for Texts {
                 let mut all = Vec::new();
                 while let Some(one) = seq.next_element::<String>()? {
                     all.push(one);
+                }
+                Ok(Texts(all))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+                let mut all = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, String>()? {
+                    all.push(format!("{key}={value}"));
                 }
                 Ok(Texts(all))
             }
@@ -111,6 +118,8 @@ mod tests {
         assert_eq!(defaults["cuda"], ["12.10"]);
         assert_eq!(defaults["upgrade"], ["true"]);
         assert_eq!(defaults["gpu"], ["h100", "t4"]);
+        let mirrors = read("mirrors:\n  https://a.example/x: http://b.example\n").expect("valid");
+        assert_eq!(mirrors["mirrors"], ["https://a.example/x=http://b.example"]);
         let unknown = read("cuda: \"12.8\"\ncudda: \"12.8\"\n").expect_err("an unknown key");
         assert!(unknown.message.contains("line 2") && unknown.message.contains("cudda"), "{}", unknown.message);
         assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");

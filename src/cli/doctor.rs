@@ -226,7 +226,7 @@ impl With<'_> {
                 }
             }
             account.plan(&plan);
-            let ended = begin(&plan, &options.run, system, account, &mut teller)?;
+            let ended = begin(&plan, &options.run, crate::fetch::Sources::default(), system, account, &mut teller)?;
             // What it came to is asked of the host, as after every apply.
             left = Some(self.host()?);
             Ok(ended)

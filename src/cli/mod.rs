@@ -19,7 +19,7 @@ pub use problem::Problem;
 use crate::doctor::device;
 use crate::render::Paint;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
-use options::{ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions};
+use options::{ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -140,8 +140,13 @@ fn manual(directory: Option<PathBuf>) -> Result<u8, Problem> {
 
 /// The names of all long options that a config file may set.
 fn option_names() -> Vec<String> {
-    let groups =
-        [HostOptions::augment_args, RequestOptions::augment_args, RunOptions::augment_args, LookOptions::augment_args];
+    let groups = [
+        HostOptions::augment_args,
+        RequestOptions::augment_args,
+        SourceOptions::augment_args,
+        RunOptions::augment_args,
+        LookOptions::augment_args,
+    ];
     let command = groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command));
     command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }

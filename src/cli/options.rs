@@ -5,6 +5,7 @@ use crate::apply::Manner;
 use crate::compat::{Database, ModuleFlavour, load};
 use crate::database::store::{self, Store};
 use crate::database::{VERSION, embedded};
+use crate::fetch::{Mirrors, Sources};
 use crate::resolve::{Method, Prefer, Request};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
@@ -115,6 +116,32 @@ pub struct RunOptions {
     /// No bars, only lines
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
     pub no_progress: bool,
+}
+
+/// Where artifacts come from. What may have a password in it is shown by no help.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Downloads")]
+pub struct SourceOptions {
+    /// Fetch from this mirror of NVIDIA's servers: http://mirror.example/nvidia, file:///mnt/nvidia; their paths are kept
+    #[arg(long, value_name = "URL", env = "GPUSETUP_MIRROR", hide_env_values = true, hide_default_value = true)]
+    pub mirror: Option<String>,
+    /// Fetch what is below an address from another: https://developer.download.nvidia.com/compute=http://mirror.example;
+    /// repeatable, the longest prefix counts
+    #[arg(
+        long,
+        value_name = "PREFIX=URL",
+        env = "GPUSETUP_MIRRORS",
+        value_delimiter = ',',
+        hide_env_values = true,
+        hide_default_value = true
+    )]
+    pub mirrors: Vec<String>,
+    /// Ask nothing of any network: what is not in the cache or on a disk is missing
+    #[arg(long, env = "GPUSETUP_OFFLINE")]
+    pub offline: bool,
+    /// Trust the certificates in this file (PEM) too
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
+    pub ca_cert: Option<PathBuf>,
 }
 
 /// Who boots the host.
@@ -260,14 +287,36 @@ impl RunOptions {
     }
 
     /// The same for who carries plans out.
-    pub fn manner(&self) -> Manner {
+    pub fn manner(&self, sources: Sources) -> Manner {
         let patience = Duration::from_secs(self.lock_timeout.unwrap_or(PATIENCE));
-        Manner { lock_timeout: patience, network_timeout: if self.unattended { patience } else { Duration::ZERO } }
+        Manner {
+            lock_timeout: patience,
+            network_timeout: if self.unattended { patience } else { Duration::ZERO },
+            sources,
+        }
     }
 
     /// How long another gpusetup is waited for. Somebody who is there would rather know.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.lock_timeout.unwrap_or(if self.unattended { PATIENCE } else { 0 }))
+    }
+}
+
+impl SourceOptions {
+    /// The same for who fetches.
+    pub fn sources(&self) -> Result<Sources, Problem> {
+        let refused = |flag: &str, why: &dyn std::fmt::Display| Problem::usage(format!("--{flag}: {why}"));
+        let mut mirrors = Mirrors::default();
+        if let Some(mirror) = &self.mirror {
+            mirrors = mirrors.whole(mirror).map_err(|e| refused("mirror", &e))?;
+        }
+        for pair in &self.mirrors {
+            let (prefix, mirror) =
+                pair.split_once('=').ok_or_else(|| refused("mirrors", &"write PREFIX=URL, both with https://"))?;
+            mirrors = mirrors.instead_of(prefix, mirror).map_err(|e| refused("mirrors", &e))?;
+        }
+        let absolute = |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
+        Ok(Sources { mirrors, offline: self.offline, ca_cert: self.ca_cert.as_ref().map(absolute).transpose()? })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::facts::{look, read_text};
-use super::options::{HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions};
+use super::options::{HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions};
 use crate::host::Facts;
 use crate::plan::{Plan, plan};
 use crate::render;
@@ -18,6 +18,8 @@ pub struct Options {
     host: HostOptions,
     #[command(flatten)]
     request: RequestOptions,
+    #[command(flatten)]
+    source: SourceOptions,
     #[command(flatten)]
     look: LookOptions,
     /// Plan for the host of this `facts --json` file (- is standard input)
@@ -61,6 +63,7 @@ enum Format {
 
 /// Prints the plan.
 pub fn run(options: &Options) -> Result<u8, Problem> {
+    let sources = options.source.sources()?;
     let database = options.host.database()?;
     let (facts, assumed) = match &options.facts {
         Some(path) => (read_facts(path)?, Vec::new()),
@@ -72,7 +75,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(0);
         }
-        planned => planned?,
+        planned => planned?.fetched_from(&sources.mirrors, &database),
     };
     if let Some(path) = &options.out {
         save(&plan, path)?;

@@ -8,6 +8,7 @@ use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, Reach};
 use crate::compat::PackageManager;
+use crate::fetch::Sources;
 use crate::host::{Facts, owners};
 use crate::operation::packages;
 use crate::plan::{Inventory, Plan, Unwanted, removal};
@@ -73,7 +74,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             }
         }
         account.plan(&plan);
-        let ended = begin(&plan, &options.run, system, account, &mut teller)?;
+        let ended = begin(&plan, &options.run, Sources::default(), system, account, &mut teller)?;
         if matches!(ended, Ended::With(Ending::Done)) {
             is_gone(options, system)?;
         }

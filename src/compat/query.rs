@@ -35,6 +35,13 @@ fn near(nearest: &[String]) -> String {
 }
 
 impl Database {
+    /// Every file that can be downloaded.
+    pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
+        let drivers = self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact);
+        let cuda = self.cuda_artifacts.iter().map(|a| &a.artifact);
+        drivers.chain(cuda).chain(self.cudnn_artifacts.iter().map(|a| &a.artifact))
+    }
+
     /// The GPU of a device and board: the entry for that very board, else the one for every other board of the device.
     pub fn gpu(&self, device: PciDevice, subsystem: Option<&str>) -> Option<&Gpu> {
         let start = self.gpus.partition_point(|g| g.device < device);

@@ -54,13 +54,8 @@ pub struct Difference {
 impl Database {
     /// Counts it.
     pub fn tally(&self) -> Tally {
-        let artifacts = || -> Vec<&Artifact> {
-            let drivers = self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact);
-            let cuda = self.cuda_artifacts.iter().map(|a| &a.artifact);
-            drivers.chain(cuda).chain(self.cudnn_artifacts.iter().map(|a| &a.artifact)).collect()
-        };
         let mut checksums = ChecksumTally::default();
-        for artifact in artifacts() {
+        for artifact in self.artifacts() {
             match (&artifact.sha256, artifact.agree) {
                 (None, _) => checksums.unknown += 1,
                 (Some(_), 0 | 1) => checksums.one_source += 1,
@@ -92,7 +87,7 @@ impl Database {
                 kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| &r.sources)),
             ],
             checksums,
-            disagreements: self.differences(artifacts()),
+            disagreements: self.differences(self.artifacts().collect()),
         }
     }
 

@@ -279,7 +279,13 @@ impl Plan {
 
     /// The fingerprint that a plan with this content has.
     pub fn expected_fingerprint(&self) -> String {
-        let content = (&self.database, identity(&self.host), &self.request, &self.selection, &self.steps);
+        let mut steps = self.steps.clone();
+        for act in steps.iter_mut().flat_map(|s| &mut s.operations) {
+            if let Operation::Download { url, .. } = &mut act.operation {
+                url.clear();
+            }
+        }
+        let content = (&self.database, identity(&self.host), &self.request, &self.selection, &steps);
         // Maps in it are sorted, and text and numbers always serialise.
         sha256(serde_json::to_vec(&content).unwrap_or_default())
     }
