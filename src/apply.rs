@@ -27,6 +27,9 @@ pub enum Failure {
     /// A person must do something first.
     #[error("{0}")]
     Blocked(String),
+    /// What is to be installed can no longer be had.
+    #[error("{0}")]
+    Gone(String),
     /// The network; it may work later.
     #[error("{0}")]
     Later(String),
@@ -48,6 +51,7 @@ impl Failure {
     /// The exit code that the contract gives it.
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Gone(_) => 4,
             Self::Blocked(_) => 5,
             Self::Later(_) => 6,
             Self::Step(_) => 7,
@@ -92,6 +96,7 @@ impl From<PackagesError> for Failure {
     fn from(e: PackagesError) -> Self {
         match e {
             PackagesError::WouldRemove { .. } | PackagesError::Held { .. } => Self::Blocked(e.to_string()),
+            PackagesError::Strangers { .. } => Self::Gone(e.to_string()),
             PackagesError::Network { .. } => Self::Later(e.to_string()),
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),
             PackagesError::Program(e) => e.into(),

@@ -6,6 +6,7 @@ mod build;
 mod driver;
 mod environment;
 mod job;
+mod lockfile;
 mod nouveau;
 mod prerequisites;
 mod removal;
@@ -15,6 +16,7 @@ mod toolkit;
 mod verify;
 
 pub use build::plan;
+pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact, LockedSystem};
 pub use nouveau::RIVALS;
 pub use prerequisites::kernel_packages;
 pub use removal::{Inventory, Unwanted, removal};

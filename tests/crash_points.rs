@@ -46,7 +46,10 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
     let archive = short::archive(folder.path());
     let server = Server::of(folder.path());
     let base = Host::new("crash-base");
-    short::offer(&base, &[("short", "echo configured >/etc/short"), ("old", "echo configured >/etc/old")]);
+    short::offer(
+        &base,
+        &[short::deb("short", "echo configured >/etc/short"), short::deb("old", "echo configured >/etc/old")],
+    );
     base.ask(OLD_THINGS);
     let reference = base.clone_as("crash-reference");
     let mut steps = short::steps(&server, &archive, "short");

@@ -53,7 +53,7 @@ impl Bench {
         let base = Host::new(&format!("{name}-base"));
         // What the first one does when it is configured is what a test wants.
         let script = "[ ! -e /run/postinst ] || . /run/postinst";
-        short::offer(&base, &[("short", script), ("slow", "touch /run/middle; sleep 5")]);
+        short::offer(&base, &[short::deb("short", script), short::deb("slow", "touch /run/middle; sleep 5")]);
         let good = served(&base, Fault::Nothing);
         let done = base.clone_as(&format!("{name}-done"));
         done.gpusetup_plain(&good.apply()).succeeds();

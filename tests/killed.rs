@@ -34,7 +34,7 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
     let archive = short::archive(folder.path());
     let server = Server::of(folder.path());
     let base = Host::new("killed-base");
-    short::offer(&base, &[("short", "sleep 0.1; echo configured >/etc/short; sleep 0.1")]);
+    short::offer(&base, &[short::deb("short", "sleep 0.1; echo configured >/etc/short; sleep 0.1")]);
     let plan = short::saved(folder.path(), &short::plan(&base, short::steps(&server, &archive, "short")));
     let apply = ["apply", text(&plan), "--yes"];
 

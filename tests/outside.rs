@@ -25,7 +25,7 @@ fn nothing_is_written_outside_of_the_tree() {
     let archive = short::archive(folder.path());
     let server = Server::of(folder.path());
     let host = Host::new("outside");
-    short::offer(&host, &[("short", ":")]);
+    short::offer(&host, &[short::deb("short", ":")]);
     let plan = short::saved(folder.path(), &short::plan(&host, short::steps(&server, &archive, "short")));
     for arguments in [&["apply", text(&plan), "--yes"][..], &["rollback", "--yes"]] {
         let trace = tempfile::tempdir().expect("a temporary folder");

@@ -1,6 +1,7 @@
 //! `gpusetup apply`, `resume`, `rollback`, `status` and `reboot-required`.
 
 use super::facts::look;
+use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
@@ -82,7 +83,7 @@ impl From<Failure> for Problem {
             Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
                 .hint("gpusetup resume goes on; gpusetup rollback takes back what was done so far")
                 .hint("everything that programs said is in /var/log/gpusetup"),
-            Failure::Blocked(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
+            Failure::Blocked(_) | Failure::Gone(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }
     }
 }
@@ -280,19 +281,21 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = options.host.database()?;
-    let (mut facts, assumed) = look(&options.host, &database, false)?;
+    let (mut facts, assumed) = look(&options.host, &database, None)?;
     let plan = match &options.plan {
         None => {
-            let request = options.request.request(&options.host, assumed)?;
+            let locked = Locked::read(options.request.locked.as_ref())?;
+            let request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
             // What stands and fits is kept whatever the repositories have: then nobody needs to be asked.
             let kept = plan(&database, facts.clone(), request.clone()).ok();
-            match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
+            let planned = match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
                 Some(kept) => kept,
                 None => {
-                    facts.offered = offered(system, &facts, &database);
+                    facts.offered = offered(system, &facts, &database, &locked.versions());
                     plan(&database, facts, request)?
                 }
-            }
+            };
+            locked.hold(planned)?
         }
         Some(path) => {
             let read = read_plan(path)?;

@@ -144,7 +144,7 @@ impl With<'_> {
     /// What the checks find on the host now.
     fn host(&self) -> Result<Report, Problem> {
         let options = self.options;
-        let (facts, _) = look(&options.host, &self.database, false)?;
+        let (facts, _) = look(&options.host, &self.database, None)?;
         let system = system(&options.host);
         let evidence = gather(&system, &self.database, facts, &options.host.prefix, &self.sources);
         if let Some(path) = &options.report {

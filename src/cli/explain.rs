@@ -1,6 +1,7 @@
 //! `gpusetup explain`: why a version is chosen or refused, what a check or an exit code means.
 
 use super::Problem;
+use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions};
 use crate::doctor::{CHECKS, ELSEWHERE};
 use crate::render;
@@ -89,8 +90,10 @@ fn explain_exit(code: &str) -> Result<u8, Problem> {
 /// Asks for the version, and tells the proof of yes or no.
 fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> {
     let database = options.host.database()?;
-    let (facts, assumed) = super::facts::look(&options.host, &database, options.host.is_meant())?;
-    let mut request = options.request.request(&options.host, assumed)?;
+    let locked = Locked::read(options.request.locked.as_ref())?;
+    let versions = options.host.is_meant().then(|| locked.versions());
+    let (facts, assumed) = super::facts::look(&options.host, &database, versions.as_ref())?;
+    let mut request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
     let named = match layer {
         "driver" => {
             request.driver = want("driver", wanted)?;

@@ -3,7 +3,7 @@
 use super::Problem;
 use super::options::{HostOptions, LookOptions};
 use crate::compat::Database;
-use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
+use crate::host::{Facts, GpuSource, Look, SpecError, Versions, assumed_gpus, offered, probe};
 use crate::render;
 use crate::system::System;
 use std::io::Read;
@@ -21,7 +21,7 @@ pub struct Options {
 /// Prints the facts.
 pub fn run(options: &Options) -> Result<u8, Problem> {
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, &database, true)?;
+    let (facts, _) = look(&options.host, &database, Some(&Versions::new()))?;
     if options.look.json {
         super::print_json(&facts)?;
     } else {
@@ -30,9 +30,13 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     Ok(0)
 }
 
-/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each. `ask` its package
-/// manager too.
-pub fn look(options: &HostOptions, database: &Database, ask: bool) -> Result<(Facts, Vec<String>), Problem> {
+/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each. Its package manager
+/// is asked too, for the versions of a lock file first, where these are given.
+pub fn look(
+    options: &HostOptions,
+    database: &Database,
+    ask: Option<&Versions>,
+) -> Result<(Facts, Vec<String>), Problem> {
     let system = options.root.as_ref().map_or_else(System::live, System::at);
     let gpus = match &options.lspci {
         Some(path) => GpuSource::Lspci(read_text(path)?),
@@ -40,8 +44,8 @@ pub fn look(options: &HostOptions, database: &Database, ask: bool) -> Result<(Fa
     };
     let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
     let mut facts = probe(&system, database, &look).map_err(|e| Problem::usage(e.to_string()))?;
-    if ask {
-        facts.offered = offered(&system, &facts, database);
+    if let Some(locked) = ask {
+        facts.offered = offered(&system, &facts, database, locked);
     }
     for spec in &options.gpu {
         let more = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;

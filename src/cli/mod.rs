@@ -8,6 +8,7 @@ mod db;
 mod doctor;
 mod explain;
 mod facts;
+mod locked;
 mod options;
 mod plan;
 mod problem;

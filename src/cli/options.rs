@@ -78,6 +78,10 @@ pub struct RequestOptions {
     /// Choose the newest instead of the smallest change
     #[arg(long, env = "GPUSETUP_UPGRADE")]
     pub upgrade: bool,
+    /// Choose just what this lock file has (`plan --lock` writes one), or say what of it can no longer be had
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_LOCKED",
+          conflicts_with_all = ["driver", "cuda", "cudnn", "frameworks", "method", "modules", "prefer", "upgrade"])]
+    pub locked: Option<PathBuf>,
     /// Plan as if the card at this bus address were not there
     #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
     pub leave_out: Vec<String>,

@@ -2,6 +2,7 @@
 
 use super::Problem;
 use super::facts::{look, read_text};
+use super::locked::{self, Locked};
 use super::options::{HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions};
 use crate::host::Facts;
 use crate::plan::{Plan, plan};
@@ -31,6 +32,9 @@ pub struct Options {
     /// Write the plan there too, for `gpusetup apply FILE`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write the exact set there, for `--locked`: versions, files with their sums, packages with what comes along
+    #[arg(long, value_name = "FILE", conflicts_with = "facts")]
+    lock: Option<PathBuf>,
     /// In user-data: NVIDIA's licences are accepted
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
     accept_eula: bool,
@@ -65,18 +69,24 @@ enum Format {
 pub fn run(options: &Options) -> Result<u8, Problem> {
     let sources = options.source.sources()?;
     let database = options.host.database()?;
+    let locked = Locked::read(options.request.locked.as_ref())?;
+    let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
     let (facts, assumed) = match &options.facts {
         Some(path) => (read_facts(path)?, Vec::new()),
-        None => look(&options.host, &database, options.host.is_meant())?,
+        None => look(&options.host, &database, asked.as_ref())?,
     };
-    let request = options.request.request(&options.host, assumed)?;
+    let request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
     let plan = match plan(&database, facts, request) {
         Err(misfit) if misfit.kind == MisfitKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip => {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(0);
         }
-        planned => planned?.fetched_from(&sources.mirrors, &database),
+        planned => locked.hold(planned?)?,
     };
+    if let Some(path) = &options.lock {
+        locked::write(path, &super::apply::system_of(options.host.root.as_ref()), &database, &plan)?;
+    }
+    let plan = plan.fetched_from(&sources.mirrors, &database);
     if let Some(path) = &options.out {
         save(&plan, path)?;
     }

@@ -133,7 +133,7 @@ fn show(options: &Options, plan: &Plan) -> Result<u8, Problem> {
 
 fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, &database, false)?;
+    let (facts, _) = look(&options.host, &database, None)?;
     let unwanted = options.unwanted();
     let inventory = inventory(system, &facts, &unwanted)?;
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();

@@ -1,6 +1,8 @@
 //! `packages`: one transaction of the package manager, simulated before it is carried out. How each manager is spoken to
 //! stands in one table.
 
+mod pins;
+
 use super::program::{ProgramError, judge};
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
@@ -39,17 +41,30 @@ pub struct Packages {
     /// A module stream to enable first (dnf).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
+    /// The versions of a lock file, by name: none of these packages is installed in another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
 }
 
 impl Packages {
     /// These are to come.
     pub fn to_install(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { manager, install: names, remove: Vec::new(), stream: None }
+        Self { manager, install: names, remove: Vec::new(), stream: None, versions: BTreeMap::new() }
+    }
+
+    /// What is to come, with the versions of a lock file as the manager takes them on its command line.
+    pub fn with_versions(&self) -> Vec<String> {
+        let separator = if self.manager == PackageManager::Dnf { "-" } else { "=" };
+        let named = |name: &String| match self.versions.get(name) {
+            Some(version) => format!("{name}{separator}{version}"),
+            None => name.clone(),
+        };
+        self.install.iter().map(named).collect()
     }
 
     /// These are to go.
     pub fn to_remove(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { manager, install: Vec::new(), remove: names, stream: None }
+        Self { manager, install: Vec::new(), remove: names, stream: None, versions: BTreeMap::new() }
     }
 }
 
@@ -71,6 +86,12 @@ pub enum PackagesError {
         wanted: String,
         /// What is held.
         held: Vec<String>,
+    },
+    /// It would not bring the versions that a lock file names.
+    #[error("not in the versions of the lock file: {}", strangers.join(", "))]
+    Strangers {
+        /// Each package with its version in the lock file, and the other one.
+        strangers: Vec<String>,
     },
     /// Packages cannot be fetched.
     #[error("the package manager cannot fetch what it needs; the last it said:\n{last}")]
@@ -129,8 +150,8 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn install_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec<String> {
-    let mut argv = match (manager, simulate) {
+fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
+    let mut argv = match (wanted.manager, simulate) {
         (PackageManager::Apt, true) => words("apt-get -s -q --no-install-recommends install"),
         (PackageManager::Apt, false) => words(
             "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
@@ -141,7 +162,9 @@ fn install_argv(manager: PackageManager, names: &[String], simulate: bool) -> Ve
         (PackageManager::Zypper, true) => words("zypper --non-interactive install --dry-run --no-recommends"),
         (PackageManager::Zypper, false) => words("zypper --non-interactive install --no-recommends"),
     };
-    argv.extend(names.iter().cloned());
+    argv.splice(1..1, pins::options(wanted));
+    // apt is told of the versions in its preferences: what it cannot have in them is then named, and not only refused.
+    argv.extend(if wanted.manager == PackageManager::Apt { wanted.install.clone() } else { wanted.with_versions() });
     argv
 }
 
@@ -214,7 +237,8 @@ fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
 pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let now = installed(on, wanted.manager)?;
     let there = |name: &String| now.contains_key(name);
-    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there);
+    let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &now).is_empty();
+    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there) && !strange;
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
 
@@ -237,23 +261,46 @@ pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
 /// What a transaction would do beside what it is for, by apt's simulation. The other managers remove nothing to install
 /// something unless they are told to. A simulation that fails is no answer: lists may have to be fetched first.
 pub fn check(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
-    let Packages { manager, install, remove, .. } = wanted;
+    pinned(on, wanted, || judged(on, wanted))
+}
+
+/// Does something of the manager's while it is told of the locked versions.
+fn pinned(
+    on: &System,
+    wanted: &Packages,
+    work: impl FnOnce() -> Result<(), PackagesError>,
+) -> Result<(), PackagesError> {
+    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+    pins::put(on, wanted).map_err(ask)?;
+    let done = work();
+    // Of no consequence where it stays: it is read by nobody who is not told to.
+    let _ = pins::remove(on, wanted);
+    done
+}
+
+fn judged(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
+    let Packages { manager, install, remove, versions, .. } = wanted;
     let manager = *manager;
     if manager != PackageManager::Apt {
         return Ok(());
     }
+    let ask = |source| ProgramError::Start { program: "apt-get".to_owned(), source };
+    let here = if versions.is_empty() { BTreeMap::new() } else { installed(on, manager).map_err(ask)? };
     // apt refuses by itself to change what is held; this only says so before the first change.
     let held = held(on, manager).unwrap_or_default();
-    for (verb, names, argv) in [
-        ("installing", install, install_argv(manager, install, true)),
-        ("removing", remove, remove_argv(manager, remove, true)),
-    ] {
+    for (verb, names, argv) in
+        [("installing", install, install_argv(wanted, true)), ("removing", remove, remove_argv(manager, remove, true))]
+    {
         if names.is_empty() {
             continue;
         }
         let Ok(output) = on.run(&Program::new(unwritten(argv))) else { continue };
         if output.succeeded() {
             judge_simulation(&format!("{verb} {}", names.join(", ")), &output.text, remove, &held)?;
+            let strangers = pins::strangers(versions, &coming(&output.text), &here);
+            if !strangers.is_empty() {
+                return Err(PackagesError::Strangers { strangers });
+            }
         }
     }
     Ok(())
@@ -293,6 +340,26 @@ fn judge_simulation(
     if held.is_empty() { Ok(()) } else { Err(PackagesError::Held { wanted: wanted.to_owned(), held }) }
 }
 
+/// What a simulation would install, with the versions: `Inst NAME [VERSION] (VERSION REPOSITORY [ARCHITECTURE])`.
+fn coming(simulation: &str) -> BTreeMap<String, String> {
+    let package = |line: &str| {
+        let rest = line.strip_prefix("Inst ")?;
+        let version = rest.split_once(" (")?.1.split_whitespace().next()?;
+        Some((rest.split_whitespace().next()?.to_owned(), version.to_owned()))
+    };
+    simulation.lines().filter_map(package).collect()
+}
+
+/// What apt would bring to install these, with the versions, and what of them is there already.
+pub fn transaction(on: &System, wanted: &Packages) -> Result<BTreeMap<String, String>, PackagesError> {
+    let start = |source| ProgramError::Start { program: "apt-get".to_owned(), source };
+    let here = installed(on, wanted.manager).map_err(start)?;
+    let output = on.run(&Program::new(unwritten(install_argv(wanted, true)))).map_err(start)?;
+    judge("apt-get -s install", &output, None)?;
+    let named = wanted.install.iter().filter_map(|name| Some((name.clone(), here.get(name)?.clone())));
+    Ok(named.chain(coming(&output.text)).collect())
+}
+
 /// The packages of a simulation's lines that begin so: `Remv NAME [VERSION]`.
 fn simulated(simulation: &str, verbs: &[&str]) -> Vec<String> {
     let name = |line: &str| {
@@ -318,7 +385,11 @@ fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
 
 /// Carries the transaction out, after a look at what it would remove.
 pub fn perform(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Progress) -> Result<(), PackagesError> {
-    let Packages { manager, install, remove, stream } = wanted;
+    pinned(on, wanted, || performed(on, wanted, log, progress))
+}
+
+fn performed(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Progress) -> Result<(), PackagesError> {
+    let Packages { manager, install, remove, stream, .. } = wanted;
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
@@ -336,30 +407,35 @@ pub fn perform(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: P
         Ok(output.text)
     };
     repair(on, manager).map_err(|source| ProgramError::Start { program: "dpkg --configure -a".to_owned(), source })?;
-    if manager == PackageManager::Apt && run(install_argv(manager, install, true)).is_err() {
+    if manager == PackageManager::Apt
+        && (!pins::gone(on, wanted)?.is_empty() || run(install_argv(wanted, true)).is_err())
+    {
         // A fresh image has no lists at all, and old ones name packages that are gone.
-        let said = run(words(UPDATE))?;
-        if says(&said, &UNREACHABLE)
-            && let Err(PackagesError::Program(e)) = run(install_argv(manager, install, true))
-        {
-            return Err(PackagesError::Network { unreachable: true, last: e.to_string() });
+        let unreachable = says(&run(words(UPDATE))?, &UNREACHABLE);
+        let strangers = pins::gone(on, wanted)?;
+        match run(install_argv(wanted, true)) {
+            Err(PackagesError::Program(e)) if unreachable => {
+                return Err(PackagesError::Network { unreachable, last: e.to_string() });
+            }
+            _ if strangers.is_empty() => {}
+            _ => return Err(PackagesError::Strangers { strangers }),
         }
     }
     if let Some(stream) = stream {
         run(words("dnf -y -q module enable").into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
-    check(on, wanted)?;
+    judged(on, wanted)?;
     if !remove.is_empty() {
         run(remove_argv(manager, remove, false))?;
     }
     if !install.is_empty() {
-        run(install_argv(manager, install, true))?;
-        match run(install_argv(manager, install, false)) {
+        run(install_argv(wanted, true))?;
+        match run(install_argv(wanted, false)) {
             // A mirror drops a version on the day that a newer one comes.
             Err(PackagesError::Network { unreachable: false, .. }) if manager == PackageManager::Apt => {
                 run(words(UPDATE))?;
-                run(install_argv(manager, install, false))?
+                run(install_argv(wanted, false))?
             }
             installed => installed?,
         };
@@ -373,6 +449,10 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     let now = installed(on, wanted.manager).map_err(ask)?;
     let missing: Vec<_> = wanted.install.iter().filter(|p| !now.contains_key(*p)).cloned().collect();
     let there: Vec<_> = wanted.remove.iter().filter(|p| now.contains_key(*p)).cloned().collect();
+    let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &now);
+    if !strangers.is_empty() {
+        return Err(PackagesError::Strangers { strangers });
+    }
     match (missing.is_empty(), there.is_empty()) {
         (true, true) => Ok(()),
         (false, _) => Err(PackagesError::Unchanged(format!("{} are not installed", missing.join(", ")))),
@@ -411,14 +491,15 @@ pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
     }
     let separator = if manager == PackageManager::Apt { "=" } else { "-" };
     let exactly: Vec<_> = gone.iter().map(|(name, version)| format!("{name}{separator}{version}")).collect();
-    if run(install_argv(manager, &exactly, false)).is_ok() {
+    let again = |names| Packages::to_install(manager, names);
+    if run(install_argv(&again(exactly), false)).is_ok() {
         return Ok(Vec::new());
     }
     // One that is no longer to be had must not keep the others away.
     let mut left = Vec::new();
     for (name, version) in gone {
-        let back = run(install_argv(manager, &[format!("{name}{separator}{version}")], false));
-        if back.is_err() && run(install_argv(manager, std::slice::from_ref(name), false)).is_err() {
+        let back = run(install_argv(&again(vec![format!("{name}{separator}{version}")]), false));
+        if back.is_err() && run(install_argv(&again(vec![name.clone()]), false)).is_err() {
             left.push(format!("the package {name} {version}"));
         }
     }
@@ -467,7 +548,10 @@ mod tests {
     fn no_manager_asks_anything() {
         let names = ["dkms".to_owned()];
         for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Zypper] {
-            for argv in [install_argv(manager, &names, false), remove_argv(manager, &names, false)] {
+            for argv in [
+                install_argv(&Packages::to_install(manager, names.to_vec()), false),
+                remove_argv(manager, &names, false),
+            ] {
                 assert!(argv.iter().any(|a| a == "-y" || a == "--non-interactive"), "{argv:?}");
                 assert_eq!(argv.last().map(String::as_str), Some("dkms"));
             }

@@ -118,7 +118,8 @@ fn place(p: &Placement) -> String {
 }
 
 fn packages(wanted: &Packages) -> String {
-    let Packages { manager, install, remove, stream } = wanted;
+    let Packages { manager, remove, stream, .. } = wanted;
+    let install = wanted.with_versions();
     let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(" ");
     let (refresh, add, drop) = match manager {
         PackageManager::Apt => ("apt-get update\n", "apt-get install -y --no-install-recommends", "apt-get remove -y"),
@@ -133,7 +134,7 @@ fn packages(wanted: &Packages) -> String {
         out += &format!("{drop} {}\n", list(remove));
     }
     if !install.is_empty() {
-        out += &format!("{refresh}{add} {}\n", list(install));
+        out += &format!("{refresh}{add} {}\n", list(&install));
     }
     out
 }

@@ -70,15 +70,33 @@ pub fn packages(names: &[&str]) -> Operation {
     Operation::Packages(Packages::to_install(PackageManager::Apt, names.iter().map(|n| (*n).to_owned()).collect()))
 }
 
-/// Makes real packages, a name and a script that dpkg runs to configure it for each, the only ones that a host's apt knows of.
-/// Debian's own lists take apt ten times as long.
-pub fn offer(host: &Host, packages: &[(&str, &str)]) {
+/// A package that is made for a test.
+pub struct Deb<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// What it needs, as its control file says it.
+    pub depends: &'a str,
+    /// What dpkg runs to configure it.
+    pub postinst: &'a str,
+}
+
+/// One of which only the name and what configures it matter.
+pub fn deb<'a>(name: &'a str, postinst: &'a str) -> Deb<'a> {
+    Deb { name, version: "1", depends: "", postinst }
+}
+
+/// Makes real packages, the only ones that a host's apt knows of. Debian's own lists take apt ten times as long.
+pub fn offer(host: &Host, packages: &[Deb]) {
     let pool = host.path("/srv/packages");
     let mut index = String::new();
-    for (name, postinst) in packages {
+    for Deb { name, version, depends, postinst } in packages {
         let tree = tempfile::tempdir().expect("a temporary folder");
         let control = format!(
-            "Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: a test\n"
+            "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\n{}\
+             Description: a test\n",
+            if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") }
         );
         let file = |path: &str, content: &str, mode: u32| {
             let at = tree.path().join(path);
@@ -92,10 +110,10 @@ pub fn offer(host: &Host, packages: &[(&str, &str)]) {
         file("DEBIAN/postrm", &format!("#!/bin/sh\nrm -f /etc/{name}\n"), 0o755);
         file(&format!("usr/share/{name}/file"), "of a package\n", 0o644);
         fs::create_dir_all(&pool).expect("made");
-        let deb = pool.join(format!("{name}_1_all.deb"));
+        let deb = pool.join(format!("{name}_{version}_all.deb"));
         machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&deb)]).succeeds();
         let size = deb.metadata().expect("made").len();
-        index += &format!("{control}Filename: ./{name}_1_all.deb\nSize: {size}\nSHA256: {}\n\n", sum(&deb));
+        index += &format!("{control}Filename: ./{name}_{version}_all.deb\nSize: {size}\nSHA256: {}\n\n", sum(&deb));
     }
     fs::write(pool.join("Packages"), index).expect("written");
     fs::write(host.path("/etc/apt/sources.list"), "deb [trusted=yes] file:/srv/packages ./\n").expect("written");

@@ -1,0 +1,241 @@
+//! The lock file: the exact set that a plan comes to. Another plan that is held to it installs the same, or says what of it
+//! can no longer be had.
+
+use super::{DatabaseId, Plan, StepId};
+use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};
+use crate::host::{Facts, Os};
+use crate::operation::Operation;
+use crate::resolve::{Method, Request, Selection, cuda_arch};
+use crate::version::{Version, VersionError, Want};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// The schema that a [`LockFile`] is written in.
+pub const LOCK_SCHEMA: &str = "gpusetup.lock/1";
+
+/// What is the same on every host that is held to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockFile {
+    /// [`LOCK_SCHEMA`].
+    pub schema: String,
+    /// The version of gpusetup that wrote it.
+    pub tool: String,
+    /// The database it was chosen from. Another may be used, as long as it still has all of it.
+    pub database: DatabaseId,
+    /// For what hosts.
+    pub system: LockedSystem,
+    /// The versions.
+    pub selection: Selection,
+    /// All files that are downloaded, by their sums.
+    pub artifacts: Vec<LockedArtifact>,
+    /// Packages by name, with their versions as the package manager writes them.
+    pub packages: BTreeMap<String, String>,
+}
+
+/// For what hosts a lock file is: files differ by the architecture, packages by the release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedSystem {
+    /// `x86_64`.
+    pub arch: String,
+    /// `debian`.
+    pub os: String,
+    /// `12`.
+    pub version: String,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedArtifact {
+    /// Its name.
+    pub file: String,
+    /// Where it was to be had. A mirror may have it too: the sum is what counts.
+    pub url: String,
+    /// In lower-case hexadecimal.
+    pub sha256: String,
+    /// In bytes, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+/// Why a host cannot be held to a lock file.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// It is none, or not one of this version.
+    #[error("it is no lock file of this version: {0}")]
+    Malformed(String),
+    /// It is for other hosts.
+    #[error("it is for {wanted}, and this host is {found}")]
+    OtherSystem {
+        /// For which.
+        wanted: String,
+        /// This one.
+        found: String,
+    },
+    /// Something of it can no longer be had.
+    #[error("it can no longer be had as it was locked: {}", .0.join("; "))]
+    Gone(Vec<String>),
+    /// A file has another sum than it had.
+    #[error("{}", .0.join("; "))]
+    Altered(Vec<String>),
+}
+
+impl LockFile {
+    /// What this plan comes to; `packages` are the versions that the package manager would install.
+    pub fn of(database: &Database, plan: &Plan, packages: BTreeMap<String, String>) -> Self {
+        Self {
+            schema: LOCK_SCHEMA.to_owned(),
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            database: plan.database.clone(),
+            system: LockedSystem::of(&plan.host),
+            selection: plan.selection.clone(),
+            artifacts: artifacts(database, plan),
+            packages,
+        }
+    }
+
+    /// Reads one.
+    pub fn read(text: &str) -> Result<Self, LockError> {
+        let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
+        let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
+        match value.get("schema").and_then(|s| s.as_str()) {
+            Some(LOCK_SCHEMA) => {}
+            Some(other) => return Err(LockError::Malformed(format!("its schema is {other}, not {LOCK_SCHEMA}"))),
+            None => return Err(LockError::Malformed("it has no schema".to_owned())),
+        }
+        let lock: Self = serde_json::from_value(value).map_err(malformed)?;
+        // They become lines of a file that apt reads.
+        let plain =
+            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:~_^".contains(c));
+        match lock.packages.iter().find(|(name, version)| !plain(name) || !plain(version)) {
+            Some((name, version)) => Err(LockError::Malformed(format!("`{name}` `{version}` is no package"))),
+            None => Ok(lock),
+        }
+    }
+
+    /// The request that asks for just this; what is not in the lock file stays as it was asked.
+    pub fn request(&self, asked: Request) -> Result<Request, LockError> {
+        let selected = &self.selection;
+        Ok(Request {
+            driver: exactly(selected.driver.as_ref().map(|d| d.version))?,
+            cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
+            cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
+            frameworks: Vec::new(),
+            method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
+            modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),
+            upgrade: false,
+            ..asked
+        })
+    }
+
+    /// Whether it is for such a host. Only packages are of a distribution's release; NVIDIA's files are for all.
+    pub fn is_for(&self, host: &Facts) -> Result<(), LockError> {
+        let found = LockedSystem::of(host);
+        let release =
+            !self.packages.is_empty() && (&found.os, &found.version) != (&self.system.os, &self.system.version);
+        if found.arch != self.system.arch || release {
+            return Err(LockError::OtherSystem { wanted: self.system.to_string(), found: found.to_string() });
+        }
+        Ok(())
+    }
+
+    /// The plan, held to the locked packages; an error names what is not as it was locked.
+    pub fn hold(&self, mut plan: Plan) -> Result<Plan, LockError> {
+        let (mut gone, mut altered) = (Vec::new(), Vec::new());
+        if plan.selection != self.selection {
+            let said = |s: &Selection| crate::resolve::summary(s);
+            gone.push(format!("{} was locked, and {} was chosen", said(&self.selection), said(&plan.selection)));
+        }
+        for download in downloads(&plan) {
+            match self.artifacts.iter().find(|a| a.file == download.file) {
+                Some(locked) if locked.sha256 == download.sha256 => {}
+                Some(locked) => altered.push(format!(
+                    "{} had the SHA-256 {}, and the database has {}",
+                    download.file, locked.sha256, download.sha256
+                )),
+                None => gone.push(format!("{} is not in it", download.file)),
+            }
+        }
+        if !altered.is_empty() {
+            return Err(LockError::Altered(altered));
+        }
+        if !gone.is_empty() {
+            return Err(LockError::Gone(gone));
+        }
+        for act in plan.steps.iter_mut().flat_map(|s| &mut s.operations) {
+            if let Operation::Packages(packages) = &mut act.operation {
+                packages.versions = self.packages.clone();
+            }
+        }
+        Ok(plan.summed())
+    }
+}
+
+impl LockedSystem {
+    fn of(host: &Facts) -> Self {
+        let Os { id, version, .. } = &host.os;
+        Self { arch: host.machine.arch.clone(), os: id.clone(), version: version.clone() }
+    }
+}
+
+impl Display for LockedSystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} on {}", self.os, self.version, self.arch)
+    }
+}
+
+/// The wish for a version and no other.
+fn exactly<V: Version + Display>(version: Option<V>) -> Result<Want<V>, LockError>
+where
+    Want<V>: FromStr<Err = VersionError>,
+{
+    let text = version.map_or_else(|| "none".to_owned(), |v| v.to_string());
+    text.parse().map_err(|e: VersionError| LockError::Malformed(e.to_string()))
+}
+
+/// What the plan downloads, done or not.
+fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
+    plan.steps.iter().flat_map(|s| &s.operations).filter_map(|act| match &act.operation {
+        Operation::Download { url, sha256, size, to } => Some(LockedArtifact {
+            file: to.file_name()?.to_string_lossy().into_owned(),
+            url: url.clone(),
+            sha256: sha256.clone(),
+            size: *size,
+        }),
+        _ => None,
+    })
+}
+
+/// The same, with the runfiles of what is installed already: another host has yet to fetch them.
+fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
+    let mut all: Vec<_> = downloads(plan).collect();
+    let machine = &plan.host.machine.arch;
+    if let Some(chosen) = plan.selection.cuda.as_ref().filter(|_| !fetches(plan, StepId::InstallCuda)) {
+        let arch = cuda_arch(machine);
+        let of = |a: &&CudaArtifact| a.version == chosen.version && a.artifact.arch == arch;
+        all.extend(database.cuda_artifacts.iter().find(of).and_then(|a| locked(&a.artifact)));
+    }
+    let runfile = plan.selection.driver.as_ref().filter(|d| d.method == Method::Runfile);
+    if let Some(chosen) = runfile.filter(|_| !fetches(plan, StepId::InstallDriver)) {
+        let releases = database.drivers.iter().filter(|d| d.version == chosen.version);
+        let of = |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == *machine;
+        all.extend(releases.flat_map(|d| &d.artifacts).find(of).and_then(|a| locked(&a.artifact)));
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn fetches(plan: &Plan, id: StepId) -> bool {
+    let mut acts = plan.steps.iter().filter(|s| s.id == id).flat_map(|s| &s.operations);
+    acts.any(|a| matches!(a.operation, Operation::Download { .. }))
+}
+
+fn locked(artifact: &Artifact) -> Option<LockedArtifact> {
+    let (url, sha256) = (artifact.url.clone()?, artifact.sha256.clone()?);
+    Some(LockedArtifact { file: artifact.file.clone(), url, sha256, size: artifact.size })
+}
