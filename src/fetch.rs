@@ -1,8 +1,10 @@
 //! Downloads: into the cache, verified while the bytes arrive. Under its name in the cache there is never anything that
 //! was not verified.
 
+mod arriving;
 mod sources;
 
+pub use arriving::{Arrived, Arriving};
 pub use sources::{Login, Mirrors, NoMirror, Sources};
 
 use crate::cache::{self, PART, REJECTED, with_ending};

@@ -1,0 +1,200 @@
+//! A file that is still arriving, read by others while it does: whoever sums it up or unpacks it follows the download at its
+//! heels, from memory that the kernel has it in anyway, and no byte is read from the disk a second time.
+//!
+//! What is read here is not verified yet. Nothing of it may be put into use before the download has come to its end well.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A file that is arriving; its clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Arriving {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Where the bytes are; none before the first.
+    file: Option<Arc<File>>,
+    /// From the beginning to here nothing is missing.
+    have: u64,
+    /// Counts the beginnings: what was read of an earlier one is not to be gone on with.
+    round: u64,
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// All of it is there.
+    Whole,
+    /// No more will come.
+    GivenUp,
+}
+
+impl Arriving {
+    /// A file that is all there already.
+    pub fn of(file: File) -> io::Result<Self> {
+        let (arriving, size) = (Self::default(), file.metadata()?.len());
+        arriving.begins(Arc::new(file), size);
+        arriving.is_whole();
+        Ok(arriving)
+    }
+
+    /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file does, and fails where the
+    /// download was given up or began anew.
+    pub fn reader(&self) -> Arrived {
+        let round = self.state().round;
+        Arrived { arriving: self.clone(), round, at: 0 }
+    }
+
+    /// How many bytes of the beginning are there.
+    pub fn have(&self) -> u64 {
+        self.state().have
+    }
+
+    /// It begins, in this file, of which so many bytes are there already. Whoever reads what was there before is stopped; none
+    /// is who has not read a byte yet.
+    pub fn begins(&self, file: Arc<File>, have: u64) {
+        self.change(|state| {
+            let round = state.round + u64::from(state.file.is_some());
+            *state = State { file: Some(file), have, round, end: None };
+        });
+    }
+
+    /// So many bytes of the beginning are there now.
+    pub fn has(&self, have: u64) {
+        self.change(|state| state.have = have);
+    }
+
+    /// It has come to its end.
+    pub fn is_whole(&self) {
+        self.change(|state| state.end = Some(End::Whole));
+    }
+
+    /// No more will come. What had come to its end stays so.
+    pub fn give_up(&self) {
+        self.change(|state| state.end = state.end.or(Some(End::GivenUp)));
+    }
+
+    fn change(&self, how: impl FnOnce(&mut State)) {
+        how(&mut self.state());
+        self.shared.1.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is one assignment: a thread that panicked beside it leaves nothing half done.
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file, and up to where it can be read from `at`; none at its end.
+    fn wait(&self, round: &mut u64, at: u64) -> io::Result<Option<(Arc<File>, u64)>> {
+        let mut state = self.state();
+        loop {
+            if at == 0 {
+                *round = state.round;
+            }
+            match (&state.file, state.end) {
+                _ if state.round != *round => return Err(io::Error::other("the download began anew")),
+                (Some(file), _) if state.have > at => return Ok(Some((Arc::clone(file), state.have))),
+                (_, Some(End::Whole)) => return Ok(None),
+                (_, Some(End::GivenUp)) => return Err(io::Error::other("the download was given up")),
+                (_, None) => {}
+            }
+            state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Reads a file that is arriving.
+#[derive(Debug)]
+pub struct Arrived {
+    arriving: Arriving,
+    round: u64,
+    at: u64,
+}
+
+impl Read for Arrived {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let Some((file, have)) = self.arriving.wait(&mut self.round, self.at)? else { return Ok(0) };
+        let most = usize::try_from(have - self.at).unwrap_or(usize::MAX).min(into.len());
+        let n = file.read_at(&mut into[..most], self.at)?;
+        if n == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "somebody has shortened the download"));
+        }
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::thread;
+
+    fn file(bytes: &[u8]) -> Arc<File> {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(bytes).expect("written");
+        Arc::new(file)
+    }
+
+    #[test]
+    fn a_reader_follows_and_ends_where_the_file_does() {
+        let (arriving, file) = (Arriving::default(), file(b""));
+        let mut reader = arriving.reader();
+        let reads = thread::spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all)
+        });
+        arriving.begins(Arc::clone(&file), 0);
+        let mut said = Vec::new();
+        for n in 0..1000_u32 {
+            let bytes = n.to_le_bytes();
+            file.write_all_at(&bytes, said.len() as u64).expect("written");
+            said.extend(bytes);
+            arriving.has(said.len() as u64);
+        }
+        arriving.is_whole();
+        assert_eq!(reads.join().expect("no panic").expect("read"), said);
+    }
+
+    #[test]
+    fn nothing_beyond_the_frontier_is_read() {
+        let arriving = Arriving::default();
+        arriving.begins(file(b"there....not yet"), 5);
+        let (mut reader, mut block) = (arriving.reader(), [0; 99]);
+        assert_eq!(reader.read(&mut block).expect("what is there"), 5);
+        arriving.give_up();
+        assert!(reader.read(&mut block).is_err_and(|e| e.to_string().contains("given up")));
+    }
+
+    #[test]
+    fn who_has_read_of_another_beginning_is_told() {
+        let arriving = Arriving::default();
+        let (mut early, mut idle) = (arriving.reader(), arriving.reader());
+        arriving.begins(file(b"old"), 3);
+        let mut block = [0; 3];
+        assert_eq!(early.read(&mut block).expect("the first"), 3);
+        arriving.begins(file(b"new"), 3);
+        arriving.is_whole();
+        assert!(early.read(&mut block).is_err_and(|e| e.to_string().contains("anew")));
+        let mut all = String::new();
+        idle.read_to_string(&mut all).expect("it had read nothing");
+        assert_eq!(all, "new");
+    }
+
+    #[test]
+    fn a_whole_file_stays_whole() {
+        let file = Arc::into_inner(file(b"all")).expect("nobody else has it");
+        let arriving = Arriving::of(file).expect("a file");
+        arriving.give_up();
+        let mut all = String::new();
+        arriving.reader().read_to_string(&mut all).expect("it is there");
+        assert_eq!(all, "all");
+    }
+}
