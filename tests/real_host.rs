@@ -10,7 +10,7 @@ mod stack;
 use host::tree::differences;
 use host::{Host, RECORDS, bench, gpusetup, machine, text, timed};
 use serde_json::Value;
-use stack::{STACK, installed, planned};
+use stack::{STACK, installed, installed_by, planned};
 use std::fs;
 use std::path::Path;
 
@@ -168,13 +168,15 @@ fn the_host_is_seen() {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
-fn the_whole_stack() {
-    let host = Host::new("stack");
-    bench().requests();
-    timed("facts", || facts(&host));
-    timed("plan", || plan(&host));
-    timed("apply", || apply(&host, STACK).succeeds());
-    assert_eq!(bench().requests(), [format!("/{OLD_RUNFILE} 200"), format!("/{CUDNN_12} 200")]);
+fn apply_installs_the_whole_stack() {
+    let host = installed_by(|host| {
+        bench().requests();
+        timed("facts", || facts(host));
+        timed("plan", || plan(host));
+        timed("apply", || apply(host, STACK).succeeds());
+        assert_eq!(bench().requests(), [format!("/{OLD_RUNFILE} 200"), format!("/{CUDNN_12} 200")]);
+    });
+    let host = host.clone_as("stack");
     timed("asking the host", || {
         toolkit_works(&host, "12.4", 12040);
         doctors_kernel_is_ptx(&host, &["sm_50", "sm_70", "sm_90"]);

@@ -232,19 +232,30 @@ pub struct Kept {
 impl Kept {
     /// The host of this name, which is made anew when `key` is not what it was.
     pub fn host(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
-        let (dir, said) = (store().join("kept").join(name), store().join("kept").join(format!("{name}.key")));
-        if std::fs::read_to_string(&said).ok().as_deref() != Some(key) {
-            std::fs::create_dir_all(store().join("kept")).expect("made");
-            let _ = std::fs::remove_file(&said);
-            let host = from();
-            make(&host);
-            remove(&dir);
-            script("drop", &[text(&host.dir), "kept"]);
-            std::fs::rename(&host.dir, &dir).expect("one file system");
-            std::mem::forget(host);
-            std::fs::write(said, key).expect("written");
+        if std::fs::read_to_string(Self::said(name)).ok().as_deref() == Some(key) {
+            return Self { root: store().join("kept").join(name).join("root") };
         }
+        Self::anew(name, key, from, make)
+    }
+
+    /// The same, made anew in any case.
+    pub fn anew(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
+        let (dir, said) = (store().join("kept").join(name), Self::said(name));
+        std::fs::create_dir_all(store().join("kept")).expect("made");
+        let _ = std::fs::remove_file(&said);
+        let host = from();
+        make(&host);
+        remove(&dir);
+        script("drop", &[text(&host.dir), "kept"]);
+        std::fs::rename(&host.dir, &dir).expect("one file system");
+        std::mem::forget(host);
+        std::fs::write(said, key).expect("written");
         Self { root: dir.join("root") }
+    }
+
+    /// Where it is said what it was made of.
+    fn said(name: &str) -> PathBuf {
+        store().join("kept").join(format!("{name}.key"))
     }
 
     /// A host in its state.
