@@ -37,6 +37,16 @@ pub fn sum(on: &System, path: &Path, wanted: &str) -> io::Result<String> {
     Ok(sum)
 }
 
+/// Whether a file that is open is what it was when it was verified to have this sum.
+pub fn is_noted(on: &System, path: &Path, file: &Identity, sha256: &str) -> bool {
+    note(on, path).is_some_and(|note| note.file == *file && note.sha256 == sha256)
+}
+
+/// Notes that this, which is open, was found to have this sum.
+pub fn note_of(on: &System, path: &Path, sha256: &str, file: Identity) -> io::Result<()> {
+    put(on, path, &Note { sha256: sha256.to_owned(), file })
+}
+
 /// Notes that a file has just been found to have this sum.
 pub fn verified(on: &System, path: &Path, sha256: &str) -> io::Result<()> {
     put(on, path, &Note { sha256: sha256.to_owned(), file: on.identity(path)? })

@@ -62,6 +62,9 @@ pub enum Operation {
         sha256: String,
         /// What of it goes where; the archive's outermost folder is left out of the names.
         into: Vec<Placement>,
+        /// How much may be in it; without, as much as its size makes likely.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Limit>,
     },
     /// Runs a program: argv and never a shell.
     Run {
@@ -126,6 +129,16 @@ pub struct Placement {
     pub from: PathBuf,
     /// Where it goes, `/usr/local/cuda-12.8/lib64`.
     pub to: PathBuf,
+}
+
+/// How much an archive may hold: what says more is made to fill a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Files, folders and links.
+    pub files: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
 }
 
 /// A file of the cache and what it must be.

@@ -81,6 +81,19 @@ pub struct Identity {
     pub changed: (i64, i64),
 }
 
+impl Identity {
+    /// What a file is, by what the kernel says of it: of an open one it is the same whatever its name comes to mean.
+    pub fn of(meta: &fs::Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
 impl System {
     /// The host whose root directory is `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
@@ -202,14 +215,7 @@ impl System {
 
     /// What a file is now; links are followed.
     pub fn identity(&self, path: impl AsRef<Path>) -> io::Result<Identity> {
-        let meta = self.locate_target(path.as_ref())?.metadata()?;
-        Ok(Identity {
-            device: meta.dev(),
-            inode: meta.ino(),
-            size: meta.size(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-        })
+        Ok(Identity::of(&self.locate_target(path.as_ref())?.metadata()?))
     }
 
     /// The target of a link, as written; none for anything else.

@@ -132,6 +132,7 @@ fn steps(url: &str, archive: &Path) -> Vec<Step> {
         archive: short::cached(archive),
         sha256: short::sum(archive),
         into: vec![Placement { from: "lib".into(), to: "/usr/local/cuda-9.9/lib".into() }],
+        limit: None,
     };
     let file =
         |path: &str, content: &str| Operation::WriteFile { path: path.into(), content: content.into(), mode: 0o644 };
@@ -406,14 +407,14 @@ fn two_at_once() {
 fn a_signal_in_each_phase() {
     let bench = Bench::new("signal");
     let part = format!("{}.part", short::cached(archive()).display());
-    let unpacked = "/usr/local/cuda-9.9/.gpusetup-unpack";
+    let unpacked = format!("/usr/local/cuda-9.9/.gpusetup-unpack-{}", &short::sum(archive())[..12]);
     // The phase, what tells that it has begun, and what the server does.
     let phases = [
         ("a slow download", part.as_str(), Fault::Slow(20_000)),
         ("a silent download", &part, Fault::Stall(1000)),
         ("packages", "/run/middle", Fault::Nothing),
         ("a program", "/run/middle", Fault::Nothing),
-        ("unpack", unpacked, Fault::Nothing),
+        ("unpack", &unpacked, Fault::Nothing),
     ];
     timed("signals", || {
         all(&phases, |(phase, begun, fault)| {

@@ -295,10 +295,11 @@ fn carry_out(
             journal.note(on, Event::Intent { at, undo, boot })?;
             file::perform(on, operation).map_err(io)?;
         }
-        Operation::Unpack { archive, sha256, into } => {
-            let mut undo = vec![Undo::Tree { path: unpack::staging(on, into) }];
+        Operation::Unpack { archive, sha256, into, limit } => {
+            let staging = unpack::staging(on, sha256, into);
+            let mut undo = vec![Undo::Tree { path: staging.clone() }];
             journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
-            let staged = unpack::stage(on, archive, sha256, into)?;
+            let staged = unpack::stage(on, archive, sha256, into, *limit, &staging)?;
             undo.extend(staged.intend(on, backups).map_err(io)?);
             journal.note(on, Event::Intent { at, undo, boot })?;
             staged.commit(on).map_err(io)?;

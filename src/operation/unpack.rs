@@ -1,16 +1,36 @@
 //! `unpack`: a verified archive's folders into place. Everything is unpacked beside its target first; only when the whole
-//! archive has proved to be what it should be is anything moved in.
+//! archive has proved to be what it should be is anything moved in. Reading (with the sum, where nobody knows it yet), unpacking,
+//! writing and waiting for the disk have a thread each.
 
-use super::Placement;
+mod decode;
+mod entries;
+mod files;
+mod links;
+mod pipe;
+#[cfg(test)]
+mod tests;
+
 use super::undo::{Backups, Undo, missing_parents};
+use super::{Limit, Placement};
+use crate::cache;
 use crate::sum::hex;
-use crate::system::{Node, System};
+use crate::system::{Identity, Node, System, interrupt};
+use entries::Wrong;
+use files::Flusher;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What an archive may hold that says nothing of it: NVIDIA's unpack to two or three times their size, a runfile to twice.
+/// A bomb has a thousand and more.
+const LIKELY_RATIO: u64 = 20;
+/// So much even a small one may hold: a page of text packs better than a library.
+const LIKELY_BYTES: u64 = 64 << 20;
+/// A whole toolkit has some twenty thousand.
+const LIKELY_FILES: u64 = 100_000;
 
 /// Why an archive is refused.
 #[derive(Debug, thiserror::Error)]
@@ -24,14 +44,14 @@ pub enum UnpackError {
         source: io::Error,
     },
     /// It holds what no archive of a library should.
-    #[error("{} is refused: {what} ({})", archive.display(), entry.display())]
+    #[error("{} is refused: {what} ({entry:?})", archive.display())]
     Refused {
         /// Which.
         archive: PathBuf,
         /// The entry in it.
         entry: PathBuf,
         /// What is wrong with that.
-        what: &'static str,
+        what: String,
     },
     /// It is not the file that was verified.
     #[error("{} is not what it should be: its SHA-256 is {found}, not {wanted}", archive.display())]
@@ -45,111 +65,158 @@ pub enum UnpackError {
     },
 }
 
-/// An archive in its staging folder.
+/// An archive in its staging folder, which goes with this.
+#[derive(Debug)]
 pub struct Staged {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     /// What was unpacked: the final path on the host, and the file in the staging folder.
     entries: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// Reads everything that passes into a sum.
-struct Summed<R> {
-    inner: R,
-    sum: Sha256,
-}
-
-impl<R: Read> Read for Summed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.sum.update(&buffer[..n]);
-        Ok(n)
-    }
-}
-
-/// The folder beside the targets that an archive is unpacked in first.
-pub fn staging(on: &System, into: &[Placement]) -> PathBuf {
+/// The folder beside the targets that an archive of this sum is unpacked in first.
+pub fn staging(on: &System, sha256: &str, into: &[Placement]) -> PathBuf {
     let first = into.first().map_or(Path::new("/"), |p| &p.to);
-    first.ancestors().find(|a| on.is_directory(a)).unwrap_or(Path::new("/")).join(".gpusetup-unpack")
+    let beside = first.ancestors().find(|a| on.is_directory(a)).unwrap_or(Path::new("/"));
+    // Others may be unpacked at the same time.
+    beside.join(format!(".gpusetup-unpack-{}", sha256.get(..12).unwrap_or(sha256)))
 }
 
-/// Unpacks what has a place into a folder beside its targets, and verifies the archive on the way.
-pub fn stage(on: &System, archive: &Path, sha256: &str, into: &[Placement]) -> Result<Staged, UnpackError> {
-    let failed = |source| UnpackError::Io { archive: archive.to_owned(), source };
-    let staging = staging(on, into);
-    // Left by a run that was killed; nobody else is at work here.
-    on.remove_tree(&staging).map_err(failed)?;
-    let outside = on.locate(&staging).map_err(failed)?;
-    let (name, beside) = (outside.file_name().unwrap_or_default(), outside.parent().unwrap_or(Path::new("/")));
-    let folder = tempfile::Builder::new().prefix(name).rand_bytes(0).tempdir_in(beside).map_err(failed)?;
-    let mut staged = Staged { folder, entries: BTreeMap::new() };
-    let mut file = Summed { inner: on.open(archive).map_err(failed)?, sum: Sha256::new() };
-    let unpacked = read_entries(&mut file, archive, into, &mut staged);
-    // What tar did not read belongs to the sum as well; a wrong sum explains every other error.
-    io::copy(&mut file, &mut io::sink()).map_err(failed)?;
-    let found = hex(&file.sum.finalize());
-    if found != sha256 {
-        return Err(UnpackError::Altered { archive: archive.to_owned(), found, wanted: sha256.to_owned() });
-    }
-    unpacked.map(|()| staged)
-}
-
-fn read_entries(
-    file: &mut Summed<File>,
+/// Unpacks what has a place of a file in the cache into the folder `staging`, and verifies the archive on the way, unless it is
+/// known to be what it was when it was verified. `progress` is told the bytes of it that were read.
+pub fn stage(
+    on: &System,
     archive: &Path,
+    sha256: &str,
     into: &[Placement],
-    staged: &mut Staged,
-) -> Result<(), UnpackError> {
+    limit: Option<Limit>,
+    staging: &Path,
+) -> Result<Staged, UnpackError> {
     let failed = |source| UnpackError::Io { archive: archive.to_owned(), source };
-    let mut tar = tar::Archive::new(liblzma::read::XzDecoder::new_multi_decoder(file));
-    for entry in tar.entries().map_err(failed)? {
-        let mut entry = entry.map_err(failed)?;
-        let path = entry.path().map_err(failed)?.into_owned();
-        let refuse = |what| Err(UnpackError::Refused { archive: archive.to_owned(), entry: path.clone(), what });
-        if path.components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
-            return refuse("a path that leads out of it");
-        }
-        // Its outermost folder carries the version.
-        let inner: PathBuf = path.components().filter(|c| matches!(c, Component::Normal(_))).skip(1).collect();
-        let kind = entry.header().entry_type();
-        let mode = entry.header().mode().map_err(failed)?;
-        if mode & 0o7000 != 0 {
-            return refuse("a mode beyond the plain permissions");
-        }
-        let Some(target) = placed(&inner, into) else { continue };
-        if kind.is_dir() {
-            continue;
-        }
-        let staging = staged.folder.path().join(staged.entries.len().to_string());
-        if kind.is_symlink() {
-            let link = entry.link_name().map_err(failed)?.unwrap_or_default().into_owned();
-            // Links of libraries are to their neighbours.
-            if link.components().count() != 1 || !matches!(link.components().next(), Some(Component::Normal(_))) {
-                return refuse("a link that leads elsewhere");
-            }
-            symlink(link, &staging).map_err(failed)?;
-        } else if kind.is_file() {
-            let readable = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
-            let mut out =
-                fs::OpenOptions::new().write(true).create_new(true).mode(readable).open(&staging).map_err(failed)?;
-            io::copy(&mut entry, &mut out).map_err(failed)?;
-            out.set_permissions(fs::Permissions::from_mode(readable)).map_err(failed)?;
-            out.flush().map_err(failed)?;
-        } else {
-            return refuse("neither a file, a folder nor a link");
-        }
-        if staged.entries.insert(target, staging).is_some() {
-            return refuse("a file that is there twice");
-        }
+    // Opened once: what is looked at is what is read.
+    let file = on.open(archive).map_err(failed)?;
+    let before = Identity::of(&file.metadata().map_err(failed)?);
+    let known = cache::is_noted(on, archive, &before, sha256);
+    let limit = limit.unwrap_or_else(|| likely(before.size));
+    let (unpacked, found) = unpack(on, &file, !known, into, limit, staging);
+    let after = Identity::of(&file.metadata().map_err(failed)?);
+    let altered = |found| Err(UnpackError::Altered { archive: archive.to_owned(), found, wanted: sha256.to_owned() });
+    // A wrong sum explains every other error.
+    match found {
+        _ if after != before => return altered("not known: it was written to while it was read".to_owned()),
+        Some(found) if found != sha256 => return altered(found),
+        // A folder that cannot be written costs the next one the reading, and no more.
+        Some(_) => drop(cache::note_of(on, archive, sha256, after)),
+        None => {}
     }
-    Ok(())
+    unpacked.map_err(|wrong| explained(archive, wrong))
 }
 
-/// Where an entry goes; none for one that no placement wants.
-fn placed(inner: &Path, into: &[Placement]) -> Option<PathBuf> {
-    into.iter().find_map(|p| {
-        let rest = inner.strip_prefix(&p.from).ok()?;
-        Some(if rest.as_os_str().is_empty() { p.to.clone() } else { p.to.join(rest) })
+/// The same of bytes that somebody else verifies, who is to be asked before anything is moved in; so many are to come.
+pub fn stage_from(
+    on: &System,
+    archive: &Path,
+    from: impl Read + Send,
+    size: Option<u64>,
+    into: &[Placement],
+    limit: Option<Limit>,
+    staging: &Path,
+) -> Result<Staged, UnpackError> {
+    let limit = limit.unwrap_or_else(|| likely(size.unwrap_or(0)));
+    unpack(on, from, false, into, limit, staging).0.map_err(|wrong| explained(archive, wrong))
+}
+
+fn explained(archive: &Path, wrong: Wrong) -> UnpackError {
+    let archive = archive.to_owned();
+    match wrong {
+        Wrong::Io(source) => UnpackError::Io { archive, source },
+        Wrong::Refused(entry, what) => UnpackError::Refused { archive, entry, what },
+    }
+}
+
+/// What an archive of this size may hold.
+fn likely(size: u64) -> Limit {
+    Limit { files: LIKELY_FILES, bytes: size.saturating_mul(LIKELY_RATIO).max(LIKELY_BYTES) }
+}
+
+/// Unpacks it, and its sum where that is wanted: of all of it, even when it cannot be unpacked.
+fn unpack(
+    on: &System,
+    from: impl Read + Send,
+    summed: bool,
+    into: &[Placement],
+    limit: Limit,
+    staging: &Path,
+) -> (Result<Staged, Wrong>, Option<String>) {
+    let (packed_in, packed) = pipe::pipe();
+    let (plain_in, plain) = pipe::pipe();
+    let (flusher, written) = Flusher::new();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let (mut from, mut sum) = (from, summed.then(Sha256::new));
+            packed_in.send(&mut from, |block| sum.iter_mut().for_each(|sum| sum.update(block)));
+            // Nobody waits for more; of a sum that is wanted all of it is part.
+            drop(packed_in);
+            sum.map(|sum| with_rest(sum, from)).transpose()
+        });
+        scope.spawn(move || match decode::decoder(packed) {
+            Ok(decoder) => plain_in.send(decoder, |_| {}),
+            Err(e) => plain_in.fail(e),
+        });
+        let flushing = scope.spawn(move || Flusher::flush(&written));
+        let staged =
+            in_folder(on, staging, |folder| entries::unpack(Interruptible(plain), into, limit, folder, &flusher));
+        drop(flusher);
+        let broken = |_| Err(io::Error::other("one of its threads broke off"));
+        let (flushed, sum) = (
+            flushing.join().unwrap_or_else(broken),
+            reading.join().unwrap_or_else(|_| Err(io::Error::other("its reading broke off"))),
+        );
+        let staged = staged.and_then(|staged| flushed.map(|()| staged).map_err(Wrong::Io));
+        match sum {
+            Ok(sum) => (staged, sum),
+            Err(e) => (staged.and(Err(e.into())), None),
+        }
     })
+}
+
+fn with_rest(mut sum: Sha256, mut from: impl Read) -> io::Result<String> {
+    let mut block = vec![0; 1 << 17];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => return Ok(hex(&sum.finalize())),
+            Ok(n) => sum.update(&block[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Bytes that end as soon as gpusetup is told to stop.
+struct Interruptible<R>(R);
+
+impl<R: Read> Read for Interruptible<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match interrupt::heard() {
+            Some(_) => Err(io::Error::other("gpusetup was told to stop")),
+            None => self.0.read(buffer),
+        }
+    }
+}
+
+/// Does it in a folder of its own, that only root can look into.
+fn in_folder(
+    on: &System,
+    staging: &Path,
+    work: impl FnOnce(&Path) -> Result<BTreeMap<PathBuf, PathBuf>, Wrong>,
+) -> Result<Staged, Wrong> {
+    // Left by a run that was killed; nobody else is at work here.
+    on.remove_tree(staging)?;
+    let outside = on.locate(staging)?;
+    let (name, beside) = (outside.file_name().unwrap_or_default(), outside.parent().unwrap_or(Path::new("/")));
+    let private = fs::Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix(name).rand_bytes(0).permissions(private).tempdir_in(beside)?;
+    let entries = work(folder.path())?;
+    Ok(Staged { _folder: folder, entries })
 }
 
 impl Staged {
@@ -184,107 +251,13 @@ impl Staged {
             }
         }
         let folders: BTreeSet<_> = self.entries.keys().filter_map(|t| t.parent()).collect();
-        folders.into_iter().try_for_each(|folder| on.sync_around(folder))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sum::sha256;
-
-    struct Host {
-        on: System,
-        _dir: tempfile::TempDir,
-    }
-
-    /// A host with an archive of these entries: path, kind, link target, mode.
-    fn host(entries: &[(&str, tar::EntryType, &str, u32)]) -> (Host, String) {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let on = System::at(dir.path());
-        let mut tar = tar::Builder::new(liblzma::write::XzEncoder::new(Vec::new(), 1));
-        for (path, kind, link, mode) in entries {
-            let mut header = tar::Header::new_gnu();
-            let body: &[u8] = if kind.is_file() { b"library" } else { b"" };
-            // Written by hand: tar's own setters refuse some of what has to be refused here.
-            header.as_gnu_mut().expect("gnu").name[..path.len()].copy_from_slice(path.as_bytes());
-            header.as_gnu_mut().expect("gnu").linkname[..link.len()].copy_from_slice(link.as_bytes());
-            header.set_entry_type(*kind);
-            header.set_size(body.len() as u64);
-            header.set_mode(*mode);
-            header.set_cksum();
-            tar.append(&header, body).expect("appended");
+        // Once for each file system.
+        let mut synced = BTreeSet::new();
+        for folder in folders {
+            if synced.insert(on.locate_target(folder)?.metadata()?.dev()) {
+                on.sync_around(folder)?;
+            }
         }
-        let bytes = tar.into_inner().and_then(liblzma::write::XzEncoder::finish).expect("packed");
-        on.make_directories("/usr/local/cuda-12.8/lib64", 0o755).expect("made");
-        on.write("/a.tar.xz", &bytes, 0o600).expect("written");
-        (Host { on, _dir: dir }, sha256(&bytes))
-    }
-
-    fn into() -> Vec<Placement> {
-        vec![Placement { from: "lib".into(), to: "/usr/local/cuda-12.8/lib64".into() }]
-    }
-
-    fn unpacked(host: &Host, sum: &str) -> Result<Vec<Undo>, UnpackError> {
-        let staged = stage(&host.on, Path::new("/a.tar.xz"), sum, &into())?;
-        let undo = staged.intend(&host.on, &mut Backups::new("/b".into(), 0)).expect("noted");
-        staged.commit(&host.on).expect("moved in");
-        Ok(undo)
-    }
-
-    fn there(host: &Host) -> Vec<String> {
-        host.on.list("/usr/local/cuda-12.8/lib64").expect("listed")
-    }
-
-    const FILE: tar::EntryType = tar::EntryType::Regular;
-    const LINK: tar::EntryType = tar::EntryType::Symlink;
-
-    #[test]
-    fn links_stay_links_and_everybody_may_read() {
-        let (host, sum) = host(&[
-            ("x/", tar::EntryType::Directory, "", 0o700),
-            ("x/lib/libx.so.1.2", FILE, "", 0o700),
-            ("x/lib/libx.so.1", LINK, "libx.so.1.2", 0o777),
-            ("x/elsewhere/y", FILE, "", 0o644),
-        ]);
-        let undo = unpacked(&host, &sum).expect("a good archive");
-        assert_eq!(there(&host), ["libx.so.1", "libx.so.1.2"]);
-        let node = |name: &str| host.on.node(format!("/usr/local/cuda-12.8/lib64/{name}")).expect("seen");
-        assert!(matches!(node("libx.so.1.2"), Node::File { mode: 0o755, .. }));
-        assert_eq!(node("libx.so.1"), Node::Link { target: "libx.so.1.2".into() });
-        for way in undo.iter().rev() {
-            assert_eq!(way.perform(&host.on).expect("undone"), [""; 0]);
-        }
-        assert!(there(&host).is_empty());
-    }
-
-    #[test]
-    fn what_no_library_needs_is_refused_and_nothing_is_moved_in() {
-        for (entry, what) in [
-            (("x/lib/../../../etc/f", FILE, "", 0o644), "leads out"),
-            (("/lib/f", FILE, "", 0o644), "leads out"),
-            (("x/lib/f", FILE, "", 0o4755), "mode"),
-            (("x/lib/f", LINK, "/etc/passwd", 0o777), "leads elsewhere"),
-            (("x/lib/f", LINK, "../f", 0o777), "leads elsewhere"),
-            (("x/lib/f", tar::EntryType::Char, "", 0o644), "neither"),
-            (("x/lib/f", tar::EntryType::Link, "x/lib/g", 0o644), "neither"),
-            (("x/lib/good", FILE, "", 0o644), "twice"),
-        ] {
-            let (host, sum) = host(&[("x/lib/good", FILE, "", 0o644), entry]);
-            let error = unpacked(&host, &sum).expect_err(what).to_string();
-            assert!(error.contains(what), "{error}");
-            assert!(there(&host).is_empty(), "{what}: {:?}", there(&host));
-        }
-    }
-
-    #[test]
-    fn an_altered_archive_is_told_from_a_broken_one() {
-        let (host, sum) = host(&[("x/lib/f", FILE, "", 0o644)]);
-        let mut bytes = host.on.read("/a.tar.xz").expect("read");
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        host.on.write("/a.tar.xz", &bytes, 0o600).expect("written");
-        assert!(matches!(unpacked(&host, &sum), Err(UnpackError::Altered { .. })));
-        assert!(there(&host).is_empty());
+        Ok(())
     }
 }

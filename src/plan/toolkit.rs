@@ -67,6 +67,7 @@ pub fn install_cudnn(job: &Job) -> Step {
         archive: job.cached(artifact),
         sha256: artifact.sha256.clone().unwrap_or_default(),
         into: vec![place("include", "include"), place(libraries, "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")],
+        limit: None,
     };
     let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
     let why = "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it";

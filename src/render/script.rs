@@ -52,7 +52,7 @@ fn commands(operation: &Operation) -> String {
                 quoted(url)
             )
         }
-        Operation::Unpack { archive, sha256, into } => {
+        Operation::Unpack { archive, sha256, into, .. } => {
             let archive = quoted_path(archive);
             let check = format!("echo \"{sha256}  \"{archive} | sha256sum -c\n");
             check + "staging=$(mktemp -d -p /var/cache)\n" + &format!("tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner\nchmod -R u=rwX,go=rX \"$staging\"\n")

@@ -130,6 +130,7 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             Placement { from: "lib".into(), to: "/usr/local/cuda-9.9/lib".into() },
             Placement { from: "include".into(), to: "/usr/local/cuda-9.9/include/sub".into() },
         ],
+        limit: None,
     };
     let mut installer =
         run(&["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"], &["/usr/local/cuda-9.9"], &[]);
