@@ -5,6 +5,7 @@ pub mod file;
 pub mod locks;
 pub mod packages;
 pub mod program;
+pub mod runfile;
 pub mod service;
 pub mod undo;
 pub mod unpack;
@@ -73,7 +74,8 @@ pub enum Operation {
         /// Variables beside the fixed environment that every child gets.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         environment: BTreeMap<String, String>,
-        /// Files of the cache that it executes, with their sums: they are verified right before.
+        /// Files of the cache that it executes, with their sums: they are verified right before, and run from a folder of their
+        /// own ([`runfile::folder`]).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         verified: Vec<Verified>,
         /// Trees that it makes. Those that were not there before are removed again by undo; one that was is not ours.

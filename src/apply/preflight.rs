@@ -40,8 +40,11 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
     let executes = plan.steps.iter().flat_map(|s| &s.operations).any(|a| !a.satisfied && from_cache(&a.operation));
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
-        let sentence =
-            format!("nothing can be executed in {} (GS602), where installers unpack themselves", cache.display());
+        let sentence = format!(
+            "nothing can be executed in {} (GS602), where installers unpack themselves: its file system is mounted noexec; \
+             name a folder on another one with --cache, or `mount -o remount,exec` it",
+            cache.display()
+        );
         return Err(Failure::Blocked(sentence));
     }
     not_in_use(on, plan)?;

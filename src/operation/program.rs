@@ -1,8 +1,7 @@
 //! `run`: a program with what it may change saved before, and its trees told from those that were there.
 
 use super::undo::{Backups, Undo};
-use super::{Operation, packages};
-use crate::cache;
+use super::{Operation, packages, runfile};
 use crate::system::{Output, Program, Progress, System};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,8 +52,12 @@ pub enum ProgramError {
 
 /// The ways back from a program: its trees that are not there yet, the files that it may change.
 pub fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-    let Operation::Run { creates, changes, removes, undo, asks: false, .. } = operation else { return Ok(Vec::new()) };
-    let mut back = Vec::new();
+    let Operation::Run { verified, creates, changes, removes, undo, asks: false, .. } = operation else {
+        return Ok(Vec::new());
+    };
+    // What an installer that was killed left there is as large as what it installs.
+    let mut back: Vec<_> =
+        verified.first().map(|v| Undo::Tree { path: runfile::folder(&v.path) }).into_iter().collect();
     for path in changes {
         back.push(backups.save(on, path, None)?);
     }
@@ -75,15 +78,14 @@ pub fn perform(
     let Operation::Run { argv, environment, verified, expects, limit, .. } = operation else { return Ok(()) };
     let name = argv.first().cloned().unwrap_or_default();
     let start = |source| ProgramError::Start { program: name.clone(), source };
-    for file in verified {
-        let found = cache::sum(on, &file.path, &file.sha256).map_err(start)?;
-        if found != file.sha256 {
-            return Err(ProgramError::Altered { path: file.path.clone(), found, wanted: file.sha256.clone() });
-        }
-    }
-    let mut program = Program::new(argv.clone()).limit(Duration::from_secs(*limit));
+    let ready = runfile::ready(on, verified)?;
+    let here = ready.as_ref().map_or_else(|| argv.clone(), |ready| ready.argv(argv));
+    let mut program = Program::new(here).limit(Duration::from_secs(*limit));
     if packages::needed_by(operation).is_some() {
         program = program.undisturbed();
+    }
+    for (variable, value) in ready.iter().flat_map(runfile::Ready::environment) {
+        program = program.env(variable, value);
     }
     for (variable, value) in environment {
         program = program.env(variable, value);
@@ -92,6 +94,7 @@ pub fn perform(
         program = program.log(log);
     }
     let output = on.run_telling(&program, progress).map_err(start)?;
+    drop(ready);
     judge(&argv.join(" "), &output, expects.as_deref())
 }
 

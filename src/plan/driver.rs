@@ -37,7 +37,7 @@ pub fn install_driver(job: &Job) -> Step {
         }
         Install::CudaRunfile(a) => {
             let why = format!("the driver part of the CUDA {} runfile, which alone carries it", a.version);
-            runfile(job, title, &why, &a.artifact, &["--silent".to_owned(), "--driver".to_owned(), temporary(job)])
+            runfile(job, title, &why, &a.artifact, &["--silent".to_owned(), "--driver".to_owned(), job.temporary()])
         }
     }
 }
@@ -57,15 +57,11 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
     out
 }
 
-fn temporary(job: &Job) -> String {
-    format!("--tmpdir={}", job.request.cache.display())
-}
-
 /// The flags of nvidia-installer, each only from the version on that knows it.
 fn options(job: &Job, driver: &ChosenDriver) -> Vec<String> {
     let version = driver.version;
     let since = |branch, minor, patch| version >= DriverVersion { branch, minor, patch: Some(patch) };
-    let mut options = vec!["--silent".to_owned(), "--dkms".to_owned(), temporary(job)];
+    let mut options = vec!["--silent".to_owned(), "--dkms".to_owned(), job.temporary()];
     if since(555, 42, 2) {
         options.push(format!("--kernel-module-type={}", driver.modules));
     } else if driver.modules == ModuleFlavour::Open {

@@ -4,6 +4,7 @@ use super::{Act, State, Step, StepId};
 use crate::compat::{Artifact, Distribution};
 use crate::host::{Facts, PathState};
 use crate::operation::Operation;
+use crate::operation::runfile::RUN_FROM;
 use crate::resolve::{Request, Resolution};
 use crate::sum::sha256;
 use crate::system::Node;
@@ -37,6 +38,11 @@ impl Job<'_> {
     pub fn cached(&self, artifact: &Artifact) -> PathBuf {
         let sum = artifact.sha256.as_deref().unwrap_or_default();
         self.request.cache.join(sum.get(..16).unwrap_or(sum)).join(&artifact.file)
+    }
+
+    /// The option of NVIDIA's installers for where they unpack themselves: in `/tmp` there is seldom room.
+    pub fn temporary(&self) -> String {
+        format!("--tmpdir={}", self.request.cache.join(RUN_FROM).display())
     }
 
     /// The operation that fetches an artifact; none for one that could not be verified.

@@ -30,7 +30,7 @@ pub fn install_cuda(job: &Job) -> Step {
         format!("--toolkitpath={}", toolkit.display()),
         // The compiler was checked by the plan; the installer's own check knows only the default gcc.
         "--override".to_owned(),
-        format!("--tmpdir={}", job.request.cache.display()),
+        job.temporary(),
     ];
     let run = Operation::run(argv, 3600)
         .executing(file, artifact.sha256.clone().unwrap_or_default())

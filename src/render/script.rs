@@ -2,7 +2,7 @@
 //! other, each with its reason, stopping at the first failure.
 
 use crate::compat::PackageManager;
-use crate::operation::{Operation, Packages, Placement};
+use crate::operation::{Operation, Packages, Placement, runfile};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
 use std::path::Path;
@@ -59,13 +59,17 @@ fn commands(operation: &Operation) -> String {
                 + &into.iter().map(place).collect::<String>()
                 + "rm -rf \"$staging\"\n"
         }
-        Operation::Run { argv, environment, expects, .. } => {
+        Operation::Run { argv, environment, expects, verified, .. } => {
+            let folder = verified.first().map(|v| quoted_path(&runfile::folder(&v.path)));
+            let (made, removed) = folder.map_or_else(Default::default, |folder| {
+                (format!("install -d -m 0700 {folder}\n"), format!("rm -rf {folder}\n"))
+            });
             let variables: String = environment.iter().map(|(k, v)| format!("{k}={} ", quoted(v))).collect();
             let command = argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ");
-            match expects {
+            made + &match expects {
                 Some(text) => format!("{variables}{command} | grep -F -- {} >/dev/null\n", quoted(text)),
                 None => format!("{variables}{command}\n"),
-            }
+            } + &removed
         }
         Operation::Packages(wanted) => packages(wanted),
         Operation::Service { unit, enabled } => {
