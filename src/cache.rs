@@ -11,45 +11,77 @@ use std::path::{Path, PathBuf};
 const NOTE: &str = ".verified";
 /// Ends the name of a download that has not come to its end.
 pub const PART: &str = ".part";
+/// Ends the name of the note beside such a download: where it came from.
+pub const BEGUN: &str = ".begun";
 /// Ends the name of what came and was not what it should be.
 pub const REJECTED: &str = ".rejected";
+
+/// The same, while it is written.
+pub const UNDER_WAY: &str = "-new";
+/// What is no file of its own.
+const NOTES: [&str; 4] = [NOTE, BEGUN, ".verified-new", ".begun-new"];
 
 /// What a file was when it was verified.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     sha256: String,
     file: Identity,
+    /// It may not have been on the disk yet: what is said counts as long as the machine is not booted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
 }
 
 /// The sum of a file's bytes, in lower-case hexadecimal: as it was noted, where the file is still what it was then; else read,
 /// and noted where it is the one that is wanted.
 pub fn sum(on: &System, path: &Path, wanted: &str) -> io::Result<String> {
     let file = on.identity(path)?;
-    if let Some(note) = note(on, path).filter(|note| note.file == file && note.sha256 == wanted) {
-        return Ok(note.sha256);
+    if is_noted(on, path, &file, wanted) {
+        return Ok(wanted.to_owned());
     }
     let sum = digest(on.open(path)?)?;
     // Written to while it was read, it is neither what it was nor what it is.
     if sum == wanted && on.identity(path)? == file {
         // A folder that cannot be written costs the next one the reading, and no more.
-        let _ = put(on, path, &Note { sha256: sum.clone(), file });
+        let _ = put(on, path, &Note { sha256: sum.clone(), file, boot: None });
     }
     Ok(sum)
 }
 
 /// Whether a file that is open is what it was when it was verified to have this sum.
 pub fn is_noted(on: &System, path: &Path, file: &Identity, sha256: &str) -> bool {
-    note(on, path).is_some_and(|note| note.file == *file && note.sha256 == sha256)
+    note(on, path).is_some_and(|note| note.file == *file && note.sha256 == sha256 && stands(&note))
 }
 
 /// Notes that this, which is open, was found to have this sum.
 pub fn note_of(on: &System, path: &Path, sha256: &str, file: Identity) -> io::Result<()> {
-    put(on, path, &Note { sha256: sha256.to_owned(), file })
+    // What has not come to the disk before does not by being looked at.
+    let boot = note(on, path).and_then(|note| note.boot);
+    put(on, path, &Note { sha256: sha256.to_owned(), file, boot })
 }
 
 /// Notes that a file has just been found to have this sum.
 pub fn verified(on: &System, path: &Path, sha256: &str) -> io::Result<()> {
-    put(on, path, &Note { sha256: sha256.to_owned(), file: on.identity(path)? })
+    put(on, path, &Note { sha256: sha256.to_owned(), file: on.identity(path)?, boot: None })
+}
+
+/// Notes that a file that has just been written, and is on no disk yet perhaps, has this sum. The bytes are brought to the disk by
+/// the system in its time: to wait for gigabytes of them would take longer than to read them once more behind a power cut.
+pub fn arrived(on: &System, path: &Path, sha256: &str) -> io::Result<()> {
+    let boot = Some(boot().ok_or_else(|| io::Error::other("this machine does not tell its boots apart"))?);
+    let text = serde_json::to_vec(&Note { sha256: sha256.to_owned(), file: on.identity(path)?, boot })?;
+    let note = on.locate(&with_ending(path, NOTE))?;
+    let new = with_ending(&note, UNDER_WAY);
+    std::fs::write(&new, text)?;
+    std::fs::rename(new, note)
+}
+
+fn stands(note: &Note) -> bool {
+    note.boot.is_none() || note.boot == boot()
+}
+
+/// What the running kernel calls this boot: of this machine, whose memory it is, wherever the host's root is.
+fn boot() -> Option<String> {
+    System::live().read_text("/proc/sys/kernel/random/boot_id").ok().flatten()
 }
 
 fn put(on: &System, path: &Path, note: &Note) -> io::Result<()> {
@@ -105,14 +137,14 @@ pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
         if !on.is_directory(&folder) {
             continue;
         }
-        for name in on.list(&folder)?.into_iter().filter(|name| !name.ends_with(NOTE)) {
+        for name in on.list(&folder)?.into_iter().filter(|name| !NOTES.iter().any(|note| name.ends_with(note))) {
             let path = folder.join(&name);
             let Ok(file) = on.identity(&path) else { continue };
             let note = note(on, &path);
             let state = match &note {
                 _ if name.ends_with(PART) => State::Part,
                 _ if name.ends_with(REJECTED) => State::Rejected,
-                Some(note) if note.file == file => State::Verified,
+                Some(note) if note.file == file && stands(note) => State::Verified,
                 Some(_) => State::Touched,
                 None => State::Unknown,
             };
@@ -125,7 +157,9 @@ pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
 /// Removes a file and what belongs to it; its folder too, when that was the last.
 pub fn remove(on: &System, path: &Path) -> io::Result<()> {
     on.remove(path)?;
-    on.remove(with_ending(path, NOTE))?;
+    for note in NOTES {
+        on.remove(with_ending(path, note))?;
+    }
     match path.parent().map(|folder| on.remove(folder)) {
         Some(Err(e)) if e.kind() != io::ErrorKind::DirectoryNotEmpty => Err(e),
         _ => Ok(()),
@@ -198,6 +232,22 @@ mod tests {
         assert_eq!(states(&on), [("x.run".to_owned(), State::Touched)]);
         assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), sha256("evil"));
         touch(&on, b"good");
+        assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), good);
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
+    }
+
+    #[test]
+    fn what_may_not_have_come_to_the_disk_is_read_again_behind_a_boot() {
+        let (on, _dir) = host("good");
+        let good = sha256("good");
+        arrived(&on, Path::new(FILE), &good).expect("noted");
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
+        let path = "/var/cache/gpusetup/ab/x.run.verified";
+        let note = on.read_text(path).expect("read").expect("there");
+        let earlier = note.replace(boot().expect("Linux").trim(), "of-another-boot");
+        assert_ne!(earlier, note);
+        on.write(path, earlier.as_bytes(), 0o600).expect("written");
+        assert_eq!(states(&on), [("x.run".to_owned(), State::Touched)]);
         assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), good);
         assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
     }

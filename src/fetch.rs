@@ -2,30 +2,44 @@
 //! was not verified.
 
 mod arriving;
+mod client;
+mod local;
+mod pace;
+mod part;
 mod sources;
+mod transfer;
+mod trouble;
 
-pub use arriving::{Arrived, Arriving};
+pub use arriving::{Arrived, Arriving, Stopped};
+pub use client::certificates;
 pub use sources::{Login, Mirrors, NoMirror, Sources};
 
 use crate::cache::{self, PART, REJECTED, with_ending};
 use crate::sum::hex;
-use crate::system::{System, chain, interrupt};
-use reqwest::StatusCode;
-use reqwest::blocking::{Client, Response};
-use reqwest::header::{CONTENT_RANGE, RANGE};
+use crate::system::{System, interrupt};
+use client::Client;
+use part::{Part, Shared, lock};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use trouble::Trouble;
 
-/// How often a transfer that broke is taken up again.
+/// How often in a row a transfer is taken up again that brings nothing new.
 const ATTEMPTS: u32 = 4;
 
-/// How long a server may say nothing.
-const SILENCE: Duration = Duration::from_secs(60);
+/// So many bytes are something new.
+const PROGRESS: u64 = 1 << 20;
+
+/// The longest that a server may have us wait. Nobody is to wait an hour for what was said to take minutes.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why a file is not there.
 #[derive(Debug, thiserror::Error)]
@@ -86,229 +100,290 @@ pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
 
 /// The bytes of something small whose sum nobody knows beforehand, at most `limit` of them: its signature is checked
 /// instead. None where the server has no such thing.
-pub fn fetch_small(url: &str, limit: u64) -> Result<Option<Vec<u8>>, FetchError> {
-    let network = |why: String| FetchError::Network { url: url.to_owned(), why };
-    let response = client().and_then(|c| c.get(url).send()).map_err(|e| network(chain(&e)))?;
-    match response.status() {
-        StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(None),
-        s if !s.is_success() => return Err(network(format!("the server answers {s}"))),
-        _ => {}
-    }
-    let mut bytes = Vec::new();
-    response.take(limit + 1).read_to_end(&mut bytes).map_err(|e| network(chain(&e)))?;
-    if bytes.len() as u64 > limit {
-        return Err(network(format!("it is longer than {limit} bytes")));
-    }
-    Ok(Some(bytes))
-}
-
-fn client() -> reqwest::Result<Client> {
-    Client::builder()
-        .connect_timeout(Duration::from_secs(30))
-        // For each read, not for the whole: a server that has fallen silent is asked again.
-        .timeout(SILENCE)
-        .build()
-}
-
-/// Fetches it; `progress` is told the bytes that are there.
-pub fn fetch(on: &System, wanted: &Wanted, progress: &mut dyn FnMut(u64)) -> Result<(), FetchError> {
-    let folder = wanted.to.parent().unwrap_or(Path::new("/"));
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| FetchError::Write { path, source }
-    };
-    // Private: what is run from there must not be anybody else's to change.
-    on.make_directories(folder, 0o700).map_err(failed(folder))?;
-    let target = on.locate(wanted.to).map_err(failed(wanted.to))?;
-    let part = with_ending(&target, PART);
-    let network = |why: String| FetchError::Network { url: wanted.url.to_owned(), why };
-    let client = client().map_err(|e| network(chain(&e)))?;
-    let unreachable = |why: String| FetchError::Unreachable { url: wanted.url.to_owned(), why };
-    let (mut last, mut resumed) = (network(String::new()), part.exists());
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            std::thread::sleep(Duration::from_secs(1 << attempt));
-            if interrupt::heard().is_some() {
-                return Err(network("interrupted".to_owned()));
-            }
-        }
-        match watched(&client, wanted, &part, progress) {
-            Ok(sum) if sum == wanted.sha256 => {
-                fs::rename(&part, &target).map_err(failed(wanted.to))?;
-                // A disk that has no room for the note costs a reading of the file, and no more.
-                let _ = cache::verified(on, wanted.to, &sum);
-                return Ok(());
-            }
-            // The beginning may be of another day's file, or another server's: that says nothing of this one.
-            Ok(_) | Err(Broken::TooLong) if resumed => {
-                resumed = false;
-                fs::remove_file(&part).map_err(failed(&part))?;
-                last = network("what an earlier run had left of it did not fit".to_owned());
-            }
-            Ok(sum) => {
-                let why = format!("its SHA-256 is {sum}, not {}", wanted.sha256);
-                return Err(reject(wanted, &part, &target, why));
-            }
-            Err(Broken::TooLong) => {
-                let why = format!("it is longer than {} bytes", wanted.size.unwrap_or_default());
-                return Err(reject(wanted, &part, &target, why));
-            }
-            Err(Broken::Final(why)) => return Err(network(why)),
-            Err(Broken::Passing(why)) => last = network(why),
-            Err(Broken::Unreachable(why)) => last = unreachable(why),
-            Err(Broken::Disk(source)) => return Err(FetchError::Write { path: wanted.to.to_owned(), source }),
-        }
-    }
-    Err(last)
-}
-
-enum Broken {
-    /// Nobody answers there.
-    Unreachable(String),
-    /// It may pass.
-    Passing(String),
-    /// It will not.
-    Final(String),
-    /// More came than was published.
-    TooLong,
-    /// The disk.
-    Disk(io::Error),
-}
-
-/// What is heard of an attempt.
-enum Heard {
-    Bytes(u64),
-    Ended(Result<String, Broken>),
-}
-
-/// One attempt, given up as soon as gpusetup is told to stop: a server that says nothing would have us wait for a minute.
-fn watched(client: &Client, wanted: &Wanted, part: &Path, progress: &mut dyn FnMut(u64)) -> Result<String, Broken> {
-    let (tell, told) = mpsc::channel();
-    let (client, url, size, part) = (client.clone(), wanted.url.to_owned(), wanted.size, part.to_owned());
-    std::thread::spawn(move || {
-        // Nobody listens any more once it was given up.
-        let ended = transfer(&client, &url, size, &part, &mut |have| drop(tell.send(Heard::Bytes(have))));
-        drop(tell.send(Heard::Ended(ended)));
-    });
-    loop {
-        match told.recv_timeout(Duration::from_millis(200)) {
-            Ok(Heard::Bytes(have)) => progress(have),
-            Ok(Heard::Ended(ended)) => return ended,
-            Err(RecvTimeoutError::Timeout) if interrupt::heard().is_none() => {}
-            Err(_) => return Err(Broken::Final("interrupted".to_owned())),
-        }
-    }
-}
-
-/// One attempt, from where the last one stopped; the sum of all bytes.
-fn transfer(
-    client: &Client,
-    url: &str,
-    size: Option<u64>,
-    part: &Path,
-    progress: &mut dyn FnMut(u64),
-) -> Result<String, Broken> {
-    let mut sum = Sha256::new();
-    let mut have = 0;
-    if let Ok(mut old) = File::open(part) {
-        let mut block = vec![0; 1 << 17];
-        loop {
-            match old.read(&mut block).map_err(Broken::Disk)? {
-                0 => break,
-                n => sum.update(&block[..n]),
-            }
-            have = io::Seek::stream_position(&mut old).map_err(Broken::Disk)?;
-        }
-    }
-    let mut request = client.get(url);
-    if have > 0 {
-        request = request.header(RANGE, format!("bytes={have}-"));
-    }
-    let response = request.send().map_err(|e| {
-        let why = chain(&e);
-        if e.is_connect() { Broken::Unreachable(why) } else { Broken::Passing(why) }
-    })?;
-    let continues = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(&response, have);
-    if !continues {
-        (have, sum) = (0, Sha256::new());
-    }
-    match response.status() {
-        s if s.is_success() => {}
-        StatusCode::RANGE_NOT_SATISFIABLE => {
-            // What is there is no beginning of it.
-            fs::remove_file(part).map_err(Broken::Disk)?;
-            return Err(Broken::Passing("the server has no such part".to_owned()));
-        }
-        s if s.is_server_error() || s == StatusCode::TOO_MANY_REQUESTS || s == StatusCode::REQUEST_TIMEOUT => {
-            return Err(Broken::Passing(format!("the server answers {s}")));
-        }
-        s => return Err(Broken::Final(format!("the server answers {s}"))),
-    }
-    let mut out = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(!continues)
-        .mode(0o600)
-        .open(part)
-        .map_err(Broken::Disk)?;
-    if continues {
-        io::Seek::seek(&mut out, io::SeekFrom::End(0)).map_err(Broken::Disk)?;
-    }
-    copy(response, &mut out, &mut sum, have, size, progress)?;
-    out.sync_all().map_err(Broken::Disk)?;
-    Ok(hex(&sum.finalize()))
-}
-
-fn copy(
-    mut from: Response,
-    out: &mut File,
-    sum: &mut Sha256,
-    mut have: u64,
-    size: Option<u64>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), Broken> {
-    let mut block = vec![0; 1 << 17];
-    loop {
-        let n = match from.read(&mut block) {
-            Ok(0) if size.is_some_and(|size| have < size) => {
-                return Err(Broken::Passing("the connection was cut".to_owned()));
-            }
-            Ok(0) => return Ok(()),
-            Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(Broken::Passing(chain(&e))),
+pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, FetchError> {
+    let network = |trouble| told(url, trouble);
+    let client = Client::new(url, sources).map_err(network)?;
+    let runtime = runtime().map_err(network)?;
+    runtime.block_on(async {
+        let mut answer = match client.ask(0, None, None).await {
+            Err(Trouble::NotThere(_)) => return Ok(None),
+            answer => answer.map_err(network)?,
         };
-        have += n as u64;
+        let mut bytes = Vec::new();
+        while let Some(more) = answer.body.chunk().await.map_err(|e| network(client::failed(e)))? {
+            bytes.extend(more);
+            if bytes.len() as u64 > limit {
+                return Err(network(Trouble::Final(format!("it is longer than {limit} bytes"))));
+            }
+        }
+        Ok(Some(bytes))
+    })
+}
+
+/// Fetches it; `progress` is told the bytes that are there, and whoever reads `arriving` has them while they come.
+pub fn fetch(
+    on: &System,
+    wanted: &Wanted,
+    sources: &Sources,
+    progress: &mut dyn FnMut(u64),
+    arriving: Option<&Arriving>,
+) -> Result<(), FetchError> {
+    let nobodys = Arriving::default();
+    let arriving = arriving.unwrap_or(&nobodys);
+    let fetched = thread::scope(|scope| {
+        let (tell, sums) = mpsc::channel();
+        scope.spawn(move || sum_up(arriving, &tell));
+        let fetched = Fetching::new(on, wanted, sources, arriving, sums).and_then(|mut it| it.run(progress));
+        // Nobody waits for more of it; what was verified stays so.
+        arriving.give_up();
+        fetched
+    });
+    fetched.map_err(|failed| match failed {
+        Failed::Is(e) => e,
+        Failed::By(Trouble::Disk(source)) => FetchError::Write { path: wanted.to.to_owned(), source },
+        Failed::By(trouble) => told(wanted.url, trouble),
+    })
+}
+
+/// Sums up what arrives, each time that it begins.
+fn sum_up(arriving: &Arriving, tell: &Sender<io::Result<String>>) {
+    let mut block = vec![0; 1 << 18];
+    loop {
+        let (mut reader, mut sum) = (arriving.unverified(), Sha256::new());
+        let ended = loop {
+            match reader.read(&mut block) {
+                Ok(0) => break Ok(hex(&sum.finalize())),
+                Ok(n) => sum.update(&block[..n]),
+                Err(e) => break Err(e),
+            }
+        };
+        let stopped = ended.as_ref().err().and_then(|e| e.get_ref()?.downcast_ref::<Stopped>().copied());
+        match stopped {
+            Some(Stopped::Anew) => {}
+            Some(Stopped::GivenUp) => return,
+            None => {
+                if tell.send(ended).is_err() || !reader.begins_anew() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Why it was not fetched.
+enum Failed {
+    /// As it is told.
+    Is(FetchError),
+    /// For this reason.
+    By(Trouble),
+}
+
+impl From<Trouble> for Failed {
+    fn from(trouble: Trouble) -> Self {
+        Self::By(trouble)
+    }
+}
+
+/// A download at work.
+struct Fetching<'a> {
+    on: &'a System,
+    wanted: &'a Wanted<'a>,
+    sources: &'a Sources,
+    arriving: &'a Arriving,
+    sums: Receiver<io::Result<String>>,
+    /// Where the file is to be, and where it is until then.
+    target: PathBuf,
+    path: PathBuf,
+    part: Shared,
+    /// Some of it is of an earlier run.
+    resumed: bool,
+    /// The server did not keep to one state of the file: its parts are not asked for at once.
+    alone: bool,
+}
+
+impl<'a> Fetching<'a> {
+    fn new(
+        on: &'a System,
+        wanted: &'a Wanted<'a>,
+        sources: &'a Sources,
+        arriving: &'a Arriving,
+        sums: Receiver<io::Result<String>>,
+    ) -> Result<Self, Failed> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Failed::Is(FetchError::Write { path, source })
+        };
+        let folder = wanted.to.parent().unwrap_or(Path::new("/"));
+        // Private: what is run from there must not be anybody else's to change.
+        on.make_directories(folder, 0o700).map_err(failed(folder))?;
+        let target = on.locate(wanted.to).map_err(failed(wanted.to))?;
+        let path = with_ending(&target, PART);
+        let part = Part::open(&path, wanted.size, arriving).map_err(failed(wanted.to))?;
+        let resumed = part.have() > 0;
+        let part = Arc::new(Mutex::new(part));
+        Ok(Self { on, wanted, sources, arriving, sums, target, path, part, resumed, alone: false })
+    }
+
+    /// Attempts until it is there, or will not be.
+    fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
+        let local = self.wanted.url.starts_with("file:");
+        if self.sources.offline && !local {
+            return Err(Trouble::Final("the network is not to be asked (--offline)".to_owned()).into());
+        }
+        let network = match local {
+            true => None,
+            false => Some((Client::new(self.wanted.url, self.sources)?, runtime()?)),
+        };
+        let ended = self.attempts(network.as_ref(), progress);
+        if let Some((_, runtime)) = network {
+            // Whoever looks a name up, and is not answered, is not waited for.
+            runtime.shutdown_background();
+        }
+        if ended.is_err() && lock(&self.part).have() == 0 {
+            // Nothing of it is not worth to be kept.
+            let _ = lock(&self.part).forget();
+            let _ = fs::remove_file(&self.path);
+        }
+        ended
+    }
+
+    fn attempts(&mut self, network: Option<&(Client, Runtime)>, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
+        let (mut failures, mut best) = (0, lock(&self.part).have());
+        loop {
+            let ended = match network {
+                None => local::copy(self.wanted.url, &self.part, self.wanted.size, progress),
+                Some((client, runtime)) => {
+                    runtime.block_on(transfer::transfer(client, &self.part, self.wanted.size, self.alone, progress))
+                }
+            };
+            let ended = lock(&self.part).settle().map_err(Trouble::Disk).and(ended);
+            let trouble = match ended {
+                Ok(()) => match self.verify()? {
+                    None => return Ok(()),
+                    Some(trouble) => trouble,
+                },
+                Err(Trouble::TooLong) => self.not_it(format!("it is longer than {} bytes", self.size()))?,
+                Err(trouble) => trouble,
+            };
+            let have = lock(&self.part).have();
+            if have > best + PROGRESS {
+                (failures, best) = (0, have);
+            }
+            failures += 1;
+            let pause = match &trouble {
+                Trouble::NoSuchPart | Trouble::Changed if failures < ATTEMPTS => {
+                    self.alone = true;
+                    self.begin_anew()?;
+                    continue;
+                }
+                Trouble::Unreachable(_) | Trouble::Passing(_) if failures < ATTEMPTS => pause(failures),
+                Trouble::Later(_, wait) if failures < ATTEMPTS && *wait <= PATIENCE => pause(failures).max(*wait),
+                _ => return Err(trouble.into()),
+            };
+            sleep(pause)?;
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.wanted.size.unwrap_or_default()
+    }
+
+    /// All of it is there: puts it in its place, where it is what it should be; else tells what is to be done.
+    fn verify(&mut self) -> Result<Option<Trouble>, Failed> {
+        self.arriving.is_complete();
+        let sum = self.sum().map_err(Failed::By)?;
+        if sum != self.wanted.sha256 {
+            return self.not_it(format!("its SHA-256 is {sum}, not {}", self.wanted.sha256)).map(Some);
+        }
+        let failed = |source| Failed::Is(FetchError::Write { path: self.wanted.to.to_owned(), source });
+        fs::rename(&self.path, &self.target).map_err(failed)?;
+        // A disk that has no room for the note costs a reading of the file, and no more.
+        let _ = lock(&self.part).forget();
+        let _ = cache::arrived(self.on, self.wanted.to, &sum);
+        self.arriving.is_verified();
+        Ok(None)
+    }
+
+    /// The sum of what is there. Of what an earlier run left there may be much to read still.
+    fn sum(&self) -> Result<String, Trouble> {
+        loop {
+            match self.sums.recv_timeout(Duration::from_millis(200)) {
+                Ok(sum) => return sum.map_err(Trouble::Disk),
+                Err(RecvTimeoutError::Timeout) if interrupt::heard().is_none() => {}
+                Err(RecvTimeoutError::Timeout) => return Err(Trouble::Interrupted),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Trouble::Disk(io::Error::other("nobody sums it up any more")));
+                }
+            }
+        }
+    }
+
+    /// What is there is not what it should be. The beginning may be of another day's file, or another server's: that says
+    /// nothing of this one.
+    fn not_it(&mut self, why: String) -> Result<Trouble, Failed> {
+        if std::mem::take(&mut self.resumed) {
+            self.begin_anew()?;
+            return Ok(Trouble::Passing("what an earlier run had left of it did not fit".to_owned()));
+        }
+        let kept = with_ending(&self.target, REJECTED);
+        let _ = lock(&self.part).forget();
+        Err(Failed::Is(match fs::rename(&self.path, &kept) {
+            Ok(()) => FetchError::Rejected { url: self.wanted.url.to_owned(), why, kept },
+            Err(source) => FetchError::Write { path: kept, source },
+        }))
+    }
+
+    fn begin_anew(&mut self) -> Result<(), Failed> {
+        self.resumed = false;
+        lock(&self.part).begin_anew().map_err(|e| Failed::By(Trouble::Disk(e)))
+    }
+}
+
+/// One thread's: what it waits for is the network.
+fn runtime() -> Result<Runtime, Trouble> {
+    let built = Builder::new_current_thread().enable_all().build();
+    built.map_err(|e| Trouble::Final(format!("this process cannot wait for the network: {e}")))
+}
+
+/// How long to wait behind so many failures: twice as long each time, and never as long as others who failed together with us.
+fn pause(failures: u32) -> Duration {
+    let chance = RandomState::new().hash_one(failures) % 500;
+    Duration::from_millis(1000 + chance) * (1 << (failures - 1))
+}
+
+/// Waits, as long as nobody tells us to stop.
+fn sleep(time: Duration) -> Result<(), Trouble> {
+    let began = Instant::now();
+    while let Some(left) = time.checked_sub(began.elapsed()) {
         if interrupt::heard().is_some() {
-            return Err(Broken::Final("interrupted".to_owned()));
+            return Err(Trouble::Interrupted);
         }
-        if size.is_some_and(|size| have > size) {
-            return Err(Broken::TooLong);
-        }
-        out.write_all(&block[..n]).map_err(Broken::Disk)?;
-        sum.update(&block[..n]);
-        progress(have);
+        thread::sleep(left.min(Duration::from_millis(100)));
     }
+    Ok(())
 }
 
-fn starts_at(response: &Response, at: u64) -> bool {
-    let range = response.headers().get(CONTENT_RANGE).and_then(|v| v.to_str().ok());
-    range.is_some_and(|r| r.starts_with(&format!("bytes {at}-")))
-}
-
-fn reject(wanted: &Wanted, part: &Path, target: &Path, why: String) -> FetchError {
-    let kept = with_ending(target, REJECTED);
-    match fs::rename(part, &kept) {
-        Ok(()) => FetchError::Rejected { url: wanted.url.to_owned(), why, kept },
-        Err(source) => FetchError::Write { path: kept, source },
-    }
+/// A trouble as it is told.
+fn told(url: &str, trouble: Trouble) -> FetchError {
+    let url = url.to_owned();
+    let why = match trouble {
+        Trouble::Unreachable(why) => return FetchError::Unreachable { url, why },
+        Trouble::Disk(e) => e.to_string(),
+        Trouble::Passing(why) | Trouble::Final(why) | Trouble::NotThere(why) => why,
+        Trouble::Later(why, wait) => format!("{why}, and asks to come again in {} s", wait.as_secs()),
+        Trouble::NoSuchPart => "the server has no such part of it".to_owned(),
+        Trouble::Changed => "the file changes on the server while it is fetched".to_owned(),
+        Trouble::TooLong => "it is longer than it should be".to_owned(),
+        Trouble::Interrupted => "interrupted".to_owned(),
+    };
+    FetchError::Network { url, why }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sum::sha256;
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
 
     const BODY: &[u8] = b"the whole of the file";
@@ -345,7 +420,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let to = Path::new("/cache/ab/file");
-        let done = fetch(&on, &Wanted { url, sha256: sum, size, to }, &mut |_| {});
+        let done = fetch(&on, &Wanted { url, sha256: sum, size, to }, &Sources::default(), &mut |_| {}, None);
         (done, on, dir)
     }
 
@@ -374,7 +449,7 @@ mod tests {
         let (done, on, _dir) = get(&url, &sha256(BODY), Some(21));
         assert!(matches!(done, Err(FetchError::Rejected { .. })), "{done:?}");
         assert_eq!(on.list("/cache/ab").expect("listed"), ["file.rejected"]);
-        let (url, _asked) = server(vec![whole(99, &[b'x'; 99])]);
+        let (url, _asked) = server(vec![answer("200 OK", "", &[b'x'; 99])]);
         let (done, _on, _dir) = get(&url, &sha256(BODY), Some(21));
         assert!(matches!(done, Err(FetchError::Rejected { .. })), "an endless body: {done:?}");
     }
@@ -396,7 +471,7 @@ mod tests {
         on.make_directories("/cache/ab", 0o700).expect("made");
         on.write("/cache/ab/file.part", b"yesterday", 0o600).expect("written");
         let wanted = Wanted { url: &url, sha256: &sha256(BODY), size: Some(21), to: Path::new("/cache/ab/file") };
-        fetch(&on, &wanted, &mut |_| {}).expect("it came");
+        fetch(&on, &wanted, &Sources::default(), &mut |_| {}, None).expect("it came");
         assert_eq!(asked.join().expect("no panic"), ["bytes=9-", ""]);
         assert_eq!(on.list("/cache/ab").expect("listed"), ["file", "file.verified"]);
     }

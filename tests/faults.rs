@@ -312,12 +312,12 @@ fn a_network_that_fails() {
         (Fault::Status("403 Forbidden"), 6, SOON),
         (Fault::Status("500 Internal Server Error"), 6, SOON),
         (Fault::Short(5), 6, SOON),
-        (Fault::Long(5), 10, SOON),
+        (Fault::Long(5), 6, SOON),
         (Fault::Flipped(2_000_000), 10, SOON),
     ];
     timed("networks", || {
         all(&cases, |(fault, code, limit)| {
-            let (host, served) = (bench.host(), served(&bench.base, *fault));
+            let (host, served) = (bench.host(), served(&bench.base, fault.clone()));
             let running = host.gpusetup_starts(&served.apply());
             if *code == 0 {
                 ends(running, &[0], *limit);
@@ -418,10 +418,10 @@ fn a_signal_in_each_phase() {
     ];
     timed("signals", || {
         all(&phases, |(phase, begun, fault)| {
-            let served = served(&bench.base, *fault);
+            let served = served(&bench.base, fault.clone());
             for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 143)] {
                 let host = bench.host();
-                served.server.set(*fault);
+                served.server.set(fault.clone());
                 match *phase {
                     "packages" => {
                         fs::write(host.path("/run/postinst"), "touch /run/middle; sleep 3").expect("written");

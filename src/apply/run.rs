@@ -238,7 +238,8 @@ fn downloads(on: &System, plan: &Plan, manner: &Manner, tell: Teller) -> Result<
         let began = std::time::Instant::now();
         with_network(manner, tell, |tell| {
             let working = |since, bytes| News::Working { operation: &act.operation, since, bytes };
-            let fetched = fetch(on, &wanted, &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size)))));
+            let progress = &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size))));
+            let fetched = fetch(on, &wanted, &manner.sources, progress, None);
             fetched.map_err(|e| {
                 let unreachable = matches!(e, FetchError::Unreachable { .. });
                 (not_interrupted().err().unwrap_or(e.into()), unreachable)

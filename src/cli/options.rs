@@ -5,7 +5,7 @@ use crate::apply::Manner;
 use crate::compat::{Database, ModuleFlavour, load};
 use crate::database::store::{self, Store};
 use crate::database::{VERSION, embedded};
-use crate::fetch::{Mirrors, Sources};
+use crate::fetch::{Mirrors, Sources, certificates};
 use crate::resolve::{Method, Prefer, Request};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
@@ -318,6 +318,9 @@ impl SourceOptions {
             let (prefix, mirror) =
                 pair.split_once('=').ok_or_else(|| refused("mirrors", &"write PREFIX=URL, both with https://"))?;
             mirrors = mirrors.instead_of(prefix, mirror).map_err(|e| refused("mirrors", &e))?;
+        }
+        if let Some(file) = &self.ca_cert {
+            certificates(file).map_err(|why| refused("ca-cert", &why))?;
         }
         let absolute = |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
         Ok(Sources { mirrors, offline: self.offline, ca_cert: self.ca_cert.as_ref().map(absolute).transpose()? })

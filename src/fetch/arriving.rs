@@ -1,7 +1,7 @@
 //! A file that is still arriving, read by others while it does: whoever sums it up or unpacks it follows the download at its
 //! heels, from memory that the kernel has it in anyway, and no byte is read from the disk a second time.
 //!
-//! What is read here is not verified yet. Nothing of it may be put into use before the download has come to its end well.
+//! What is read here is not verified yet: a reader comes to its end only when all of it was, and nothing may be put into use before.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,8 +28,21 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// All of it is there.
-    Whole,
+    Complete,
+    /// And is what it should be.
+    Verified,
     /// No more will come.
+    GivenUp,
+}
+
+/// Why a file cannot be read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    /// What was read is no part of what comes now.
+    #[error("the download began anew")]
+    Anew,
+    /// No more will come.
+    #[error("the download was given up")]
     GivenUp,
 }
 
@@ -38,15 +51,24 @@ impl Arriving {
     pub fn of(file: File) -> io::Result<Self> {
         let (arriving, size) = (Self::default(), file.metadata()?.len());
         arriving.begins(Arc::new(file), size);
-        arriving.is_whole();
+        arriving.is_verified();
         Ok(arriving)
     }
 
-    /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file does, and fails where the
-    /// download was given up or began anew.
+    /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file does and was verified, and
+    /// fails with [`Stopped`] where the download was given up or began anew.
     pub fn reader(&self) -> Arrived {
+        self.reader_to(End::Verified)
+    }
+
+    /// One for who verifies: it ends where the file does.
+    pub(super) fn unverified(&self) -> Arrived {
+        self.reader_to(End::Complete)
+    }
+
+    fn reader_to(&self, end: End) -> Arrived {
         let round = self.state().round;
-        Arrived { arriving: self.clone(), round, at: 0 }
+        Arrived { arriving: self.clone(), round, at: 0, end }
     }
 
     /// How many bytes of the beginning are there.
@@ -68,14 +90,19 @@ impl Arriving {
         self.change(|state| state.have = have);
     }
 
-    /// It has come to its end.
-    pub fn is_whole(&self) {
-        self.change(|state| state.end = Some(End::Whole));
+    /// All of it is there.
+    pub(super) fn is_complete(&self) {
+        self.change(|state| state.end = Some(End::Complete));
     }
 
-    /// No more will come. What had come to its end stays so.
+    /// All of it is there, and is what it should be.
+    pub fn is_verified(&self) {
+        self.change(|state| state.end = Some(End::Verified));
+    }
+
+    /// No more will come. What was verified stays so.
     pub fn give_up(&self) {
-        self.change(|state| state.end = state.end.or(Some(End::GivenUp)));
+        self.change(|state| state.end = state.end.filter(|end| *end == End::Verified).or(Some(End::GivenUp)));
     }
 
     fn change(&self, how: impl FnOnce(&mut State)) {
@@ -89,18 +116,18 @@ impl Arriving {
     }
 
     /// The file, and up to where it can be read from `at`; none at its end.
-    fn wait(&self, round: &mut u64, at: u64) -> io::Result<Option<(Arc<File>, u64)>> {
+    fn wait(&self, round: &mut u64, at: u64, until: End) -> io::Result<Option<(Arc<File>, u64)>> {
         let mut state = self.state();
         loop {
             if at == 0 {
                 *round = state.round;
             }
             match (&state.file, state.end) {
-                _ if state.round != *round => return Err(io::Error::other("the download began anew")),
+                _ if state.round != *round => return Err(io::Error::other(Stopped::Anew)),
+                (_, Some(End::GivenUp)) => return Err(io::Error::other(Stopped::GivenUp)),
                 (Some(file), _) if state.have > at => return Ok(Some((Arc::clone(file), state.have))),
-                (_, Some(End::Whole)) => return Ok(None),
-                (_, Some(End::GivenUp)) => return Err(io::Error::other("the download was given up")),
-                (_, None) => {}
+                (_, Some(end)) if end == until || end == End::Verified => return Ok(None),
+                (_, Some(_) | None) => {}
             }
             state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -113,6 +140,22 @@ pub struct Arrived {
     arriving: Arriving,
     round: u64,
     at: u64,
+    end: End,
+}
+
+impl Arrived {
+    /// Waits whether the file that was read to its end begins anew; false where it will not.
+    pub(super) fn begins_anew(&self) -> bool {
+        let mut state = self.arriving.state();
+        loop {
+            match state.end {
+                _ if state.round != self.round => return true,
+                Some(End::Verified | End::GivenUp) => return false,
+                Some(End::Complete) | None => {}
+            }
+            state = self.arriving.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl Read for Arrived {
@@ -120,10 +163,13 @@ impl Read for Arrived {
         if into.is_empty() {
             return Ok(0);
         }
-        let Some((file, have)) = self.arriving.wait(&mut self.round, self.at)? else { return Ok(0) };
+        let Some((file, have)) = self.arriving.wait(&mut self.round, self.at, self.end)? else { return Ok(0) };
         let most = usize::try_from(have - self.at).unwrap_or(usize::MAX).min(into.len());
         let n = file.read_at(&mut into[..most], self.at)?;
         if n == 0 {
+            if self.arriving.state().round != self.round {
+                return Err(io::Error::other(Stopped::Anew));
+            }
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "somebody has shortened the download"));
         }
         self.at += n as u64;
@@ -159,7 +205,7 @@ mod tests {
             said.extend(bytes);
             arriving.has(said.len() as u64);
         }
-        arriving.is_whole();
+        arriving.is_verified();
         assert_eq!(reads.join().expect("no panic").expect("read"), said);
     }
 
@@ -181,11 +227,23 @@ mod tests {
         let mut block = [0; 3];
         assert_eq!(early.read(&mut block).expect("the first"), 3);
         arriving.begins(file(b"new"), 3);
-        arriving.is_whole();
+        arriving.is_verified();
         assert!(early.read(&mut block).is_err_and(|e| e.to_string().contains("anew")));
         let mut all = String::new();
         idle.read_to_string(&mut all).expect("it had read nothing");
         assert_eq!(all, "new");
+    }
+
+    #[test]
+    fn a_reader_does_not_end_before_it_is_known_what_it_read() {
+        let arriving = Arriving::default();
+        arriving.begins(file(b"all"), 3);
+        arriving.is_complete();
+        let mut all = String::new();
+        arriving.unverified().read_to_string(&mut all).expect("for who verifies it ends here");
+        arriving.give_up();
+        let refused = arriving.reader().read_to_string(&mut all).expect_err("it was not verified");
+        assert!(refused.get_ref().is_some_and(|why| why.is::<Stopped>()), "{refused}");
     }
 
     #[test]

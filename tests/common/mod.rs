@@ -113,7 +113,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("gpusetup writes UTF-8");
         Self { code: output.status.code().expect("no signal"), out: text(output.stdout), err: text(output.stderr) }
     }

@@ -1,14 +1,19 @@
-//! A server of one file that does to every answer what it is told to.
+//! A server of one file that does to every answer what it is told to. It is a web server, with TLS or without, a proxy where
+//! that is what goes wrong, and it keeps what it was asked.
+#![allow(dead_code)] // each test program uses its part
 
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What goes wrong.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// Nothing.
     Nothing,
@@ -18,91 +23,267 @@ pub enum Fault {
     CutOnce(usize),
     /// After so many bytes nothing more is said, and the connection stays.
     Stall(usize),
-    /// So many bytes come, ten times a second.
+    /// So many bytes come, ten times a second, over each connection.
     Slow(usize),
     /// This status, and no file.
     Status(&'static str),
+    /// The same, with a header.
+    StatusWith(&'static str, String),
     /// The file ends so many bytes too early, and the server says that it is whole.
     Short(usize),
     /// So many bytes are behind its end.
     Long(usize),
     /// A byte of it is another.
     Flipped(usize),
+    /// It is another state of the file, and the server says so.
+    Tagged(&'static str),
+    /// The same, but the server goes on with it for whoever has the beginning of another.
+    TaggedBlindly(&'static str),
+    /// The server says that it is compressed.
+    Encoded,
+    /// The server knows no ranges.
+    Whole,
+    /// Nobody says how long it is, and it has no end.
+    Endless,
+    /// It is elsewhere.
+    Redirect(String),
+    /// It is elsewhere for whoever asks for anything but this path.
+    RedirectTo(String),
+    /// Only who logs in so gets it: the header's name and value.
+    Login(&'static str, String),
+    /// It is a proxy, with a login where there is one.
+    Proxy(Option<String>),
 }
 
 /// The server, for as long as the process lives.
 pub struct Faulty {
     /// The file's address.
     pub url: String,
-    fault: Arc<Mutex<Fault>>,
+    faults: Arc<Mutex<Vec<Fault>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+/// With which certificate a server seals what it says: the chain and the key, PEM.
+pub struct Seal<'a> {
+    pub certificate: &'a Path,
+    pub key: &'a Path,
 }
 
 impl Faulty {
     /// Serves a file.
     pub fn of(file: &Path, fault: Fault) -> Self {
-        let (body, listener) = (fs::read(file).expect("a file"), TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let url = format!("http://{}/file", listener.local_addr().expect("bound"));
-        let fault = Arc::new(Mutex::new(fault));
-        let shared = Arc::clone(&fault);
+        Self::serve(fs::read(file).expect("a file"), vec![fault], None)
+    }
+
+    /// Serves these bytes: the first answer with the first fault, and so on; the last fault stays.
+    pub fn serve(body: Vec<u8>, faults: Vec<Fault>, seal: Option<Seal>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let scheme = if seal.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}/file", listener.local_addr().expect("bound"));
+        let sealed = seal.map(|seal| {
+            let chain = CertificateDer::pem_file_iter(seal.certificate).expect("a certificate");
+            let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
+            let key = PrivateKeyDer::from_pem_file(seal.key).expect("a key");
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+            let config = config.expect("versions").with_no_client_auth().with_single_cert(chain, key);
+            Arc::new(config.expect("they belong together"))
+        });
+        let (faults, asked) = (Arc::new(Mutex::new(faults)), Arc::new(Mutex::new(Vec::new())));
+        let server = Self { url, faults: Arc::clone(&faults), asked: Arc::clone(&asked) };
+        let body = Arc::new(body);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (mut body, shared) = (body.clone(), Arc::clone(&shared));
+                let (body, faults, asked) = (Arc::clone(&body), Arc::clone(&faults), Arc::clone(&asked));
+                let sealed = sealed.clone();
                 std::thread::spawn(move || {
-                    let mut fault = shared.lock().expect("no panic beside");
-                    let now = *fault;
-                    if matches!(now, Fault::CutOnce(_)) {
-                        *fault = Fault::Nothing;
-                    }
-                    drop(fault);
+                    let next = || {
+                        let mut faults = faults.lock().expect("no panic beside");
+                        match &faults[..] {
+                            [Fault::CutOnce(at)] => {
+                                let cut = Fault::Cut(*at);
+                                faults[0] = Fault::Nothing;
+                                cut
+                            }
+                            [only] => only.clone(),
+                            _ => faults.remove(0),
+                        }
+                    };
                     // Whoever asked may have gone away.
-                    let _ = answer(stream, &mut body, now);
+                    let _ = match sealed {
+                        None => talk(stream, &body, &next, &asked),
+                        Some(config) => ServerConnection::new(config)
+                            .map_err(io::Error::other)
+                            .and_then(|tls| talk(StreamOwned::new(tls, stream), &body, &next, &asked)),
+                    };
                 });
             }
         });
-        Self { url, fault }
+        server
     }
 
     /// From now on this goes wrong.
     pub fn set(&self, fault: Fault) {
-        *self.fault.lock().expect("no panic beside") = fault;
+        *self.faults.lock().expect("no panic beside") = vec![fault];
+    }
+
+    /// What it was asked, each time: the request's line and its headers, in small letters.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic beside").clone()
+    }
+
+    /// The parts that it was asked for.
+    pub fn ranges(&self) -> Vec<String> {
+        let range = |head: &String| head.lines().find_map(|l| l.strip_prefix("range: bytes=").map(str::to_owned));
+        self.asked().iter().map(|head| range(head).unwrap_or_default()).collect()
     }
 }
 
-fn answer(mut stream: TcpStream, body: &mut Vec<u8>, fault: Fault) -> std::io::Result<()> {
-    let lines = BufReader::new(stream.try_clone()?).lines();
-    let head: Vec<String> = lines.map_while(Result::ok).take_while(|l| !l.is_empty()).collect();
+/// A client's connection.
+trait Stream: Read + Write {
+    /// The connection itself, where nothing seals it.
+    fn plain(&self) -> Option<TcpStream>;
+}
+
+impl Stream for TcpStream {
+    fn plain(&self) -> Option<TcpStream> {
+        self.try_clone().ok()
+    }
+}
+
+impl Stream for StreamOwned<ServerConnection, TcpStream> {
+    fn plain(&self) -> Option<TcpStream> {
+        None
+    }
+}
+
+/// Reads the head of a request: what comes behind it is the next one's.
+fn head_of(stream: &mut impl Read) -> io::Result<String> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).to_ascii_lowercase())
+}
+
+/// Answers until the client goes away, or an answer does not leave the connection whole.
+fn talk(mut stream: impl Stream, body: &[u8], fault: &dyn Fn() -> Fault, asked: &Mutex<Vec<String>>) -> io::Result<()> {
+    loop {
+        let head = head_of(&mut stream)?;
+        asked.lock().expect("no panic beside").push(head.clone());
+        if !answer(&mut stream, &head, body, fault())? {
+            return stream.flush();
+        }
+        stream.flush()?;
+    }
+}
+
+const EMPTY: &str = "Content-Length: 0\r\n\r\n";
+
+/// Whether the connection can be used again.
+fn answer(stream: &mut impl Stream, head: &str, body: &[u8], fault: Fault) -> io::Result<bool> {
+    let has = |name: &str, value: &str| {
+        head.lines().any(|l| l.strip_prefix(&format!("{name}: ")).is_some_and(|v| v.eq_ignore_ascii_case(value)))
+    };
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    match &fault {
+        Fault::Status(status) => return write!(stream, "HTTP/1.1 {status}\r\n{EMPTY}").map(|()| true),
+        Fault::StatusWith(status, header) => {
+            return write!(stream, "HTTP/1.1 {status}\r\n{header}\r\n{EMPTY}").map(|()| true);
+        }
+        Fault::Redirect(to) => return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\n{EMPTY}").map(|()| true),
+        Fault::RedirectTo(to) if path != *to => {
+            return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\n{EMPTY}").map(|()| true);
+        }
+        Fault::Login(name, value) if !has(name, value) => {
+            return write!(stream, "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic\r\n{EMPTY}").map(|()| true);
+        }
+        Fault::Proxy(Some(login)) if !has("proxy-authorization", login) => {
+            let demands = "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n";
+            return write!(stream, "{demands}{EMPTY}").map(|()| true);
+        }
+        Fault::Proxy(_) if head.starts_with("connect ") => {
+            let to = TcpStream::connect(path)?;
+            write!(stream, "HTTP/1.1 200 Connected\r\n\r\n")?;
+            return tunnel(stream.plain().expect("proxies speak plainly"), to).map(|()| false);
+        }
+        Fault::Endless => {
+            write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            loop {
+                stream.write_all(body)?;
+            }
+        }
+        _ => {}
+    }
+    let mut body = body.to_vec();
     match fault {
-        Fault::Status(status) => return write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"),
         Fault::Short(missing) => body.truncate(body.len() - missing),
         Fault::Long(more) => body.extend(vec![b'x'; more]),
         Fault::Flipped(at) => body[at] ^= 1,
         _ => {}
     }
+    serve(stream, head, &body, &fault)
+}
+
+/// Passes on what comes from either side.
+fn tunnel(one: TcpStream, other: TcpStream) -> io::Result<()> {
+    let (mut back_from, mut back_to) = (other.try_clone()?, one.try_clone()?);
+    std::thread::spawn(move || io::copy(&mut back_from, &mut back_to));
+    let (mut from, mut to) = (one, other);
+    io::copy(&mut from, &mut to)?;
+    to.shutdown(std::net::Shutdown::Write)
+}
+
+/// Sends the file, or the part of it that is asked for.
+fn serve(stream: &mut impl Stream, head: &str, body: &[u8], fault: &Fault) -> io::Result<bool> {
+    let header = |name: &str| head.lines().find_map(|l| l.strip_prefix(&format!("{name}: ")).map(str::to_owned));
+    let tag = match fault {
+        Fault::Tagged(tag) | Fault::TaggedBlindly(tag) => tag,
+        _ => "first",
+    };
     let all = body.len();
-    let range = head.iter().find_map(|l| l.to_ascii_lowercase().strip_prefix("range: bytes=").map(str::to_owned));
-    let from: usize = range.and_then(|r| r.strip_suffix('-')?.parse().ok()).unwrap_or(0);
+    let same = header("if-range").is_none_or(|known| known == format!("\"{tag}\""));
+    let range = header("range").filter(|_| same || matches!(fault, Fault::TaggedBlindly(_)));
+    let range = range.filter(|_| *fault != Fault::Whole);
+    let (from, to) = match range.as_deref().and_then(|r| r.strip_prefix("bytes=")?.split_once('-')) {
+        None => (0, all),
+        Some((from, to)) => (from.parse().unwrap_or(0), to.parse().map_or(all, |to: usize| (to + 1).min(all))),
+    };
     if from >= all {
-        return write!(stream, "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n");
+        write!(stream, "HTTP/1.1 416 Range Not Satisfiable\r\n{EMPTY}")?;
+        return Ok(true);
     }
-    let status = if from == 0 { "200 OK" } else { "206 Partial Content" };
-    let part = &body[from..];
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Range: bytes {from}-{}/{all}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        all - 1,
-        part.len()
-    )?;
+    let part = &body[from..to];
+    let mut headers = format!("ETag: \"{tag}\"\r\nContent-Length: {}\r\n", part.len());
+    if *fault != Fault::Whole {
+        headers += "Accept-Ranges: bytes\r\n";
+    }
+    if *fault == Fault::Encoded {
+        headers += "Content-Encoding: gzip\r\n";
+    }
+    let status = if range.is_some() {
+        headers += &format!("Content-Range: bytes {from}-{}/{all}\r\n", to - 1);
+        "206 Partial Content"
+    } else {
+        "200 OK"
+    };
+    write!(stream, "HTTP/1.1 {status}\r\n{headers}\r\n")?;
     match fault {
-        Fault::Cut(at) | Fault::CutOnce(at) => stream.write_all(&part[..at.min(part.len())]),
+        Fault::Cut(at) => stream.write_all(&part[..(*at).min(part.len())]).map(|()| false),
         Fault::Stall(at) => {
-            stream.write_all(&part[..at.min(part.len())])?;
+            stream.write_all(&part[..(*at).min(part.len())])?;
+            stream.flush()?;
             std::thread::sleep(Duration::from_secs(600));
-            Ok(())
+            Ok(false)
         }
-        Fault::Slow(bytes) => part.chunks(bytes).try_for_each(|chunk| {
-            std::thread::sleep(Duration::from_millis(100));
-            stream.write_all(chunk)
-        }),
-        _ => stream.write_all(part),
+        Fault::Slow(bytes) => {
+            for chunk in part.chunks(*bytes) {
+                std::thread::sleep(Duration::from_millis(100));
+                stream.write_all(chunk)?;
+            }
+            Ok(true)
+        }
+        _ => stream.write_all(part).map(|()| true),
     }
 }

@@ -3,7 +3,7 @@
 use super::super::{Problem, options::DatabaseOptions, print};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{Store, StoreError, Updated};
-use crate::fetch::fetch_small;
+use crate::fetch::{Sources, fetch_small};
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -23,6 +23,9 @@ pub struct Options {
     /// Take away what was installed, and use the database in this binary again
     #[arg(long, conflicts_with = "from")]
     built_in: bool,
+    /// Trust the certificates in this file (PEM) too
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
+    ca_cert: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseOptions,
 }
@@ -38,10 +41,11 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     };
     let key = key(options)?;
     let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
-    let bytes = read(from, MOST_BYTES)?.ok_or_else(|| Problem::usage(format!("there is no {from}")))?;
+    let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
+    let bytes = read(from, MOST_BYTES, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {from}")))?;
     let signature = format!("{from}.minisig");
     let unsigned = || refused(&format_args!("it is not signed, there is no {signature}"));
-    let signature = read(&signature, 4096)?.ok_or_else(unsigned)?;
+    let signature = read(&signature, 4096, &sources)?.ok_or_else(unsigned)?;
     let signature = String::from_utf8_lossy(&signature);
     archive::verify(&bytes, &signature, &key).map_err(|e| refused(&e))?;
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
@@ -73,9 +77,9 @@ fn key(options: &Options) -> Result<String, Problem> {
 }
 
 /// What is there, at most `limit` bytes; none where there is nothing.
-fn read(from: &str, limit: u64) -> Result<Option<Vec<u8>>, Problem> {
+fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
     if from.contains("://") && !from.starts_with("file://") {
-        return fetch_small(from, limit).map_err(|e| Problem::new(6, e.to_string()));
+        return fetch_small(from, limit, sources).map_err(|e| Problem::new(6, e.to_string()));
     }
     let path = from.strip_prefix("file://").unwrap_or(from);
     let mut bytes = Vec::new();

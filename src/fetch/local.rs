@@ -1,0 +1,53 @@
+//! A file that lies on a disk here: a mirror that was mounted.
+
+use super::part::{Origin, Shared, lock};
+use super::trouble::Trouble;
+use crate::system::interrupt;
+use reqwest::Url;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+/// Copies it.
+pub(super) fn copy(url: &str, part: &Shared, size: Option<u64>, progress: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+    const BLOCK: usize = 1 << 20;
+    let not_had = |why: String| Trouble::Final(why);
+    let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+    let path = path.ok_or_else(|| not_had("that is no file's address".to_owned()))?;
+    let unread = |e: std::io::Error| match e.kind() {
+        ErrorKind::NotFound => not_had("there is no such file".to_owned()),
+        _ => not_had(format!("it cannot be read: {e}")),
+    };
+    let mut from = File::open(&path).map_err(unread)?;
+    let meta = from.metadata().map_err(unread)?;
+    if !meta.is_file() {
+        return Err(not_had("that is no file".to_owned()));
+    }
+    if let Some(size) = size.filter(|size| *size != meta.len()) {
+        return Err(not_had(format!("the file has {} bytes, not {size}: the mirror is out of step", meta.len())));
+    }
+    let mut block = vec![0; BLOCK];
+    let mut at = {
+        let mut part = lock(part);
+        part.begin_anew().and_then(|()| part.reserve(meta.len())).map_err(Trouble::Disk)?;
+        part.comes_from(Origin { url: url.to_owned(), validator: None }).map_err(Trouble::Disk)?;
+        0
+    };
+    loop {
+        let n = match from.read(&mut block) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            Err(e) => return Err(unread(e)),
+        };
+        if interrupt::heard().is_some() {
+            return Err(Trouble::Interrupted);
+        }
+        lock(part).write(&block[..n], at).map_err(Trouble::Disk)?;
+        at += n as u64;
+        if at > meta.len() {
+            return Err(Trouble::TooLong);
+        }
+        progress(at);
+    }
+    if at < meta.len() { Err(not_had("somebody has shortened the file".to_owned())) } else { Ok(()) }
+}

@@ -1,0 +1,211 @@
+//! A download that has not come to its end: the file beside its target, and a note of what server it came from, so that the
+//! next run can ask that server for the rest of the very same file.
+
+use super::arriving::Arriving;
+use crate::cache::{BEGUN, UNDER_WAY, with_ending};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where bytes came from, by which a server tells whether it still has the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Origin {
+    /// The address.
+    pub url: String,
+    /// A strong ETag, or else the time of the last change, as the server wrote it.
+    pub validator: Option<String>,
+}
+
+/// What the next run has to know.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    origin: Origin,
+    /// So many bytes of the beginning are there, where behind them are others; else as many as the file is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    have: Option<u64>,
+}
+
+/// A part that several connections write to.
+pub(super) type Shared = Arc<Mutex<Part>>;
+
+/// The part, for one of them.
+pub(super) fn lock(part: &Shared) -> MutexGuard<'_, Part> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct Part {
+    file: Arc<File>,
+    note: PathBuf,
+    arriving: Arriving,
+    /// From the beginning to here nothing is missing.
+    have: u64,
+    /// What was written behind that, from where to where.
+    ahead: Vec<(u64, u64)>,
+    /// Where what is there came from.
+    pub origin: Origin,
+}
+
+impl Part {
+    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More than `size` bytes are no beginning.
+    pub fn open(path: &Path, size: Option<u64>, arriving: &Arriving) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let note = with_ending(path, BEGUN);
+        let left = fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+        let length = file.metadata()?.len();
+        let have = left.as_ref().and_then(|note| note.have).map_or(length, |have| have.min(length));
+        let have = if size.is_some_and(|size| have > size) { 0 } else { have };
+        let origin = left.map(|note| note.origin).unwrap_or_default();
+        let mut part =
+            Self { file: Arc::new(file), note, arriving: arriving.clone(), have: 0, ahead: Vec::new(), origin };
+        part.cut_to(have)?;
+        part.arriving.begins(Arc::clone(&part.file), have);
+        Ok(part)
+    }
+
+    /// How many bytes of the beginning are there.
+    pub fn have(&self) -> u64 {
+        self.have
+    }
+
+    /// How many bytes are there in all.
+    pub fn amount(&self) -> u64 {
+        self.have + self.ahead.iter().map(|(from, to)| to - from).sum::<u64>()
+    }
+
+    /// Throws away what is there: it is no beginning of what is wanted.
+    pub fn begin_anew(&mut self) -> io::Result<()> {
+        self.origin = Origin::default();
+        // First this, so that nobody takes the end for an end.
+        self.arriving.begins(Arc::clone(&self.file), 0);
+        self.cut_to(0)
+    }
+
+    /// Takes room for all of it, so that a disk that is too full is known now. Its length stays what was written.
+    pub fn reserve(&self, size: u64) -> io::Result<()> {
+        match fallocate(&*self.file, FallocateFlags::KEEP_SIZE, 0, size.max(1)) {
+            // It is a courtesy: preflight has looked whether there is room.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            reserved => reserved.map_err(io::Error::from),
+        }
+    }
+
+    /// Remembers where its bytes come from.
+    pub fn comes_from(&mut self, origin: Origin) -> io::Result<()> {
+        if self.origin != origin {
+            self.origin = origin;
+            self.remember()?;
+        }
+        Ok(())
+    }
+
+    /// Puts bytes where they belong.
+    pub fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let end = at + bytes.len() as u64;
+        if at > self.have && self.ahead.is_empty() {
+            // From now on its length does not tell what is there.
+            self.ahead.push((at, at));
+            self.remember()?;
+        }
+        self.file.write_all_at(bytes, at)?;
+        let before = self.have;
+        (self.have, self.ahead) = joined(self.have, std::mem::take(&mut self.ahead), (at, end));
+        if self.have > before {
+            self.arriving.has(self.have);
+        }
+        Ok(())
+    }
+
+    /// Notes how far it has come, where its length does not tell.
+    pub fn remember(&self) -> io::Result<()> {
+        let note = Note { origin: self.origin.clone(), have: (!self.ahead.is_empty()).then_some(self.have) };
+        let new = with_ending(&self.note, UNDER_WAY);
+        fs::write(&new, serde_json::to_vec(&note)?)?;
+        fs::rename(new, &self.note)
+    }
+
+    /// Leaves nothing but a beginning, for the next attempt.
+    pub fn settle(&mut self) -> io::Result<()> {
+        if self.ahead.is_empty() { Ok(()) } else { self.cut_to(self.have) }
+    }
+
+    /// Puts its note away: it is no part any more.
+    pub fn forget(&self) -> io::Result<()> {
+        match fs::remove_file(&self.note) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn cut_to(&mut self, have: u64) -> io::Result<()> {
+        self.file.set_len(have)?;
+        (self.have, self.ahead) = (have, Vec::new());
+        self.remember()
+    }
+}
+
+/// What is there once one more piece is: the end of the beginning, and the pieces behind it.
+fn joined(have: u64, mut pieces: Vec<(u64, u64)>, new: (u64, u64)) -> (u64, Vec<(u64, u64)>) {
+    pieces.push(new);
+    pieces.sort_unstable();
+    let mut all: Vec<(u64, u64)> = vec![(0, have)];
+    for (from, to) in pieces {
+        match all.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => all.push((from, to)),
+        }
+    }
+    let have = all.remove(0).1;
+    (have, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(size: u64) -> (Part, tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("f.part");
+        let part = Part::open(&path, Some(size), &Arriving::default()).expect("opened");
+        (part, dir, path)
+    }
+
+    #[test]
+    fn pieces_join_whatever_their_order() {
+        assert_eq!(joined(0, vec![], (0, 5)), (5, vec![]));
+        assert_eq!(joined(5, vec![(10, 20)], (20, 30)), (5, vec![(10, 30)]));
+        assert_eq!(joined(5, vec![(10, 20), (40, 50)], (5, 10)), (20, vec![(40, 50)]));
+        assert_eq!(joined(20, vec![(40, 50)], (20, 40)), (50, vec![]));
+    }
+
+    #[test]
+    fn after_a_kill_only_the_beginning_is_gone_on_with() {
+        let (mut part, _dir, path) = part(100);
+        part.reserve(100).expect("room");
+        part.write(b"01234", 0).expect("written");
+        assert_eq!(path.metadata().expect("there").len(), 5, "reserved is not written");
+        part.write(b"far away", 50).expect("written");
+        assert_eq!((part.have(), part.amount()), (5, 13));
+        // Killed here: the file is as long as its last byte, and has a hole.
+        let again = Part::open(&path, Some(100), &Arriving::default()).expect("opened");
+        assert_eq!((again.have(), path.metadata().expect("there").len()), (5, 5));
+    }
+
+    #[test]
+    fn where_it_came_from_is_known_to_the_next_run() {
+        let (mut part, _dir, path) = part(100);
+        let origin = Origin { url: "http://m/x".into(), validator: Some("\"1\"".into()) };
+        part.comes_from(origin.clone()).expect("noted");
+        part.write(b"01234", 0).expect("written");
+        let again = Part::open(&path, Some(100), &Arriving::default()).expect("opened");
+        assert_eq!((&again.origin, again.have()), (&origin, 5));
+        // More than there can be is no beginning.
+        assert_eq!(Part::open(&path, Some(4), &Arriving::default()).expect("opened").have(), 0);
+    }
+}

@@ -1,0 +1,290 @@
+//! One attempt to bring a file over the network: from where the last one stopped, by one connection, and by several where that
+//! brings more. All of it is one thread's: the network is what it waits for.
+
+use super::client::{Answer, Client, failed};
+use super::pace::Pace;
+use super::part::{Origin, Shared, lock};
+use super::trouble::Trouble;
+use crate::system::interrupt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// What one of several connections fetches at a time: so little that whoever reads the file while it arrives is not held up by
+/// the slowest of them, and so much that asking for it is nothing beside.
+const PIECE: u64 = 8 << 20;
+
+/// How often it is told how far it is, and asked whether to stop.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What the connections of one attempt share.
+struct Job {
+    client: Client,
+    part: Shared,
+    size: Option<u64>,
+    validator: Option<String>,
+    shares: Mutex<Shares>,
+}
+
+/// Who fetches what.
+#[derive(Debug, Default)]
+struct Shares {
+    /// Up to here the first connection fetches; none is to the end.
+    first_to: Option<u64>,
+    /// Pieces that somebody has begun and left.
+    left: Vec<(u64, u64)>,
+    /// From here on nobody fetches yet; none is nothing.
+    free_from: Option<u64>,
+}
+
+impl Shares {
+    /// The next piece for whoever has none.
+    fn claim(&mut self, size: u64) -> Option<(u64, u64)> {
+        if let Some(first) = (0..self.left.len()).min_by_key(|n| self.left[*n]) {
+            return Some(self.left.swap_remove(first));
+        }
+        let from = self.free_from.filter(|from| *from < size)?;
+        let to = size.min(from + PIECE);
+        self.free_from = Some(to);
+        Some((from, to))
+    }
+
+    /// From now on others fetch too: the first connection, which is at `at`, has one piece more.
+    fn divide(&mut self, at: u64, size: u64) {
+        let to = size.min(at + PIECE);
+        (self.first_to, self.free_from) = (Some(to), Some(to));
+    }
+
+    /// The first connection is at its end: one piece more for it, where nobody else has that.
+    fn go_on(&mut self, size: u64) -> bool {
+        let is_free = self.first_to.is_some() && self.free_from == self.first_to && self.first_to < Some(size);
+        if is_free {
+            let to = self.first_to.map(|to| size.min(to + PIECE));
+            (self.first_to, self.free_from) = (to, to);
+        }
+        is_free
+    }
+}
+
+/// Makes one attempt. It is told how many bytes there are.
+pub(super) async fn transfer(
+    client: &Client,
+    part: &Shared,
+    size: Option<u64>,
+    alone: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Trouble> {
+    let (have, known) = {
+        let part = lock(part);
+        (part.have(), Some(part.origin.clone()).filter(|origin| origin.url == client.url()))
+    };
+    if size == Some(have) {
+        return Ok(());
+    }
+    let validator = known.and_then(|origin| origin.validator);
+    let answer = wait(client.ask(have, None, validator.as_deref()), &mut || progress(have)).await??;
+    if let (Some(total), Some(size)) = (answer.total, size)
+        && total != size
+    {
+        let why =
+            format!("the server's file has {total} bytes, not {size}: the mirror is out of step, or it is another");
+        return Err(Trouble::Final(why));
+    }
+    if answer.from > 0 && validator.is_some() && answer.validator.is_some() && validator != answer.validator {
+        return Err(Trouble::Changed);
+    }
+    let size = size.or(answer.total);
+    prepare(part, &answer, client, size).map_err(Trouble::Disk)?;
+    let in_parts = answer.in_parts && !alone;
+    let validator = answer.validator.clone();
+    let (client, part, shares) = (client.clone(), Arc::clone(part), Mutex::default());
+    let job = Arc::new(Job { client, part, size, validator, shares });
+    let mut connections = JoinSet::new();
+    connections.spawn(first(Arc::clone(&job), answer));
+    let ended = supervise(&job, &mut connections, in_parts, progress).await;
+    // Nothing is written any more when this returns.
+    connections.shutdown().await;
+    let have = lock(&job.part).have();
+    ended?;
+    match size {
+        Some(size) if have < size => Err(Trouble::Passing(format!("the connection was cut after {have} bytes"))),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the part ready for an answer.
+fn prepare(part: &Shared, answer: &Answer, client: &Client, size: Option<u64>) -> std::io::Result<()> {
+    let mut part = lock(part);
+    if answer.from != part.have() {
+        part.begin_anew()?;
+    }
+    if let Some(size) = size {
+        part.reserve(size)?;
+    }
+    part.comes_from(Origin { url: client.url().to_owned(), validator: answer.validator.clone() })
+}
+
+/// Waits for something, as long as nobody tells us to stop.
+async fn wait<F: Future>(work: F, tick: &mut dyn FnMut()) -> Result<F::Output, Trouble> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match timeout(TICK, &mut work).await {
+            Ok(done) => return Ok(done),
+            Err(_) if interrupt::heard().is_some() => return Err(Trouble::Interrupted),
+            Err(_) => tick(),
+        }
+    }
+}
+
+/// Sees to it that there are as many connections as help, until the last has ended.
+async fn supervise(
+    job: &Arc<Job>,
+    connections: &mut JoinSet<Result<(), Trouble>>,
+    in_parts: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Trouble> {
+    let began = Instant::now();
+    let mut told = Instant::now();
+    let mut pace = Pace::of_one(lock(&job.part).amount());
+    let mut last = Ok(());
+    loop {
+        match timeout(TICK, connections.join_next()).await {
+            Ok(None) => return last,
+            Ok(Some(Ok(Ok(())))) => {}
+            Ok(Some(Ok(Err(trouble)))) => {
+                if trouble.is_everybodys() {
+                    return Err(trouble);
+                }
+                // Too many for this server, perhaps: the others take over what it left.
+                last = Err(trouble);
+                pace.settles();
+            }
+            Ok(Some(Err(e))) => return Err(Trouble::Final(format!("a connection's task broke off: {e}"))),
+            Err(_) => {}
+        }
+        if interrupt::heard().is_some() {
+            return Err(Trouble::Interrupted);
+        }
+        if told.elapsed() >= TICK {
+            told = Instant::now();
+            let amount = lock(&job.part).amount();
+            progress(amount);
+            if in_parts && job.size.is_some_and(|size| size.saturating_sub(amount) > 4 * PIECE) {
+                for _ in 0..pace.more(began.elapsed(), amount) {
+                    connections.spawn(another(Arc::clone(job)));
+                }
+            }
+        }
+    }
+}
+
+/// The first connection: it has what was asked for to the end, and lets others have of it.
+async fn first(job: Arc<Job>, mut answer: Answer) -> Result<(), Trouble> {
+    let mut at = answer.from;
+    while let Some(bytes) = answer.body.chunk().await.map_err(failed)? {
+        let mut bytes = &bytes[..];
+        while !bytes.is_empty() {
+            let to = job.shares().first_to;
+            let most = to.map_or(bytes.len(), |to| usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX));
+            let (now, rest) = bytes.split_at(most.min(bytes.len()));
+            job.write(now, at)?;
+            (at, bytes) = (at + now.len() as u64, rest);
+            if to.is_some_and(|to| at >= to) && !job.shares().go_on(job.size.unwrap_or(u64::MAX)) {
+                // Somebody else has what comes next.
+                drop(answer);
+                job.remember()?;
+                return pieces(&job).await;
+            }
+        }
+    }
+    if job.size.is_some_and(|size| at < size) {
+        let mut shares = job.shares();
+        // Alone, it leaves that to the next attempt.
+        if let Some(to) = shares.first_to {
+            shares.left.push((at, to));
+        }
+        return Err(Trouble::Passing(format!("the connection was cut after {at} bytes")));
+    }
+    Ok(())
+}
+
+/// Another connection.
+async fn another(job: Arc<Job>) -> Result<(), Trouble> {
+    {
+        let at = lock(&job.part).have();
+        let mut shares = job.shares();
+        if shares.first_to.is_none() {
+            shares.divide(at, job.size.unwrap_or(at));
+        }
+    }
+    pieces(&job).await
+}
+
+/// Fetches pieces as long as there are any.
+async fn pieces(job: &Job) -> Result<(), Trouble> {
+    loop {
+        let claimed = job.shares().claim(job.size.unwrap_or_default());
+        let Some((from, to)) = claimed else { return Ok(()) };
+        let mut at = from;
+        let fetched = piece(job, &mut at, to).await;
+        if fetched.is_err() && at < to {
+            job.shares().left.push((at, to));
+        }
+        fetched?;
+        job.remember()?;
+    }
+}
+
+/// Fetches what lies between `at`, which goes along, and `to`.
+async fn piece(job: &Job, at: &mut u64, to: u64) -> Result<(), Trouble> {
+    let mut answer = job.client.ask(*at, Some(to), job.validator.as_deref()).await?;
+    if answer.from != *at || answer.total != job.size {
+        return Err(Trouble::Changed);
+    }
+    while let Some(bytes) = answer.body.chunk().await.map_err(failed)? {
+        let most = usize::try_from(to - *at).unwrap_or(usize::MAX).min(bytes.len());
+        job.write(&bytes[..most], *at)?;
+        *at += most as u64;
+    }
+    if *at < to { Err(Trouble::Passing(format!("the connection was cut at byte {at}"))) } else { Ok(()) }
+}
+
+impl Job {
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<(), Trouble> {
+        if self.size.is_some_and(|size| at + bytes.len() as u64 > size) {
+            return Err(Trouble::TooLong);
+        }
+        lock(&self.part).write(bytes, at).map_err(Trouble::Disk)
+    }
+
+    fn remember(&self) -> Result<(), Trouble> {
+        lock(&self.part).remember().map_err(Trouble::Disk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_somebodys_and_nobody_elses() {
+        let size = 5 * PIECE + 7;
+        let mut shares = Shares::default();
+        assert_eq!(shares.claim(size), None, "one connection has all of it");
+        shares.divide(100, size);
+        assert!(shares.go_on(size), "nobody has what comes next");
+        assert_eq!(shares.first_to, Some(100 + 2 * PIECE));
+        assert_eq!(shares.claim(size), Some((100 + 2 * PIECE, 100 + 3 * PIECE)));
+        assert!(!shares.go_on(size), "somebody has");
+        shares.left.push((100 + 3 * PIECE - 5, 100 + 3 * PIECE));
+        assert_eq!(shares.claim(size), Some((100 + 3 * PIECE - 5, 100 + 3 * PIECE)), "what was left comes first");
+        assert_eq!(shares.claim(size), Some((100 + 3 * PIECE, 100 + 4 * PIECE)));
+        assert_eq!(shares.claim(size), Some((100 + 4 * PIECE, size)));
+        assert_eq!(shares.claim(size), None);
+    }
+}
