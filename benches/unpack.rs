@@ -77,7 +77,7 @@ fn compared(what: &str, archive: &Path, root: &Path) {
         fresh();
         let guide = "tar xf cache/archive.tar.xz && cp cudnn-*-archive/include/cudnn*.h toolkit/include && \
             cp -P cudnn-*-archive/lib/libcudnn* toolkit/lib64 && chmod a+r toolkit/include/cudnn*.h toolkit/lib64/libcudnn* && \
-            ldconfig -C toolkit/ld.so.cache toolkit/lib64 && sync -f toolkit";
+            ldconfig -C \"$PWD/toolkit/ld.so.cache\" \"$PWD/toolkit/lib64\" && sync -f toolkit";
         times[2].push(run(Command::new("sh").arg("-c").arg(guide).current_dir(root)).0);
     }
     let _ = fs::remove_dir_all(root);
