@@ -2,9 +2,11 @@
 //! database that is wrong is refused with the file, the line and the key.
 
 use gpusetup::compat::{
-    CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PackageManager, PciDevice, Role, check, load, parse,
+    ComponentRelease, CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PackageManager, PciDevice, Role, check,
+    load, parse,
 };
 use gpusetup::database::embedded;
+use gpusetup::version::CudaVersion;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -212,6 +214,10 @@ fn the_export_has_the_names_of_the_contract() {
     assert_eq!((&runfile["version"], &runfile["arch"]), (&"12.4.1".into(), &"x86_64".into()));
     assert_eq!(runfile["sha256"].as_str().map(str::len), Some(64));
     assert!(found("cudnn", "version", "9.10.2.21")["cuda_major"].is_u64());
+    let nvcc = found("cuda_components", "file", "cuda_nvcc-linux-sbsa-13.0.88-archive.tar.xz");
+    assert_eq!((&nvcc["component"], &nvcc["arch"]), (&"cuda_nvcc".into(), &"sbsa".into()));
+    let url = "https://developer.download.nvidia.com/compute/cuda/redist/cuda_nvcc/linux-sbsa/";
+    assert!(nvcc["url"].as_str().is_some_and(|u| u.starts_with(url)), "{nvcc}");
     for list in ["architectures", "driver_branches", "drivers"] {
         assert!(!all(list).is_empty(), "{list}");
     }
@@ -289,6 +295,64 @@ fn a_wrong_fact_names_file_line_and_key() {
         let said = refused(&text);
         assert!(said.contains(&format!("compat/more.yaml:{line}: ")), "line {line}: {said}");
         assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn every_series_since_12_has_its_components() {
+    let minors = |major, last| (0..=last).map(move |minor| CudaVersion { major, minor, patch: None });
+    for series in minors(12, 9).chain(minors(13, 4)).filter(|s| (s.major, s.minor) != (12, 7)) {
+        let of = |r: &&ComponentRelease| r.version.series() == series;
+        let release = SHIPPED.component_releases.iter().find(of).unwrap_or_else(|| panic!("{series}"));
+        for name in ["nvcc", "cudart", "cublas", "cufft", "cusolver", "cccl"] {
+            let component = SHIPPED.component_named(name).unwrap_or_else(|| panic!("{name}"));
+            let part = release.component(component).unwrap_or_else(|| panic!("{series} {name}"));
+            for arch in ["x86_64", "sbsa"] {
+                let archive = part.archive(arch).unwrap_or_else(|| panic!("{series} {name} {arch}"));
+                assert!(release.artifact(part, archive).is_verifiable(), "{series} {name} {arch}");
+            }
+        }
+        assert!(!release.components.iter().any(|c| c.name.contains("driver") || c.name == "fabricmanager"), "{series}");
+    }
+}
+
+#[test]
+fn a_wrong_component_is_pointed_at() {
+    let archives = |tail: &str| {
+        let sum = "0".repeat(64);
+        let part = format!(
+            "{{name: cuda_nvcc, version: \"12.8.93\", archives: [{{arch: x86_64, size: 1, sha256: \"{sum}\"}}{tail}"
+        );
+        let release = format!(
+            "component_releases:\n  - version: \"12.8.1\"\n    base: \"https://example.org/redist\"\n    agree: 1\n    \
+             verified: \"by hand\"\n    sources: [notes]\n    components:\n      - {part}\n\
+             components:\n  - {{name: cuda_nvcc, title: \"NVCC\"}}\narchitectures:"
+        );
+        cuda("architectures:", &release)
+    };
+    let good = archives("]}");
+    assert!(parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", good.as_str())]).is_ok());
+    for (text, line, words) in [
+        (archives(", {arch: x86_64, size: 2, sha256: \"1\"}]}"), 16, &["cuda_nvcc", "64 lower-case"][..]),
+        (archives(", {arch: x86_64, size: 2, sha256: \"1\"}]}"), 15, &["cuda_nvcc has two archives for x86_64"]),
+        (
+            good.replace("{name: cuda_nvcc, title", "{name: cuda_gdb, title"),
+            15,
+            &["cuda_nvcc is not among the components"],
+        ),
+        (
+            good.replace("{name: cuda_nvcc, title", "{name: cuda_gdb, title"),
+            18,
+            &["components cuda_gdb", "no release has it"],
+        ),
+        (good.replace("/redist\"", "/redist/\""), 11, &["base", "without a slash"]),
+        (good.replace("- version: \"12.8.1\"\n    base", "- version: \"12.8.2\"\n    base"), 10, &["no CUDA release"]),
+    ] {
+        let said = refused(&text);
+        let pointed = said
+            .lines()
+            .any(|l| l.contains(&format!("compat/more.yaml:{line}: ")) && words.iter().all(|w| l.contains(w)));
+        assert!(pointed, "line {line}, {words:?}: {said}");
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List what is known: GPUs, drivers, CUDA, cuDNN, frameworks
+    /// List what is known: GPUs, drivers, CUDA and its components, cuDNN, frameworks
     List {
         /// Which
         kind: Kind,
@@ -82,6 +82,8 @@ pub enum Kind {
     Cudnn,
     /// Frameworks, and what they are made with
     Frameworks,
+    /// Parts of toolkits that can be installed alone (--components)
+    Components,
 }
 
 /// Does it.
@@ -98,6 +100,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
                 Kind::Cuda => render::db::cuda(&database, card.as_ref()),
                 Kind::Cudnn => render::db::cudnn(&database, card.as_ref()),
                 Kind::Frameworks => render::db::frameworks(&database, card.as_ref()),
+                Kind::Components => render::db::components(&database, card.as_ref()),
             };
             super::print(&table)?;
         }

@@ -27,6 +27,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     hardware(database, &mut c);
     drivers(database, &mut c);
     toolkits(database, &mut c);
+    components(database, &mut c);
     cudnn(database, &mut c);
     distributions(database, &mut c);
     frameworks(database, &mut c);
@@ -223,6 +224,60 @@ fn toolkits(database: &Database, c: &mut Checker) {
     }
 }
 
+fn components(database: &Database, c: &mut Checker) {
+    c.unique("components", "name", database.components.iter().map(|part| part.name.clone()));
+    for part in &database.components {
+        let record = Record::of("components", "name", &part.name);
+        for alias in &part.aliases {
+            if database.component_named(alias) != Some(part) {
+                c.wrong(&record, "aliases", format!("{alias} is another component's name"));
+            }
+        }
+        if !database.component_releases.iter().any(|r| r.component(part).is_some()) {
+            c.wrong(&record, "name", "no release has it");
+        }
+    }
+    for n in &database.component_needs {
+        let record = Record::of("component_needs", "of", format!("{} {}", n.of, n.needs));
+        c.sourced(&record, &n.sources);
+        for (key, name) in [("of", &n.of), ("needs", &n.needs)] {
+            let is_cudnn = key == "of" && name == "cudnn";
+            if !is_cudnn && database.component(name).is_none() {
+                c.wrong(&record, key, format!("{name} is no component"));
+            }
+        }
+    }
+    c.unique("component_releases", "version", database.component_releases.iter().map(|r| r.version));
+    for r in &database.component_releases {
+        let record = Record::of("component_releases", "version", r.version);
+        if database.cuda(r.version).is_none() {
+            c.wrong(&record, "version", "is no CUDA release of the database");
+        }
+        if r.base.ends_with('/') || !r.base.contains("://") {
+            c.wrong(&record, "base", format!("{} is no address without a slash at its end", r.base));
+        }
+        if r.verified.is_empty() {
+            c.wrong(&record, "verified", "says nothing");
+        }
+        let mut seen = HashSet::new();
+        for part in &r.components {
+            if database.component(&part.name).is_none() {
+                c.wrong(&record, "components", format!("{} is not among the components", part.name));
+            }
+            if part.archives.is_empty() {
+                c.wrong(&record, "components", format!("{} has no archive", part.name));
+            }
+            for archive in &part.archives {
+                if !seen.insert((&part.name, &archive.arch)) {
+                    c.wrong(&record, "components", format!("{} has two archives for {}", part.name, archive.arch));
+                }
+                let record = Record::of("component_releases", "name", format!("{} {}", part.name, part.version));
+                c.file(&record, &r.artifact(part, archive), &part.version);
+            }
+        }
+    }
+}
+
 fn cudnn(database: &Database, c: &mut Checker) {
     for r in &database.cudnn {
         let record = Record::of("cudnn", "from", r.from);
@@ -320,25 +375,28 @@ impl Checker {
     }
 
     fn artifact(&mut self, list: &'static str, a: &Artifact, version: impl fmt::Display) {
-        let record = Record::of(list, "file", &a.file);
-        self.sourced(&record, &a.sources);
+        self.file(&Record::of(list, "file", &a.file), a, version);
+    }
+
+    fn file(&mut self, record: &Record, a: &Artifact, version: impl fmt::Display) {
+        self.sourced(record, &a.sources);
         if a.url.as_ref().is_some_and(|url| !url.ends_with(&a.file)) {
-            self.wrong(&record, "url", format!("does not end in {}", a.file));
+            self.wrong(record, "url", format!("does not end in {}", a.file));
         }
         // Some names leave the dots out: vulkan-beta-5809418-linux.
         let plain = |text: &str| text.replace('.', "");
         if a.sha256.is_some() && !plain(&a.file).contains(&plain(&version.to_string())) {
-            self.wrong(&record, "file", format!("does not have {version} in its name"));
+            self.wrong(record, "file", format!("does not have {version} in its name"));
         }
         if (a.agree > 0) != a.sha256.is_some() {
-            self.wrong(&record, "agree", "counts the sources of a sum: both or neither");
+            self.wrong(record, "agree", "counts the sources of a sum: both or neither");
         }
         let Some(sum) = &a.sha256 else { return };
         if sum.len() != 64 || !sum.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
-            self.wrong(&record, "sha256", format!("{sum} is not 64 lower-case hexadecimal digits"));
+            self.wrong(record, "sha256", format!("{sum} is not 64 lower-case hexadecimal digits"));
         }
         if let Some(other) = self.sums.insert(sum.clone(), a.file.clone()).filter(|other| *other != a.file) {
-            self.wrong(&record, "sha256", format!("is the sum of {other} too"));
+            self.wrong(record, "sha256", format!("is the sum of {other} too"));
         }
     }
 }

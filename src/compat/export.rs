@@ -1,7 +1,7 @@
 //! The database as scripts see it, `gpusetup.db/1`: records of the database under the names of the contract, every
 //! artifact beside what it belongs to. Only a shape: nothing is looked up or decided here.
 
-use super::{Architecture, Artifact, Database, DriverBranch, DriverVariant, Gpu, Maturity};
+use super::{Architecture, Artifact, ComponentRelease, Database, DriverBranch, DriverVariant, Gpu, Maturity};
 use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
 use serde::Serialize;
 
@@ -17,6 +17,9 @@ pub struct Export<'a> {
     drivers: Vec<ExportedDriver<'a>>,
     cuda: Vec<ExportedCuda<'a>>,
     cuda_releases: &'a [super::CudaRelease],
+    cuda_components: Vec<ExportedComponent<'a>>,
+    components: &'a [super::Component],
+    component_needs: &'a [super::ComponentNeed],
     cudnn: Vec<ExportedCudnn<'a>>,
     cudnn_ranges: &'a [super::CudnnRange],
     distributions: &'a [super::Distribution],
@@ -52,6 +55,17 @@ struct ExportedCuda<'a> {
     bundled_driver: Option<DriverVersion>,
     #[serde(flatten)]
     artifact: &'a Artifact,
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedComponent<'a> {
+    /// The CUDA release that it is a part of.
+    version: CudaVersion,
+    component: &'a str,
+    component_version: &'a str,
+    verified: &'a str,
+    #[serde(flatten)]
+    artifact: Artifact,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,6 +108,9 @@ impl Database {
                 .map(|a| ExportedCuda { version: a.version, bundled_driver: a.bundled_driver, artifact: &a.artifact })
                 .collect(),
             cuda_releases: &self.cuda,
+            cuda_components: self.component_releases.iter().flat_map(exported_components).collect(),
+            components: &self.components,
+            component_needs: &self.component_needs,
             cudnn: self
                 .cudnn_artifacts
                 .iter()
@@ -114,4 +131,16 @@ impl Database {
             renames: &self.renames,
         }
     }
+}
+
+fn exported_components(release: &ComponentRelease) -> impl Iterator<Item = ExportedComponent<'_>> {
+    release.components.iter().flat_map(move |part| {
+        part.archives.iter().map(move |archive| ExportedComponent {
+            version: release.version,
+            component: &part.name,
+            component_version: &part.version,
+            verified: &release.verified,
+            artifact: release.artifact(part, archive),
+        })
+    })
 }

@@ -1,9 +1,9 @@
 //! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
 
 use super::{
-    Architecture, CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, CudnnArtifact, CudnnRange, Database,
-    Disagreement, Distribution, DriverBranch, DriverRelease, ForwardCompatibility, Framework, Gpu, MigProfile,
-    NvSwitch, Problem, Rename, Source, Xid, check,
+    Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease, CudaArtifact, CudaGuide, CudaRelease,
+    CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, ForwardCompatibility,
+    Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -67,6 +67,9 @@ struct File {
     drivers: Vec<DriverRelease>,
     cuda: Vec<CudaRelease>,
     cuda_artifacts: Vec<CudaArtifact>,
+    components: Vec<Component>,
+    component_needs: Vec<ComponentNeed>,
+    component_releases: Vec<ComponentRelease>,
     cudnn: Vec<CudnnRange>,
     cudnn_artifacts: Vec<CudnnArtifact>,
     compiler_limits: Vec<CompilerLimit>,
@@ -141,6 +144,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.drivers.extend(file.drivers);
         all.cuda.extend(file.cuda);
         all.cuda_artifacts.extend(file.cuda_artifacts);
+        all.components.extend(file.components);
+        all.component_needs.extend(file.component_needs);
+        all.component_releases.extend(file.component_releases);
         all.cudnn.extend(file.cudnn);
         all.cudnn_artifacts.extend(file.cudnn_artifacts);
         all.compiler_limits.extend(file.compiler_limits);
@@ -167,6 +173,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         drivers: all.drivers,
         cuda: all.cuda,
         cuda_artifacts: all.cuda_artifacts,
+        components: all.components,
+        component_needs: all.component_needs,
+        component_releases: all.component_releases,
         cudnn: all.cudnn,
         cudnn_artifacts: all.cudnn_artifacts,
         compiler_limits: all.compiler_limits,
@@ -186,6 +195,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     database.cuda.sort_by_key(|c| Reverse(c.version));
     database.cuda_guides.sort_by_key(|g| Reverse(g.cuda));
     database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
+    database.component_releases.sort_by_key(|r| Reverse(r.version));
     database.cudnn.sort_by_key(|c| Reverse(c.from));
     database.cudnn_artifacts.sort_by_key(|a| Reverse(a.version));
     let mut problems = check::check(&database);

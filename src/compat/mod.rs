@@ -3,6 +3,7 @@
 //! opened here except by [`load`], and nothing here decides anything; `resolve` does.
 
 mod check;
+mod component;
 mod export;
 mod load;
 mod problem;
@@ -10,6 +11,7 @@ mod query;
 mod tally;
 
 pub use check::check;
+pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
 pub use load::{LoadError, Misshapen, files, load, parse};
 pub use problem::Problem;
@@ -47,6 +49,12 @@ pub struct Database {
     pub cuda: Vec<CudaRelease>,
     /// Artifacts of CUDA releases, newest first.
     pub cuda_artifacts: Vec<CudaArtifact>,
+    /// The parts of toolkits that can be had alone.
+    pub components: Vec<Component>,
+    /// What components need of each other.
+    pub component_needs: Vec<ComponentNeed>,
+    /// Component archives of CUDA releases, newest first.
+    pub component_releases: Vec<ComponentRelease>,
     /// What cuDNN releases need, newest first.
     pub cudnn: Vec<CudnnRange>,
     /// Artifacts of cuDNN releases, newest first.

@@ -62,6 +62,10 @@ impl Database {
                 (Some(_), _) => checksums.two_or_more += 1,
             }
         }
+        for release in &self.component_releases {
+            let archives = release.components.iter().map(|part| part.archives.len()).sum::<usize>();
+            *(if release.agree > 1 { &mut checksums.two_or_more } else { &mut checksums.one_source }) += archives;
+        }
         Tally {
             schema: "gpusetup.db-check/1",
             version: self.version.clone(),
@@ -75,6 +79,8 @@ impl Database {
                 kind("driver files", self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact.sources)),
                 kind("cuda", self.cuda.iter().map(|c| &c.sources)),
                 kind("cuda files", self.cuda_artifacts.iter().map(|a| &a.artifact.sources)),
+                kind("cuda component releases", self.component_releases.iter().map(|r| &r.sources)),
+                kind("component needs", self.component_needs.iter().map(|n| &n.sources)),
                 kind("cudnn", self.cudnn.iter().map(|c| &c.sources)),
                 kind("cudnn files", self.cudnn_artifacts.iter().map(|a| &a.artifact.sources)),
                 kind("compiler limits", self.compiler_limits.iter().map(|l| &l.sources)),

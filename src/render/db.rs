@@ -1,7 +1,7 @@
 //! The database as tables.
 
 use super::{count, wrapped};
-use crate::compat::{Database, ModuleFlavour, Tally};
+use crate::compat::{Component, ComponentRelease, Database, ModuleFlavour, Tally};
 use crate::host::Gpu;
 use crate::resolve::{Card, serves};
 use std::fmt::Write;
@@ -119,6 +119,28 @@ pub fn cudnn(database: &Database, card: Option<&Card>) -> String {
         }
     }
     table(&["CUDNN", "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES"], &rows)
+}
+
+/// Parts of toolkits that can be had alone; those of releases that target a card.
+pub fn components(database: &Database, card: Option<&Card>) -> String {
+    let targets = |r: &&ComponentRelease| {
+        card.is_none_or(|c| database.cuda(r.version).is_some_and(|release| serves(database, release, c)))
+    };
+    let releases: Vec<_> = database.component_releases.iter().filter(targets).collect();
+    let row = |component: &Component| {
+        let having: Vec<_> = releases.iter().filter_map(|r| Some((r.version, r.component(component)?))).collect();
+        let ((newest, part), (oldest, _)) = (having.first()?, having.last()?);
+        let archs: Vec<_> = part.archives.iter().map(|a| a.arch.as_str()).collect();
+        Some(vec![
+            component.short().to_owned(),
+            part.name.clone(),
+            format!("{oldest}-{newest}"),
+            archs.join(", "),
+            component.title.clone(),
+        ])
+    };
+    let rows: Vec<_> = database.components.iter().filter_map(row).collect();
+    table(&["NAME", "NVIDIA'S NAME", "CUDA", "ARCHITECTURES", "WHAT IT IS"], &rows)
 }
 
 /// Builds of frameworks; those that have kernels for a card.
