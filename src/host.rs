@@ -37,6 +37,7 @@ pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
 pub use repositories::{AptSource, apt_sources};
+pub use toolkit::version_file;
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};
@@ -267,6 +268,8 @@ pub enum Origin {
     Rpm,
     /// NVIDIA's runfile, by its log or its uninstaller.
     Runfile,
+    /// gpusetup, from NVIDIA's component archives.
+    Archives,
     /// Nobody who left a trace.
     Unknown,
 }
@@ -295,6 +298,9 @@ pub struct Toolkit {
     pub origin: Origin,
     /// Its nvcc is there and can be executed.
     pub has_nvcc: bool,
+    /// Of one that was put together of component archives: which, by NVIDIA's names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub components: Option<Vec<String>>,
 }
 
 /// The cuDNN libraries of one directory.

@@ -127,7 +127,7 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
-    /// A folder or a file in the archive, `lib`.
+    /// A folder or a file in the archive, `lib`; `.` is all that no placement before it takes.
     pub from: PathBuf,
     /// Where it goes, `/usr/local/cuda-12.8/lib64`.
     pub to: PathBuf,
@@ -230,7 +230,9 @@ impl Operation {
             Self::Download { url, .. } => format!("download {url}"),
             Self::Unpack { archive, into, .. } => {
                 let name = Path::new(archive.file_name().unwrap_or_default()).display();
-                let to: Vec<_> = into.iter().map(|p| p.to.display().to_string()).collect();
+                // What goes below another place is in there.
+                let within = |p: &&Placement| into.iter().any(|o| o.to != p.to && p.to.starts_with(&o.to));
+                let to: Vec<_> = into.iter().filter(|p| !within(p)).map(|p| p.to.display().to_string()).collect();
                 format!("unpack {name} into {}", to.join(", "))
             }
             Self::Run { argv, .. } => format!("run {}", argv.join(" ")),

@@ -3,6 +3,7 @@
 //! program started here.
 
 mod build;
+mod components;
 mod driver;
 mod environment;
 mod job;

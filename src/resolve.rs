@@ -2,6 +2,7 @@
 //! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no file, no network.
 
 mod card;
+mod component;
 mod cuda;
 mod derive;
 mod driver;
@@ -11,6 +12,7 @@ mod refusal;
 mod search;
 
 pub use card::{Card, known_card};
+pub use component::Part;
 pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, dotted, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
@@ -34,6 +36,9 @@ pub struct Request {
     /// Frameworks to serve, `torch==2.9`.
     #[serde(default)]
     pub frameworks: Vec<String>,
+    /// The parts of the toolkit, as they were named; none is the whole, by its runfile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<String>,
     /// How the driver is installed.
     pub method: Method,
     /// The flavour of the kernel modules; none is "as the GPUs need it".
@@ -64,6 +69,7 @@ impl Request {
             cuda: Want::Best,
             cudnn: Want::Best,
             frameworks: Vec::new(),
+            components: Vec::new(),
             method: Method::Auto,
             modules: None,
             prefer: Prefer::Stable,
@@ -131,6 +137,18 @@ pub struct SelectedDriver {
 pub struct SelectedCuda {
     /// The release.
     pub version: CudaVersion,
+    /// Of one that is put together of components: which.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<SelectedComponent>,
+}
+
+/// A part of a toolkit that was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectedComponent {
+    /// NVIDIA's name, `cuda_nvcc`.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
 }
 
 /// A cuDNN that was chosen.

@@ -87,7 +87,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     for version in &host.toolkits {
         let version = version.parse().expect("a version");
         let path = format!("/usr/local/cuda-{version}").into();
-        facts.toolkits.push(Toolkit { version, path, origin: Origin::Runfile, has_nvcc: true });
+        facts.toolkits.push(Toolkit { version, path, origin: Origin::Runfile, has_nvcc: true, components: None });
     }
     let request = Request {
         frameworks: host.frameworks.clone(),

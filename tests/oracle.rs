@@ -10,7 +10,7 @@ use gpusetup::compat::{
     BranchKind, CudaRelease, CudnnArtifact, Database, DriverBranch, DriverVariant, Maturity, ModuleFlavour,
 };
 use gpusetup::database::embedded;
-use gpusetup::host::{Facts, Origin};
+use gpusetup::host::{Facts, Origin, Toolkit};
 use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
 use gpusetup::version::{ComputeCapability, CudaVersion, DriverVersion, Want};
 use std::io::Write;
@@ -96,10 +96,10 @@ fn told_briefly(facts: &Facts, request: &Request) -> String {
     let gpus: Vec<_> = facts.gpus.iter().map(|g| &g.pci_id).collect();
     let driver = facts.driver.as_ref().map(|d| (d.version.to_string(), d.origin));
     let toolkits: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
-    let Request { driver: d, cuda, cudnn, method, modules, prefer, upgrade, .. } = request;
+    let Request { driver: d, cuda, cudnn, components, method, modules, prefer, upgrade, .. } = request;
     format!(
         "{} on {}, gpus {gpus:?}, gcc {:?}, driver {driver:?}, toolkits {toolkits:?}; asked for driver {d}, cuda {cuda}, \
-         cudnn {cudnn}, {method:?}, {modules:?}, {prefer:?}, upgrade {upgrade}",
+         cudnn {cudnn}, {components:?}, {method:?}, {modules:?}, {prefer:?}, upgrade {upgrade}",
         facts.os.name, facts.machine.arch, facts.gcc
     )
 }
@@ -302,10 +302,30 @@ fn preference<'d>(driver: &'d Option<Driver<'_>>, request: &Request) -> impl Ord
 }
 
 fn installed(facts: &Facts, request: &Request, c: &CudaRelease) -> bool {
-    facts.toolkits.iter().any(|t| {
-        t.has_nvcc
-            && t.path.parent() == Some(&request.prefix)
-            && (t.version == c.version || t.version.patch.is_none() && t.version == c.version.series())
+    facts.toolkits.iter().any(|t| is_of_release(t, request, c))
+}
+
+/// Without a compiler it is of use only to who names the parts that it is to have.
+fn is_of_release(t: &Toolkit, request: &Request, c: &CudaRelease) -> bool {
+    (t.has_nvcc || t.components.is_some() && !request.components.is_empty())
+        && t.path.parent() == Some(&request.prefix)
+        && (t.version == c.version || t.version.patch.is_none() && t.version == c.version.series())
+}
+
+/// Every part that was named can be had alone for the machine, or the toolkit that is there is a whole one.
+fn has_components(db: &Database, facts: &Facts, request: &Request, c: &CudaRelease, arch: &str) -> bool {
+    if facts.toolkits.iter().any(|t| is_of_release(t, request, c) && t.components.is_none()) {
+        return true;
+    }
+    let Some(archives) = db.component_releases.iter().find(|r| r.version == c.version) else { return false };
+    request.components.iter().all(|asked| {
+        let called = |name: &str| name == asked || name == format!("cuda_{asked}") || name == format!("lib{asked}");
+        let meant = db.components.iter().find(|m| called(&m.name) || m.renamed.as_deref().is_some_and(called));
+        let meant = meant.expect("the fleet asks for what there is");
+        archives.components.iter().any(|part| {
+            let same = part.name == meant.name || Some(&part.name) == meant.renamed.as_ref();
+            same && part.archives.iter().any(|a| a.arch == arch)
+        })
     })
 }
 
@@ -357,7 +377,11 @@ fn toolkit_fits(
         && driver.is_none_or(runs)
         && request.cuda.accepts(c.version)
         && library
-        && (published || installed(facts, request, c))
+        && if request.components.is_empty() {
+            published || installed(facts, request, c)
+        } else {
+            has_components(db, facts, request, c, arch)
+        }
         && compiler
 }
 

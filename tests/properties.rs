@@ -82,7 +82,13 @@ fn installed(mut facts: Facts, r: &Resolution, request: &Request) -> Facts {
         let path = request.prefix.join(format!("cuda-{}", cuda.release.version.series()));
         facts.toolkits.retain(|t| t.path != path);
         let version = cuda.release.version;
-        facts.toolkits.push(Toolkit { version, path: path.clone(), origin: Origin::Runfile, has_nvcc: true });
+        facts.toolkits.push(Toolkit {
+            version,
+            path: path.clone(),
+            origin: Origin::Runfile,
+            has_nvcc: true,
+            components: None,
+        });
         if let Some(cudnn) = &r.cudnn {
             facts.cudnn = vec![Cudnn {
                 version: Some(cudnn.artifact.version),

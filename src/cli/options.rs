@@ -63,6 +63,10 @@ pub struct RequestOptions {
     /// Choose what this framework needs: torch==2.9; repeatable
     #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
     pub frameworks: Vec<String>,
+    /// Only these parts of the toolkit, from NVIDIA's component archives instead of the runfile: nvcc,cudart,cublas; what
+    /// they are of no use without comes along; repeatable
+    #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
+    pub components: Vec<String>,
     /// Which layers: all three, the driver only, or toolkit and cuDNN only
     #[arg(long, value_enum, env = "GPUSETUP_PROFILE", default_value = "compute")]
     pub profile: Profile,
@@ -340,6 +344,7 @@ impl RequestOptions {
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
             frameworks: self.frameworks.clone(),
+            components: self.components.clone(),
             method: match self.method {
                 MethodOption::Auto => Method::Auto,
                 MethodOption::Packages => Method::Packages,

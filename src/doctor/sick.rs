@@ -644,6 +644,13 @@ fn toolkits_and_shells() {
     );
     assert_eq!(found(|e| e.default_toolkit = None), ["GS701 fail"], "the link leads to what is gone");
     assert_eq!(found(|e| e.shells = Answer::Is(Shells::default())), ["GS701 fail"]);
+    let libraries_alone = |e: &mut Evidence| {
+        e.shells = Answer::Is(Shells::default());
+        e.nvcc.clear();
+        let toolkit = &mut e.facts.toolkits[0];
+        (toolkit.has_nvcc, toolkit.components) = (false, Some(vec!["libcublas".into()]));
+    };
+    assert_eq!(found(libraries_alone), [""; 0], "no compiler was wanted");
     let two = Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()) };
     assert_eq!(found(|e| e.shells = Answer::Is(two)), ["GS701 warn"]);
     let nvcc = |answer| {

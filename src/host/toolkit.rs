@@ -6,11 +6,15 @@ use super::{Origin, Toolkit};
 use crate::compat::Database;
 use crate::version::CudaVersion;
 use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where Debian's and Ubuntu's package `nvidia-cuda-toolkit` puts its own.
 const DISTRIBUTION: &str = "/usr/lib/nvidia-cuda-toolkit";
+
+/// The origin in the `version.json` of a toolkit that gpusetup put together.
+const ARCHIVES: &str = "component archives, put together by gpusetup";
 
 /// No release has had as many updates; some have the day of the build in their place (11.2.20210728).
 const LAST_UPDATE: u16 = 9;
@@ -36,36 +40,54 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
         let path = target;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let by_name = name.strip_prefix("cuda-").and_then(|v| v.parse::<CudaVersion>().ok());
-        let Some(version) = version(reader, database, &path).or(by_name) else {
+        let (said, components) = version(reader, database, &path);
+        let Some(version) = said.or(by_name) else {
             if reader.system.exists(path.join("bin/nvcc")) {
                 reader.miss(format!("the version of the toolkit {}", path.display()), "neither file nor name tells it");
             }
             continue;
         };
-        let origin = origin(reader, packages, version, &path);
+        let origin = if components.is_some() { Origin::Archives } else { origin(reader, packages, version, &path) };
         let has_nvcc = reader.is_program(path.join("bin/nvcc"));
-        toolkits.push(Toolkit { version, path, origin, has_nvcc });
+        toolkits.push(Toolkit { version, path, origin, has_nvcc, components });
     }
     toolkits.extend(packages.and_then(|p| distribution(reader, p)));
     toolkits.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.path.cmp(&b.path)));
     toolkits
 }
 
-fn version(reader: &mut Reader, database: &Database, path: &Path) -> Option<CudaVersion> {
+/// The version, and of a toolkit that gpusetup put together what it is made of.
+fn version(reader: &mut Reader, database: &Database, path: &Path) -> (Option<CudaVersion>, Option<Vec<String>>) {
     let what = format!("the version of the toolkit {}", path.display());
     if let Some(text) = reader.text(&what, path.join("version.json")) {
         match serde_json::from_str::<BTreeMap<String, Component>>(&text) {
-            Ok(components) => return from_components(&components, database),
+            Ok(components) => return (from_components(&components, database), put_together(components)),
             Err(e) => reader.miss(&what, format_args!("version.json: {e}")),
         }
     }
-    from_text(&reader.text(&what, path.join("version.txt"))?)
+    (reader.text(&what, path.join("version.txt")).and_then(|text| from_text(&text)), None)
 }
 
 #[derive(Deserialize)]
 struct Component {
     #[serde(default)]
     version: String,
+    #[serde(default)]
+    origin: String,
+}
+
+/// The `version.json` of a toolkit that gpusetup put together of these components (name, title, version): its entry `cuda` names the origin, which NVIDIA's has not.
+pub fn version_file(version: CudaVersion, components: &[(&str, &str, &str)]) -> String {
+    let cuda = json!({"name": "CUDA SDK", "version": version.to_string(), "origin": ARCHIVES});
+    let parts = components.iter().map(|(name, title, version)| (*name, json!({"name": title, "version": version})));
+    let all: BTreeMap<_, _> = [("cuda", cuda)].into_iter().chain(parts).collect();
+    // Texts with keys that are texts always serialise.
+    serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+}
+
+fn put_together(components: BTreeMap<String, Component>) -> Option<Vec<String>> {
+    let ours = components.get("cuda").is_some_and(|cuda| cuda.origin == ARCHIVES);
+    ours.then(|| components.into_keys().filter(|name| name != "cuda").collect())
 }
 
 /// nvcc's own version tells the release without doubt; CUDA's may have a date for its last number.
@@ -103,7 +125,7 @@ fn origin(reader: &mut Reader, packages: Option<&Packages>, version: CudaVersion
 fn distribution(reader: &Reader, packages: &Packages) -> Option<Toolkit> {
     let version = distribution_version(packages.version("nvidia-cuda-toolkit")?)?;
     let has_nvcc = reader.is_program("/usr/bin/nvcc");
-    Some(Toolkit { version, path: PathBuf::from(DISTRIBUTION), origin: Origin::Dpkg, has_nvcc })
+    Some(Toolkit { version, path: PathBuf::from(DISTRIBUTION), origin: Origin::Dpkg, has_nvcc, components: None })
 }
 
 /// `11.8.89~11.8.0-5`: nvcc's version, then CUDA's; older packages have one number only.
@@ -163,6 +185,25 @@ mod tests {
             found.iter().map(|t| (t.version.to_string(), t.path.to_string_lossy().into_owned())).collect();
         let want = [("11.8.0", "/opt/nvidia/cuda-11.8"), ("12.8.1", "/usr/local/cuda-12.8")];
         assert_eq!(seen, want.map(|(v, p)| (v.to_owned(), p.to_owned())));
+    }
+
+    #[test]
+    fn a_toolkit_that_was_put_together_says_of_what() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = crate::system::System::at(dir.path());
+        let release = "13.0.2".parse().expect("a version");
+        let parts = [("cuda_nvcc", "CUDA NVCC", "13.0.88"), ("libcublas", "cuBLAS", "13.1.0.3")];
+        let theirs = r#"{"cuda": {"name": "CUDA SDK", "version": "12.9.1"}, "libcublas": {"version": "12.9.1.4"}}"#;
+        for (series, text) in [("13.0", version_file(release, &parts)), ("12.9", theirs.to_owned())] {
+            let at = format!("/usr/local/cuda-{series}");
+            system.make_directories(&at, 0o755).expect("made");
+            system.write(Path::new(&at).join("version.json"), text.as_bytes(), 0o644).expect("written");
+        }
+        let found = toolkits(&mut Reader::new(&system), None, &embedded(), Path::new("/usr/local"));
+        let seen: Vec<_> = found.iter().map(|t| (t.version.to_string(), t.origin, t.components.clone())).collect();
+        let names = parts.map(|(name, ..)| name.to_owned()).to_vec();
+        let want = [("12.9.1".to_owned(), Origin::Unknown, None), ("13.0.2".to_owned(), Origin::Archives, Some(names))];
+        assert_eq!(seen, want);
     }
 
     #[test]

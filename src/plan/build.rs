@@ -6,7 +6,7 @@ use super::{
     toolkit, verify,
 };
 use crate::compat::{Database, Role};
-use crate::host::{Facts, MachineKind, Origin, SecureBoot};
+use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{Install, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve};
 use crate::sum::sha256;
@@ -21,6 +21,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     not_our_driver(&facts, &request)?;
     let chosen = resolve(database, &facts, &request)?;
     not_mixed(&facts, &chosen)?;
+    not_over_another(&facts, &request, &chosen)?;
     not_a_virtual_machines(&facts, &request, &chosen)?;
     not_unsigned(&facts, &chosen)?;
     let job = Job { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
@@ -91,6 +92,21 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
         installed.version, driver.version
     );
     Err(Misfit::blocked("GS401", sentence).hint(remedy.to_owned()))
+}
+
+/// Archives are not unpacked over a toolkit of another making or release, nor is a runfile run over archives: what is left
+/// of the one would be taken for the other.
+fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Misfit> {
+    let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.kept) else { return Ok(()) };
+    let (version, series) = (cuda.release.version, cuda.release.version.series());
+    let path = request.prefix.join(format!("cuda-{series}"));
+    let apart = |t: &&Toolkit| t.path == path && (t.origin == Origin::Archives || !chosen.parts.is_empty());
+    let Some(there) = facts.toolkits.iter().find(apart) else { return Ok(()) };
+    let (path, is) = (path.display(), there.version);
+    let sentence = format!("{path} has CUDA {is} in it already, and {version} would come over it in another way");
+    let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
+    let hint = if is == version { keep.to_owned() } else { format!("ask for what is there: --cuda {is}") };
+    Err(Misfit::blocked("GS701", sentence).hint(hint).hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
 
 /// A driver that is to be installed, not kept.

@@ -20,7 +20,9 @@ pub fn ldconfig(job: &Job) -> Step {
         };
         let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{}", n.artifact.version.major));
         let newer = job.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
-        newer && knows("libcudart.so") && cudnn.is_none_or(|soname| knows(&soname))
+        newer
+            && (!job.has_component("cuda_cudart") || knows("libcudart.so"))
+            && cudnn.is_none_or(|soname| knows(&soname))
     });
     let satisfied = file.satisfied && cached;
     let why =

@@ -2,7 +2,7 @@
 
 use super::{Act, State, Step, StepId};
 use crate::compat::{Artifact, Distribution};
-use crate::host::{Facts, PathState};
+use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::Operation;
 use crate::operation::runfile::RUN_FROM;
 use crate::resolve::{Request, Resolution};
@@ -27,6 +27,23 @@ impl Job<'_> {
     pub fn toolkit(&self) -> Option<PathBuf> {
         let version = self.chosen.cuda.as_ref()?.release.version.series();
         Some(self.request.prefix.join(format!("cuda-{version}")))
+    }
+
+    /// What stands there now.
+    pub fn installed(&self) -> Option<&Toolkit> {
+        let path = self.toolkit()?;
+        self.facts.toolkits.iter().find(|t| t.path == path)
+    }
+
+    /// Whether the toolkit will have a component, by NVIDIA's name.
+    pub fn has_component(&self, name: &str) -> bool {
+        let parts = &self.chosen.parts;
+        let there = || match self.installed().map(|t| &t.components) {
+            Some(Some(components)) => components.iter().any(|c| c == name),
+            Some(None) => true,
+            None => parts.is_empty(),
+        };
+        parts.iter().any(|p| p.component.is_called(name)) || there()
     }
 
     /// `/usr/local/cuda`, the default toolkit's link.

@@ -37,7 +37,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         }
     }
     if let Some(cuda) = &job.chosen.cuda {
-        if job.facts.gcc.is_none() {
+        if job.facts.gcc.is_none() && job.has_component("cuda_nvcc") {
             missing = true;
             names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
             why.push("nvcc needs a host compiler".to_owned());

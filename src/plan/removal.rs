@@ -172,6 +172,8 @@ impl Off<'_> {
             let is_new = version >= CudaVersion { major: 10, minor: 1, patch: None };
             let argv = if is_new { vec![shown(&new), "--silent".to_owned()] } else { vec![shown(&old)] };
             acts.push(uninstaller(argv, vec![path.clone()]));
+        } else if toolkit.origin == Origin::Archives {
+            why = "it was unpacked from NVIDIA's component archives; what others put into its folder goes with it";
         } else if acts.is_empty() {
             why = "nobody left a trace who could remove it otherwise";
         }
@@ -326,6 +328,10 @@ mod tests {
                 "ldconfig: run ldconfig",
             ]
         );
+        let (mut facts, inventory) = host();
+        facts.toolkits[0].origin = Origin::Archives;
+        let plan = removal(&embedded(), facts, &inventory, &cuda("11.2"), Request::no_wishes("2026-11-21"));
+        assert!(plan.expect("a plan").steps[0].why.contains("component archives"));
         let (facts, inventory) = host();
         let misfit = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
         let misfit = misfit.expect_err("it is not there");

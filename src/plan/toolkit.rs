@@ -14,9 +14,12 @@ pub fn install_cuda(job: &Job) -> Step {
         return skipped(StepId::InstallCuda, CUDA, "no toolkit was asked for");
     };
     let title = format!("Install the CUDA toolkit {}", cuda.release.version);
-    if cuda.kept {
+    if cuda.kept && job.chosen.parts.iter().all(|part| part.there) {
         let why = format!("it is installed in {}", toolkit.display());
         return step(StepId::InstallCuda, title, why, Vec::new());
+    }
+    if !job.chosen.parts.is_empty() {
+        return super::components::install(job, cuda, &toolkit);
     }
     let Some((artifact, download)) = cuda.artifact.and_then(|a| Some((&a.artifact, job.download(&a.artifact)?))) else {
         return skipped(StepId::InstallCuda, title, "its runfile cannot be verified");

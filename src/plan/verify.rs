@@ -36,7 +36,11 @@ pub fn verify(job: &Job, converged: bool) -> Step {
     if let Some(toolkit) = job.toolkit() {
         let nvcc = toolkit.join("bin/nvcc").display().to_string();
         let series = job.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));
-        asks.push(Operation::ask([nvcc, "--version".to_owned()], series));
+        if job.has_component("cuda_nvcc") {
+            asks.push(Operation::ask([nvcc, "--version".to_owned()], series));
+        } else if job.has_component("cuda_cudart") {
+            asks.push(Operation::ask(["ldconfig", "-p"], Some("libcudart.so.".to_owned())));
+        }
         let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{} ", n.artifact.version.major));
         if let Some(soname) = cudnn {
             asks.push(Operation::ask(["ldconfig", "-p"], Some(soname)));

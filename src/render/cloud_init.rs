@@ -34,6 +34,10 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let none = || "none".to_owned();
     key("cuda", &plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string()));
     key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
+    let components = &plan.request.components;
+    if !components.is_empty() {
+        key("components", &components.join(","));
+    }
     key("prefix", &plan.request.prefix.display().to_string());
     key("reboot", wishes.reboot);
     let licences = if wishes.accept_eula {

@@ -111,6 +111,7 @@ fn by(origin: Origin) -> &'static str {
         Origin::Dpkg => "by Debian packages",
         Origin::Rpm => "by RPM packages",
         Origin::Runfile => "by NVIDIA's runfile",
+        Origin::Archives => "by gpusetup, of NVIDIA's component archives",
         Origin::Unknown => "by nobody who left a trace",
     }
 }

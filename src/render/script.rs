@@ -116,8 +116,12 @@ fn place(p: &Placement) -> String {
     let from = quoted_path(&p.from);
     let to = quoted_path(&p.to);
     let parent = quoted_path(p.to.parent().unwrap_or(Path::new("/")));
+    if p.from == Path::new(".") {
+        return format!("mkdir -p {to}\ncp -a \"$staging\"/. {to}/\n");
+    }
+    // What has its place is taken away, so that `.` is the rest.
     format!(
-        "if [ -d \"$staging\"/{from} ]; then\n    mkdir -p {to}\n    cp -a \"$staging\"/{from}/. {to}/\nelse\n    mkdir -p {parent}\n    cp -a \"$staging\"/{from} {to}\nfi\n"
+        "if [ -d \"$staging\"/{from} ]; then\n    mkdir -p {to}\n    cp -a \"$staging\"/{from}/. {to}/\nelif [ -e \"$staging\"/{from} ]; then\n    mkdir -p {parent}\n    cp -a \"$staging\"/{from} {to}\nfi\nrm -rf \"${{staging:?}}\"/{from}\n"
     )
 }
 

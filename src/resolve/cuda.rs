@@ -1,10 +1,14 @@
 //! The toolkit and cuDNN that fit a driver, the GPUs and the host's compiler and C library.
 
+use super::component::{Part, has_all, parts};
 use super::driver::Candidate;
 use super::refusal::Refusal;
 use super::{Card, Request};
-use crate::compat::{Architecture, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database, Distribution};
-use crate::host::Facts;
+use crate::compat::{
+    Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database,
+    Distribution,
+};
+use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{ComputeCapability, CudaVersion, Want};
 
 /// What the search for layers looks at, worked out once.
@@ -21,6 +25,8 @@ pub struct Ground<'a, 'f> {
     distribution: Option<&'a Distribution>,
     gcc: Option<u16>,
     glibc: Option<(u32, u32)>,
+    /// The components that were named; none is the whole toolkit.
+    pub named: Vec<&'a Component>,
 }
 
 impl<'a, 'f> Ground<'a, 'f> {
@@ -32,12 +38,32 @@ impl<'a, 'f> Ground<'a, 'f> {
             arch: super::cuda_arch(&facts.machine.arch),
             gcc: gcc.or_else(|| distribution.and_then(|d| d.gcc)),
             glibc: facts.glibc.as_deref().map(dotted),
+            // Names that mean none were refused before.
+            named: super::component::named(database, request).unwrap_or_default(),
             database,
             facts,
             request,
             cards,
             distribution,
         }
+    }
+
+    /// The toolkit of this release that stands where it would go.
+    pub fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
+        let of_use = |t: &InstalledToolkit| t.has_nvcc || !self.named.is_empty() && t.components.is_some();
+        self.facts.toolkits.iter().find(|t| {
+            of_use(t)
+                && t.path.parent() == Some(&self.request.prefix)
+                && t.version.series() == release.series()
+                && (t.version == release || t.version.patch.is_none())
+        })
+    }
+
+    /// What a toolkit is put together of, where components were named and archives of its release are known.
+    pub fn parts(&self, toolkit: &Toolkit<'a>, with_cudnn: bool) -> Vec<Part<'a>> {
+        let Some(release) = toolkit.archives.filter(|_| !self.named.is_empty()) else { return Vec::new() };
+        let installed = self.installed(toolkit.release.version);
+        parts(self.database, release, &self.named, with_cudnn, self.arch, installed)
     }
 }
 
@@ -48,6 +74,8 @@ pub struct Toolkit<'a> {
     pub release: &'a CudaRelease,
     /// Its runfile; none for one that is installed and of which no runfile is known here.
     pub artifact: Option<&'a CudaArtifact>,
+    /// The archives of its components, where they are known.
+    pub archives: Option<&'a ComponentRelease>,
     /// It is there.
     pub kept: bool,
     /// The gcc, by major version, that it needs beside the default one.
@@ -69,21 +97,15 @@ pub fn toolkits<'a>(
     on: &Ground<'a, '_>,
     driver: Option<&Candidate>,
 ) -> impl Iterator<Item = (CudaVersion, Result<Toolkit<'a>, Refusal>)> {
-    let installed = |r: &CudaRelease| {
-        on.facts.toolkits.iter().any(|t| {
-            t.has_nvcc
-                && t.path.parent() == Some(&on.request.prefix)
-                && t.version.series() == r.version.series()
-                && (t.version == r.version || t.version.patch.is_none())
-        })
-    };
+    let installed = |r: &CudaRelease| on.installed(r.version).is_some();
     let releases = || on.database.cuda.iter();
     let kept: Vec<_> = if on.request.upgrade { Vec::new() } else { releases().filter(|r| installed(r)).collect() };
     let others: Vec<_> = releases().filter(|r| !kept.iter().any(|k| k.version == r.version)).collect();
     kept.into_iter().chain(others).map(move |release| {
         let (artifact, kept) = (artifact(on, release.version), installed(release));
+        let archives = on.database.component_release(release.version);
         let side_gcc = examine(on, driver, release, artifact, kept);
-        (release.version, side_gcc.map(|side_gcc| Toolkit { release, artifact, kept, side_gcc }))
+        (release.version, side_gcc.map(|side_gcc| Toolkit { release, artifact, archives, kept, side_gcc }))
     })
 }
 
@@ -121,8 +143,12 @@ fn examine(
             return Err(Refusal::NewLibrary);
         }
     }
+    let whole = on.installed(release.version).is_some_and(|t| t.components.is_none());
+    if !on.named.is_empty() && !whole {
+        has_all(on.database.component_release(release.version), &on.named, on.arch)?;
+    }
     match artifact.map(|a| &a.artifact) {
-        _ if kept => {}
+        _ if kept || !on.named.is_empty() => {}
         None => return Err(Refusal::NoRunfile),
         Some(a) if !a.is_verifiable() => {
             return Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified"));

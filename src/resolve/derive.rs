@@ -128,6 +128,8 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
         | Refusal::BranchOver(_)
         | Refusal::NoFlavour(None, _)
         | Refusal::NoRunfile
+        | Refusal::NoArchives
+        | Refusal::NoComponent(_)
         | Refusal::Installed
         | Refusal::Unsteady
         | Refusal::ShorterLife

@@ -54,6 +54,10 @@ pub enum Refusal {
     NewLibrary,
     /// There is no runfile for the machine's architecture.
     NoRunfile,
+    /// No component archives of it are known.
+    NoArchives,
+    /// It does not have the component that was named, by its place in the request, for the machine's architecture.
+    NoComponent(usize),
     /// Its nvcc takes this gcc at most; this is the host's.
     NewCompiler(u16, u16),
     /// It fits, and the one that is installed fits too.
@@ -134,6 +138,7 @@ impl Refusal {
             (Self::OldDriver(..), _) => "cuda-runs-on-driver",
             (Self::NotNative(..), _) => "cuda-native-driver",
             (Self::OldLibrary | Self::NewLibrary, _) => "cuda-c-library",
+            (Self::NoArchives | Self::NoComponent(_), _) => "cuda-components",
             (Self::NewCompiler(..), _) => "cuda-host-compiler",
             (Self::Installed, Layer::Driver) => "driver-kept",
             (Self::Installed, Layer::Cuda) => "cuda-kept",
@@ -228,6 +233,11 @@ impl Refusal {
                 format!("its headers do not compile with glibc {from} and newer ({have} here)")
             }
             Self::NoRunfile => format!("there is no runfile of it for {}", told.arch),
+            Self::NoArchives => "no component archives of it are known".to_owned(),
+            Self::NoComponent(n) => {
+                let name = told.request.components.get(n).map_or("it", String::as_str);
+                format!("it has no {name} for {}", told.arch)
+            }
             Self::NewCompiler(most, have) => format!("its nvcc takes gcc {most} at most; this host has gcc {have}"),
             Self::Installed => "the one installed fits, and is kept; --upgrade takes the newest".to_owned(),
             Self::Unsteady => {
@@ -257,8 +267,8 @@ impl Refusal {
         match self {
             Self::NewCompiler(..) => 5,
             Self::OldLibrary | Self::NewLibrary => 4,
-            Self::NotNative(..) => 3,
-            Self::OldDriver(..) => 2,
+            Self::NotNative(..) | Self::NoComponent(_) => 3,
+            Self::OldDriver(..) | Self::NoArchives => 2,
             _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,
             _ => 0,
         }

@@ -2,15 +2,16 @@
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
 use super::card::cards;
+use super::component::{Part, named};
 use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations};
 use super::refusal::{Refusal, Subject, Told};
 use super::{
-    Alternative, Card, Method, Misfit, Reason, Rejection, Request, SelectedCuda, SelectedCudnn, SelectedDriver,
-    Selection,
+    Alternative, Card, Method, Misfit, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
+    SelectedDriver, Selection,
 };
-use crate::compat::{CudnnArtifact, Database, ModuleFlavour};
+use crate::compat::{CudnnArtifact, Database, ModuleFlavour, short};
 use crate::host::Facts;
 use crate::version::{CudaVersion, Want};
 
@@ -23,6 +24,8 @@ pub struct Resolution<'a> {
     pub driver: Option<Candidate<'a>>,
     /// The toolkit.
     pub cuda: Option<Toolkit<'a>>,
+    /// What the toolkit is put together of, where components were named.
+    pub parts: Vec<Part<'a>>,
     /// cuDNN.
     pub cudnn: Option<Cudnn<'a>>,
     /// Why these.
@@ -41,7 +44,10 @@ impl Resolution<'_> {
                 modules: d.modules,
                 method: d.install.method(),
             }),
-            cuda: self.cuda.as_ref().map(|c| SelectedCuda { version: c.release.version }),
+            cuda: self.cuda.as_ref().map(|c| SelectedCuda {
+                version: c.release.version,
+                components: self.parts.iter().map(selected).collect(),
+            }),
             cudnn: self
                 .cudnn
                 .as_ref()
@@ -49,6 +55,10 @@ impl Resolution<'_> {
                 .map(|(n, c)| SelectedCudnn { version: n.artifact.version, cuda_major: c.release.version.major }),
         }
     }
+}
+
+fn selected(part: &Part) -> SelectedComponent {
+    SelectedComponent { name: part.name.to_owned(), version: part.version.to_owned() }
 }
 
 /// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
@@ -61,6 +71,7 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     if !request.cuda.is_wanted() && matches!(request.cudnn, Want::Meeting(_)) {
         return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
     }
+    named(database, request)?;
     let cards = cards(database, facts, request)?;
     if cards.is_empty() && request.driver.is_wanted() {
         return Err(Misfit::no_gpu());
@@ -156,8 +167,10 @@ fn search<'a>(
                 if telling == Telling::All {
                     rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
                 }
-                let reasons = reasons(facts, cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
-                return Ok(Resolution { cards: cards.to_vec(), driver, cuda, cudnn, reasons, rejected });
+                let parts = cuda.as_ref().map(|c| ground.parts(c, cudnn.is_some())).unwrap_or_default();
+                let mut reasons = reasons(facts, cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
+                reasons.extend(parts.iter().filter_map(along));
+                return Ok(Resolution { cards: cards.to_vec(), driver, cuda, parts, cudnn, reasons, rejected });
             }
         }
     }
@@ -165,6 +178,13 @@ fn search<'a>(
         Some((_, why)) => Err(why.misfit(told)),
         None => Err(Misfit::new("driver-wanted", "no driver fits")),
     }
+}
+
+/// Why a component comes along that nobody named.
+fn along(part: &Part) -> Option<Reason> {
+    let text = format!("{} comes along: {}", part.name, part.why()?);
+    let source = part.need?.sources.join(", ");
+    Some(Reason { subject: "cuda".to_owned(), text, rule: "cuda-components".to_owned(), source })
 }
 
 fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Told<'a> {
@@ -325,7 +345,9 @@ fn eased<V>(want: &Want<V>) -> Want<V> {
 /// A selection in a line.
 pub fn summary(selection: &Selection) -> String {
     let driver = selection.driver.as_ref().map(|d| format!("driver {} ({} modules)", d.version, d.modules));
-    let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}", c.version));
+    let parts = |c: &SelectedCuda| c.components.iter().map(|part| short(&part.name)).collect::<Vec<_>>().join(", ");
+    let of = |c: &SelectedCuda| if c.components.is_empty() { String::new() } else { format!(" ({})", parts(c)) };
+    let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}{}", c.version, of(c)));
     let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
     [driver, cuda, cudnn].into_iter().flatten().collect::<Vec<_>>().join(" + ")
 }

@@ -62,11 +62,19 @@ impl<'a> Fleet<'a> {
         }
         if dice.one_in(4) {
             let version = dice.of(&self.database.cuda).version;
+            let alone = |names: &[&str]| Some(names.iter().map(|n| (*n).to_owned()).collect());
+            let components = match dice.next() % 6 {
+                0 => alone(&["cuda_nvcc", "cuda_cudart"]),
+                1 => alone(&["libcublas"]),
+                _ => None,
+            };
+            let origin = gpusetup::host::Origin::Runfile;
             facts.toolkits.push(gpusetup::host::Toolkit {
                 version,
                 path: format!("/usr/local/cuda-{}", version.series()).into(),
-                origin: gpusetup::host::Origin::Runfile,
-                has_nvcc: true,
+                origin: if components.is_some() { gpusetup::host::Origin::Archives } else { origin },
+                has_nvcc: components.as_ref().is_none_or(|c: &Vec<String>| c.len() > 1),
+                components,
             });
         }
         if dice.one_in(4) {
@@ -125,8 +133,22 @@ impl<'a> Fleet<'a> {
             modules: *dice.of(&[None, None, None, Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)]),
             prefer: *dice.of(&[Prefer::Stable, Prefer::Stable, Prefer::Latest, Prefer::LongestSupport]),
             upgrade: dice.one_in(5),
+            components: self.components(dice),
             ..no_wishes()
         }
+    }
+}
+
+impl Fleet<'_> {
+    /// A few components, as people and as NVIDIA call them, now and then.
+    fn components(&self, dice: &mut Dice) -> Vec<String> {
+        let count = *dice.of(&[0, 0, 0, 0, 1, 2, 3]);
+        let name = |dice: &mut Dice| {
+            let component = dice.of(&self.database.components);
+            let names = [component.name.as_str(), component.short(), "nvcc", "cublas"];
+            (*dice.of(&names)).to_owned()
+        };
+        (0..count).map(|_| name(dice)).collect()
     }
 }
 

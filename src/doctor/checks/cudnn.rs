@@ -74,7 +74,9 @@ fn anew(cudnn: &Cudnn) -> Vec<String> {
             let major = cudnn.version.map(|v| v.major.to_string()).unwrap_or_default();
             vec![format!("sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' 'libcudnn{major}*')")]
         }
-        Origin::Rpm | Origin::Runfile | Origin::Unknown => vec!["sudo gpusetup apply --profile toolkit".to_owned()],
+        Origin::Rpm | Origin::Runfile | Origin::Archives | Origin::Unknown => {
+            vec!["sudo gpusetup apply --profile toolkit".to_owned()]
+        }
     }
 }
 

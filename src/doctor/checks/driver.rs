@@ -116,6 +116,7 @@ fn origin(origin: Origin) -> &'static str {
         Origin::Dpkg => "Debian packages",
         Origin::Rpm => "RPM packages",
         Origin::Runfile => "NVIDIA's runfile",
+        Origin::Archives => "NVIDIA's archives",
         Origin::Unknown => "somebody who left no trace",
     }
 }

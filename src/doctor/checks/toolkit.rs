@@ -107,7 +107,12 @@ pub fn on_path(seen: &Evidence) -> Verdict {
         return Verdict::skip("no CUDA toolkit is installed below the prefix");
     };
     let default = prefix.join("cuda");
-    Verdict::worst([link(seen, &default, newest), shells(seen, &default)]).unwrap_or_else(Verdict::pass)
+    let linked = link(seen, &default, newest);
+    // One that was put together of libraries alone has none to be found.
+    if below.iter().all(|t| !t.has_nvcc && t.components.is_some()) {
+        return linked;
+    }
+    Verdict::worst([linked, shells(seen, &default)]).unwrap_or_else(Verdict::pass)
 }
 
 fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {

@@ -229,7 +229,8 @@ fn place(path: &Path, into: &[Placement]) -> Option<(PathBuf, PathBuf)> {
     // Its outermost folder carries the version.
     let inner: PathBuf = path.components().filter(|c| matches!(c, Component::Normal(_))).skip(1).collect();
     into.iter().filter(|_| !inner.as_os_str().is_empty()).find_map(|p| {
-        let rest = inner.strip_prefix(&p.from).ok()?;
+        // What no placement before it took.
+        let rest = if p.from == Path::new(".") { &inner } else { inner.strip_prefix(&p.from).ok()? };
         Some(match rest.as_os_str().is_empty() {
             true => (p.to.clone(), p.to.parent()?.to_owned()),
             false => (p.to.join(rest), p.to.clone()),
@@ -298,5 +299,25 @@ impl Unpacking<'_> {
             return Err(Wrong::Io(io::Error::new(io::ErrorKind::InvalidData, "nothing that is wanted is in it")));
         }
         Ok(self.staged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_placement_takes_goes_where_the_rest_goes() {
+        let into = [("lib", "/t/targets/lib"), ("LICENSE", "/t/share/LICENSE"), (".", "/t")]
+            .map(|(from, to)| Placement { from: from.into(), to: to.into() });
+        for (inner, target, within) in [
+            ("lib/stubs/libx.so", "/t/targets/lib/stubs/libx.so", "/t/targets/lib"),
+            ("LICENSE", "/t/share/LICENSE", "/t/share"),
+            ("bin/nvcc", "/t/bin/nvcc", "/t"),
+            ("library", "/t/library", "/t"),
+        ] {
+            let placed = place(&Path::new("cuda_x-linux-x86_64-1.2-archive").join(inner), &into);
+            assert_eq!(placed, Some((target.into(), within.into())), "{inner}");
+        }
     }
 }

@@ -1,0 +1,105 @@
+//! The parts of a toolkit that `--components` comes to: those that were named and what they are of no use without.
+
+use super::refusal::Refusal;
+use super::{Misfit, Request};
+use crate::compat::{Artifact, Component, ComponentNeed, ComponentRelease, Database};
+use crate::host::Toolkit;
+
+/// A component that is to be in the toolkit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'a> {
+    /// Which.
+    pub component: &'a Component,
+    /// NVIDIA's name in this release.
+    pub name: &'a str,
+    /// Its own version.
+    pub version: &'a str,
+    /// Its archive.
+    pub artifact: Artifact,
+    /// What it comes along for, where nobody named it.
+    pub need: Option<&'a ComponentNeed>,
+    /// It is in the toolkit already.
+    pub there: bool,
+}
+
+impl Part<'_> {
+    /// What it comes along for, where nobody named it: "cuda_nvcc runs its cicc".
+    pub fn why(&self) -> Option<String> {
+        let need = self.need?;
+        let of = if need.of == "cudnn" { "cuDNN" } else { &need.of };
+        Some(format!("{of} {}", need.why))
+    }
+}
+
+/// The components that were named, each once; a name that means none is a mistake in the request.
+pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Component>, Misfit> {
+    let mut all: Vec<&Component> = Vec::new();
+    for name in &request.components {
+        let Some(component) = database.component_named(name) else {
+            let near = database.components_near(name).join(", ");
+            return Err(Misfit::request(format!("CUDA has no component `{name}` (--components)"))
+                .hint(format!("near are {near}; all are listed by: gpusetup db list components")));
+        };
+        if !all.contains(&component) {
+            all.push(component);
+        }
+    }
+    if !all.is_empty() && !request.cuda.is_wanted() {
+        return Err(Misfit::request("--components names parts of a CUDA toolkit, and none is wanted"));
+    }
+    Ok(all)
+}
+
+/// Whether the release has all that was named, or the rule that refuses it.
+pub fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &str) -> Result<(), Refusal> {
+    let Some(release) = release else { return Err(Refusal::NoArchives) };
+    let missing = |c: &&Component| release.component(c).and_then(|part| part.archive(arch)).is_none();
+    named.iter().position(missing).map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
+}
+
+/// What was named and all that this needs, as far as the release has it apart, each behind what it is there for; and what
+/// `installed`, the toolkit that stands there already, has beside.
+pub fn parts<'a>(
+    database: &'a Database,
+    release: &'a ComponentRelease,
+    named: &[&'a Component],
+    with_cudnn: bool,
+    arch: &str,
+    installed: Option<&Toolkit>,
+) -> Vec<Part<'a>> {
+    let mut wanted: Vec<(&Component, Option<&ComponentNeed>)> = named.iter().map(|c| (*c, None)).collect();
+    let add = |of: &str, wanted: &mut Vec<(&'a Component, Option<&'a ComponentNeed>)>| {
+        for need in database.component_needs.iter().filter(|n| n.of == of) {
+            if let Some(component) = database.component(&need.needs).filter(|c| !wanted.iter().any(|(w, _)| w == c)) {
+                wanted.push((component, Some(need)));
+            }
+        }
+    };
+    if with_cudnn {
+        add("cudnn", &mut wanted);
+    }
+    let mut at = 0;
+    while let Some((component, _)) = wanted.get(at).copied() {
+        add(&component.name, &mut wanted);
+        at += 1;
+    }
+    // What is there stays.
+    for name in installed.and_then(|t| t.components.as_ref()).into_iter().flatten() {
+        if let Some(component) = database.component(name).filter(|c| !wanted.iter().any(|(w, _)| w == c)) {
+            wanted.push((component, None));
+        }
+    }
+    let part = |(component, need): (&'a Component, Option<&'a ComponentNeed>)| {
+        let found = release.component(component)?;
+        let artifact = release.artifact(found, found.archive(arch)?);
+        let there = installed.is_some_and(|t| has(t, component));
+        Some(Part { component, name: &found.name, version: &found.version, artifact, need, there })
+    };
+    wanted.into_iter().filter_map(part).collect()
+}
+
+/// Whether a toolkit has the component. Of one that was not put together of components nobody tells what it lacks, and
+/// nothing is unpacked into what a runfile or packages look after.
+fn has(toolkit: &Toolkit, component: &Component) -> bool {
+    toolkit.components.as_ref().is_none_or(|all| all.iter().any(|name| component.is_called(name)))
+}
