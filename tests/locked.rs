@@ -55,6 +55,21 @@ fn a_plan_that_is_held_to_a_lock_file_is_the_same_plan() {
     assert_eq!(fs::read(&file).expect("there"), fs::read(&again).expect("there"));
 }
 
+#[test]
+fn components_are_locked_with_what_they_need() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, again) = (folder.path().join("lock.json"), folder.path().join("again.json"));
+    let ask = ["plan", "--profile", "toolkit", "--cuda", "13.0.2", "--cudnn", "none", "--lock"];
+    let ran = tree().run(&[&ask[..], &[text(&file), "--components", "nvcc"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let lock: Value = serde_json::from_slice(&fs::read(&file).expect("there")).expect("JSON");
+    assert_eq!(schema::mistakes("lock.json", &lock), [""; 0]);
+    assert_eq!(lock["artifacts"].as_array().map(Vec::len), Some(5), "{lock}");
+    let held = tree().run(&["plan", "--locked", text(&file), "--lock", text(&again), "--json"]).json();
+    assert_eq!(held["selection"], lock["selection"]);
+    assert_eq!(fs::read(&file).expect("there"), fs::read(&again).expect("there"));
+}
+
 /// What is changed in a lock file.
 type Change<'a> = &'a dyn Fn(&mut Value);
 

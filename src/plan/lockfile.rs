@@ -5,7 +5,7 @@ use super::{DatabaseId, Plan, StepId};
 use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};
 use crate::host::{Facts, Os};
 use crate::operation::Operation;
-use crate::resolve::{Method, Request, Selection, cuda_arch};
+use crate::resolve::{Method, Request, SelectedComponent, SelectedCuda, Selection, cuda_arch};
 use crate::version::{Version, VersionError, Want};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,6 +125,7 @@ impl LockFile {
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
             frameworks: Vec::new(),
+            components: components(selected).map(|c| c.name.clone()).collect(),
             method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
             modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),
             upgrade: false,
@@ -197,6 +198,10 @@ where
     text.parse().map_err(|e: VersionError| LockError::Malformed(e.to_string()))
 }
 
+fn components(selection: &Selection) -> impl Iterator<Item = &SelectedComponent> {
+    selection.cuda.iter().flat_map(|cuda| &cuda.components)
+}
+
 /// What the plan downloads, done or not.
 fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     plan.steps.iter().flat_map(|s| &s.operations).filter_map(|act| match &act.operation {
@@ -210,12 +215,20 @@ fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     })
 }
 
-/// The same, with the runfiles of what is installed already: another host has yet to fetch them.
+/// The same, with the runfiles and archives of what is installed already: another host has yet to fetch them.
 fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
     let mut all: Vec<_> = downloads(plan).collect();
     let machine = &plan.host.machine.arch;
-    if let Some(chosen) = plan.selection.cuda.as_ref().filter(|_| !fetches(plan, StepId::InstallCuda)) {
-        let arch = cuda_arch(machine);
+    let arch = cuda_arch(machine);
+    if let Some(release) = plan.selection.cuda.as_ref().and_then(|c| database.component_release(c.version)) {
+        let of = |c: &SelectedComponent| {
+            let part = release.components.iter().find(|part| part.name == c.name)?;
+            locked(&release.artifact(part, part.archive(arch)?))
+        };
+        all.extend(components(&plan.selection).filter_map(of));
+    }
+    let whole = |cuda: &&SelectedCuda| cuda.components.is_empty() && !fetches(plan, StepId::InstallCuda);
+    if let Some(chosen) = plan.selection.cuda.as_ref().filter(whole) {
         let of = |a: &&CudaArtifact| a.version == chosen.version && a.artifact.arch == arch;
         all.extend(database.cuda_artifacts.iter().find(of).and_then(|a| locked(&a.artifact)));
     }

@@ -20,6 +20,8 @@ pub struct Part<'a> {
     pub need: Option<&'a ComponentNeed>,
     /// It is in the toolkit already.
     pub there: bool,
+    /// And nobody asked for it: it stays.
+    pub beside: bool,
 }
 
 impl Part<'_> {
@@ -83,19 +85,20 @@ pub fn parts<'a>(
         add(&component.name, &mut wanted);
         at += 1;
     }
-    // What is there stays.
+    let asked = wanted.len();
     for name in installed.and_then(|t| t.components.as_ref()).into_iter().flatten() {
         if let Some(component) = database.component(name).filter(|c| !wanted.iter().any(|(w, _)| w == c)) {
             wanted.push((component, None));
         }
     }
-    let part = |(component, need): (&'a Component, Option<&'a ComponentNeed>)| {
+    let part = |(n, (component, need)): (usize, (&'a Component, Option<&'a ComponentNeed>))| {
+        let beside = n >= asked;
         let found = release.component(component)?;
         let artifact = release.artifact(found, found.archive(arch)?);
         let there = installed.is_some_and(|t| has(t, component));
-        Some(Part { component, name: &found.name, version: &found.version, artifact, need, there })
+        Some(Part { component, name: &found.name, version: &found.version, artifact, need, there, beside })
     };
-    wanted.into_iter().filter_map(part).collect()
+    wanted.into_iter().enumerate().filter_map(part).collect()
 }
 
 /// Whether a toolkit has the component. Of one that was not put together of components nobody tells what it lacks, and

@@ -46,7 +46,7 @@ impl Resolution<'_> {
             }),
             cuda: self.cuda.as_ref().map(|c| SelectedCuda {
                 version: c.release.version,
-                components: self.parts.iter().map(selected).collect(),
+                components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
             }),
             cudnn: self
                 .cudnn
