@@ -5,6 +5,7 @@ use crate::compat::PackageManager;
 use crate::operation::{Operation, Packages, Placement, runfile};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The script.
@@ -22,7 +23,13 @@ pub fn sh(plan: &Plan) -> String {
             State::Satisfied => out += "# (is so already)\n",
             State::Skipped => out += "# (left out)\n",
             State::Needed => {
+                let mut folders = BTreeSet::new();
                 for act in step.operations.iter().filter(|a| !a.satisfied) {
+                    if let Operation::Link { path, .. } = &act.operation
+                        && let Some(folder) = path.parent().filter(|f| folders.insert(f.to_path_buf()))
+                    {
+                        out += &format!("mkdir -p {}\n", quoted_path(folder));
+                    }
                     out += &commands(&act.operation);
                 }
             }
