@@ -36,8 +36,15 @@ pub fn folder(cached: &Path) -> PathBuf {
 pub struct Ready<'a> {
     on: &'a System,
     folder: PathBuf,
-    /// The path in the cache, the one to run, and the file where it is the same one.
-    files: Vec<(Verified, PathBuf, Option<(File, Identity)>)>,
+    files: Vec<Here>,
+}
+
+/// A verified file where it is run.
+struct Here {
+    verified: Verified,
+    path: PathBuf,
+    /// The file in the cache and what it was, where it is the same one.
+    same: Option<(File, Identity)>,
 }
 
 /// Verifies the files, and puts them where they can be run; none where there are none.
@@ -76,8 +83,8 @@ impl Ready<'_> {
     /// The command with the files' paths as they are here.
     pub fn argv(&self, argv: &[String]) -> Vec<String> {
         let here = |argument: &String| {
-            let file = self.files.iter().find(|(file, ..)| file.path == Path::new(argument));
-            file.map_or_else(|| argument.clone(), |(_, here, _)| here.display().to_string())
+            let file = self.files.iter().find(|file| file.verified.path == Path::new(argument));
+            file.map_or_else(|| argument.clone(), |file| file.path.display().to_string())
         };
         argv.iter().map(here).collect()
     }
@@ -107,7 +114,7 @@ impl Ready<'_> {
             self.copy(file, &here, &open)?;
         }
         let same = same.map(|identity| (open, identity));
-        self.files.push((file.clone(), here, same));
+        self.files.push(Here { verified: file.clone(), path: here, same });
         Ok(())
     }
 
@@ -161,12 +168,12 @@ impl Drop for Ready<'_> {
     fn drop(&mut self) {
         // What stays here is removed by the next run, or the way back.
         let _ = self.on.remove_tree(&self.folder);
-        for (file, _, same) in &self.files {
+        for Here { verified, same, .. } in &self.files {
             let Some((open, before)) = same else { continue };
             // Its second name came and went, which is a change to the kernel, and none of its bytes.
             if let Some(now) = open.metadata().ok().map(|m| Identity::of(&m)).filter(|now| has_same_bytes(now, before))
             {
-                let _ = cache::note_of(self.on, &file.path, &file.sha256, now);
+                let _ = cache::note_of(self.on, &verified.path, &verified.sha256, now);
             }
         }
     }
@@ -251,7 +258,7 @@ mod tests {
         let here = PathBuf::from(&ready.argv(&[FILE.to_owned()])[0]);
         (&held).write_all(b"evil").expect("written");
         assert_ne!(inode(&on, &here), inode(&on, Path::new(FILE)));
-        assert_eq!(sha256(&on.read(&here).expect("there")), sum);
+        assert_eq!(sha256(on.read(&here).expect("there")), sum);
         drop(ready);
         let refused = super::ready(&on, &verified(&sum)).map(|_| ());
         assert!(matches!(refused, Err(ProgramError::Altered { .. })), "{refused:?}");
