@@ -1,11 +1,12 @@
 //! Carrying a plan out, operation by operation.
 
+use super::ahead::Ahead;
 use super::events::noting;
 use super::journal::{At, Event, Journal};
 use super::result::{self, save};
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, preflight};
-use crate::fetch::{FetchError, Sources, Wanted, fetch, is_cached};
+use crate::fetch::{Arriving, FetchError, Sources, Wanted, fetch, is_cached};
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
@@ -97,12 +98,40 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     if left.is_converged() && same.is_none_or(|a| a.finished) {
         return Ok(Outcome { done: 0, reboot_required: false });
     }
-    let mut backups = Backups::new(BACKUPS.into(), journal.intents());
+    let backups = Backups::new(BACKUPS.into(), journal.intents());
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()) })?;
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
     begun(on, Some(plan))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
-    let mut done = downloads(on, &left, &manner, tell)?;
+    let mut work = Work { journal, backups, ahead: Ahead::default() };
+    let carried = carry(on, &left, &manner, &mut work, (&went_on, reboots), tell);
+    let Work { mut journal, ahead, .. } = work;
+    if carried.is_err() {
+        // What was unpacked for later is not to be found by anybody; where that fails, the next run does it.
+        drop(ahead);
+        let _ = take_back_torn(on, &mut journal, tell);
+    }
+    carried
+}
+
+/// What a run works with.
+struct Work {
+    journal: Journal,
+    backups: Backups,
+    ahead: Ahead,
+}
+
+/// Fetches what is needed, then does step by step what is left of a plan. `reboots`: those that it asked for, each with the boot
+/// before it, and how many there were in all.
+fn carry(
+    on: &System,
+    left: &Plan,
+    manner: &Manner,
+    work: &mut Work,
+    (went_on, reboots): (&[(At, Option<String>)], usize),
+    tell: Teller,
+) -> Result<Outcome, Failure> {
+    let mut done = downloads(on, left, manner, work, tell)?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
             tell(&News::Step(step));
@@ -117,11 +146,11 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
                     Some(before) if *before != boot => tell(&News::Kept(operation)),
                     None if reboots >= REBOOTS => {
                         let why = format!("the host was booted {reboots} times, and needs it still: {}", step.why);
-                        journal.note(on, Event::Failed { at, why: why.clone() })?;
+                        work.journal.note(on, Event::Failed { at, why: why.clone() })?;
                         return Err(Failure::Step(why));
                     }
                     _ => {
-                        journal.note(on, Event::Reboot { at, boot })?;
+                        work.journal.note(on, Event::Reboot { at, boot })?;
                         return Ok(Outcome { done, reboot_required: true });
                     }
                 }
@@ -130,18 +159,18 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
             match stands(on, operation, act.satisfied)? {
                 Standing::Satisfied => {
                     if !matches!(operation, Operation::Download { .. }) {
-                        journal.note(on, Event::Kept { at })?;
+                        work.journal.note(on, Event::Kept { at })?;
                     }
                     tell(&News::Kept(operation));
                 }
                 Standing::Conflict(why) => return Err(Failure::Blocked(why)),
                 Standing::Needed => {
-                    if let Err(failure) = carry_out(on, &mut journal, &mut backups, at, operation, &manner, tell) {
+                    if let Err(failure) = carry_out(on, work, at, operation, manner, tell) {
                         // A program that was ended because we are to stop failed for that reason and no other.
                         let failure = not_interrupted().err().unwrap_or(failure);
-                        journal.note(on, Event::Failed { at, why: failure.to_string() })?;
+                        work.journal.note(on, Event::Failed { at, why: failure.to_string() })?;
                         // Half of an operation is nothing that the next run could tell from all of it.
-                        take_back_torn(on, &mut journal, tell)?;
+                        take_back_torn(on, &mut work.journal, tell)?;
                         return Err(failure);
                     }
                     done += usize::from(!matches!(operation, Operation::Run { asks: true, .. }));
@@ -150,8 +179,8 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
             }
         }
     }
-    journal.note(on, Event::Finished {})?;
-    let_go(on, &journal)?;
+    work.journal.note(on, Event::Finished {})?;
+    let_go(on, &work.journal)?;
     Ok(Outcome { done, reboot_required: false })
 }
 
@@ -196,7 +225,7 @@ pub fn waits_for_boot(on: &System) -> Result<bool, Failure> {
     Ok(Journal::open(on)?.waits_for_boot().is_some_and(|before| before == boot_id(on).as_deref()))
 }
 
-fn boot_id(on: &System) -> Option<String> {
+pub(super) fn boot_id(on: &System) -> Option<String> {
     on.read_text("/proc/sys/kernel/random/boot_id").ok().flatten().map(|id| id.trim().to_owned())
 }
 
@@ -226,7 +255,7 @@ fn with_network(
     }
 }
 
-fn downloads(on: &System, plan: &Plan, manner: &Manner, tell: Teller) -> Result<usize, Failure> {
+fn downloads(on: &System, plan: &Plan, manner: &Manner, work: &mut Work, tell: Teller) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
@@ -239,8 +268,9 @@ fn downloads(on: &System, plan: &Plan, manner: &Manner, tell: Teller) -> Result<
         with_network(manner, tell, |tell| {
             let working = |since, bytes| News::Working { operation: &act.operation, since, bytes };
             let progress = &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size))));
-            let fetched = fetch(on, &wanted, &manner.sources, progress, None);
-            fetched.map_err(|e| {
+            let fetching = |arriving: Option<&Arriving>| fetch(on, &wanted, &manner.sources, progress, arriving);
+            let Work { journal, ahead, .. } = &mut *work;
+            ahead.fetch(on, journal, plan, &wanted, fetching).map_err(|e| (e, false))?.map_err(|e| {
                 let unreachable = matches!(e, FetchError::Unreachable { .. });
                 (not_interrupted().err().unwrap_or(e.into()), unreachable)
             })
@@ -274,8 +304,7 @@ fn stands(on: &System, operation: &Operation, planned: bool) -> Result<Standing,
 
 fn carry_out(
     on: &System,
-    journal: &mut Journal,
-    backups: &mut Backups,
+    work: &mut Work,
     at: (usize, usize),
     operation: &Operation,
     manner: &Manner,
@@ -283,6 +312,7 @@ fn carry_out(
 ) -> Result<(), Failure> {
     let io = |e: std::io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
     let boot = boot_id(on);
+    let Work { journal, backups, ahead } = work;
     let log = log_file(on, at)?;
     if let Some(manager) = packages::needed_by(operation) {
         locks::wait(on, manager, manner.lock_timeout, &mut |holder, since| {
@@ -297,10 +327,17 @@ fn carry_out(
             file::perform(on, operation).map_err(io)?;
         }
         Operation::Unpack { archive, sha256, into, limit } => {
-            let staging = unpack::staging(on, sha256, into);
+            let (staging, staged) = ahead
+                .take(at)
+                .map_or_else(|| (unpack::staging(on, sha256, into), None), |(staging, staged)| (staging, Some(staged)));
             let mut undo = vec![Undo::Tree { path: staging.clone() }];
-            journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
-            let staged = unpack::stage(on, archive, sha256, into, *limit, &staging)?;
+            let staged = match staged {
+                Some(staged) => staged,
+                None => {
+                    journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
+                    unpack::stage(on, archive, sha256, into, *limit, &staging)?
+                }
+            };
             undo.extend(staged.intend(on, backups).map_err(io)?);
             journal.note(on, Event::Intent { at, undo, boot })?;
             staged.commit(on).map_err(io)?;
