@@ -2,6 +2,7 @@
 
 mod ahead;
 pub mod boot;
+mod bundled;
 mod events;
 pub mod journal;
 mod lock;
@@ -16,6 +17,7 @@ pub use lock::Lock;
 pub use rollback::{Reach, recover, rollback, to_take_back};
 pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, unfinished, waits_for_boot};
 
+use crate::bundle::BundleError;
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
 use crate::operation::program::ProgramError;
@@ -63,6 +65,16 @@ impl Failure {
     }
 }
 
+impl From<BundleError> for Failure {
+    fn from(e: BundleError) -> Self {
+        match e {
+            BundleError::Packages(e) => e.into(),
+            e if e.is_the_bundles() => Self::Integrity(format!("the bundle cannot be used: {e}")),
+            e => Self::Blocked(format!("the bundle cannot be used: {e}")),
+        }
+    }
+}
+
 impl From<FetchError> for Failure {
     fn from(e: FetchError) -> Self {
         match e {
@@ -96,7 +108,9 @@ impl From<ProgramError> for Failure {
 impl From<PackagesError> for Failure {
     fn from(e: PackagesError) -> Self {
         match e {
-            PackagesError::WouldRemove { .. } | PackagesError::Held { .. } => Self::Blocked(e.to_string()),
+            PackagesError::WouldRemove { .. } | PackagesError::Held { .. } | PackagesError::Lacking(_) => {
+                Self::Blocked(e.to_string())
+            }
             PackagesError::Strangers { .. } => Self::Gone(e.to_string()),
             PackagesError::Network { .. } => Self::Later(e.to_string()),
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),

@@ -18,6 +18,8 @@ pub const REJECTED: &str = ".rejected";
 
 /// The same, while it is written.
 pub const UNDER_WAY: &str = "-new";
+/// The folder of what bundles brought that is no download: packages, for as long as an apply needs them.
+pub const BUNDLES: &str = ".bundles";
 /// What is no file of its own.
 const NOTES: [&str; 4] = [NOTE, BEGUN, ".verified-new", ".begun-new"];
 
@@ -134,7 +136,7 @@ pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
     let mut files = Vec::new();
     for folder in on.list(cache)? {
         let folder = cache.join(folder);
-        if !on.is_directory(&folder) {
+        if folder.ends_with(BUNDLES) || !on.is_directory(&folder) {
             continue;
         }
         for name in on.list(&folder)?.into_iter().filter(|name| !NOTES.iter().any(|note| name.ends_with(note))) {

@@ -32,7 +32,7 @@ pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
 pub use dpkg::upstream;
 pub use holders::holders;
-pub use offered::{Versions, offered, versions};
+pub use offered::{Versions, offered, offered_by, versions};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};

@@ -5,14 +5,15 @@
 //!
 //! `host` probes a [`system`] into [`host::Facts`] → [`resolve`] holds these, with a request, against the database in
 //! [`compat`] (which of them, says [`database`]) and comes to a selection with its reasons → [`plan`] makes that into steps of the nine operations of
-//! [`operation`] → [`render`] prints them, or [`apply`] carries them out, with what [`fetch`] brought into the [`cache`], and journals the way
+//! [`operation`] → [`render`] prints them, or [`apply`] carries them out, with what [`fetch`], or a [`bundle`], brought into the [`cache`], and journals the way
 //! back. [`doctor`] asks the host afterwards. [`cli`] calls one after the other and decides nothing.
 //!
 //! `version`, `sum`, `compat`, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
-//! [`compat::load`], which reads a folder). Only [`system`], [`operation`], [`fetch`], [`cache`] and [`database`] touch the host; of
+//! [`compat::load`], which reads a folder). Only [`system`], [`operation`], [`fetch`], [`cache`], [`bundle`] and [`database`] touch the host; of
 //! [`doctor`] only the gathering of evidence, and of logs for a report, asks it.
 
 pub mod apply;
+pub mod bundle;
 pub mod cache;
 pub mod cli;
 pub mod compat;

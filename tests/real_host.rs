@@ -301,6 +301,81 @@ fn is_as_the_runfile_leaves_it(host: &Host, libraries_alone: &Host) {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_bundle_installs_the_whole_stack_without_a_network() {
+    let (maker, host) = (Host::new("maker"), Host::new("offline"));
+    let folder = tempfile::tempdir_in(host::store()).expect("a temporary folder");
+    let file = |name: &str| text(&folder.path().join(name)).to_owned();
+    // Packages wait there that other tests install: here none may help.
+    host.ask("rm /var/cache/apt/archives/*.deb");
+    let apts = || host.ask("find /etc/apt /var/lib/apt/lists /var/cache/apt -type f | sort | xargs sha256sum");
+    let before = apts();
+    let mut plan = vec!["plan", "--out"];
+    let (made, bundle, packed) = (file("plan.json"), file("bundle"), file("bundle.tar.zst"));
+    plan.push(&made);
+    plan.extend(STACK);
+    host.gpusetup(&plan).succeeds();
+    timed("bundle create", || {
+        let (root, database) = (maker.root(), text(&bench().database));
+        let create = ["bundle", "create", "--root", text(&root), "--database", database, "--plan", &made];
+        gpusetup(create.into_iter().chain(["-o", &bundle])).succeeds();
+        assert_eq!(differences(&bench().base, &root, &[CLONE, &["run", "var/cache/gpusetup"]].concat()), [""; 0]);
+        assert!(!maker.path("/var/cache/gpusetup/.bundles").exists(), "nothing stays but the downloads");
+    });
+    drop(maker);
+    let (public, secret) = (file("key.pub"), file("key"));
+    machine("minisign", &["-G", "-W", "-p", &public, "-s", &secret]).succeeds();
+    machine("minisign", &["-S", "-m", &format!("{bundle}/bundle.json"), "-s", &secret]).succeeds();
+    timed("bundle pack", || gpusetup(["bundle", "pack", &bundle, "-o", &packed]).succeeds());
+    let sizes = machine("du", &["-sh", &bundle, &format!("{bundle}/gpusetup"), &format!("{bundle}/packages"), &packed]);
+    println!("{}", sizes.succeeds().out);
+    timed("bundle verify", || gpusetup(["bundle", "verify", &packed, "--key", &public]).succeeds());
+
+    bench().requests();
+    let offline = |arguments: &[&str]| host.gpusetup_under(&["unshare", "--net"], arguments);
+    let apply = ["apply", "--yes", "--bundle", &packed, "--bundle-key", &public, "--lock-timeout", "1"];
+    // Stopped once everything is here: from there on the bundle is needed no more.
+    let said = timed("apply, as far as the lock", || while_locked(&host, || offline(&apply)));
+    assert!(said.exits(6).err.contains("/var/lib/dpkg/lock-frontend"));
+    fs::remove_file(&packed).expect("there");
+    fs::remove_dir_all(&bundle).expect("there");
+    let (kept, away) = (host.path("/var/cache/gpusetup/.bundles"), host.path("/var/cache/gpusetup/.away"));
+    fs::rename(&kept, &away).expect("packages were brought");
+    let said = offline(&["resume", "--yes"]).exits(5);
+    assert!(said.err.contains("gpusetup resume --bundle PATH"), "{}", said.err);
+    fs::rename(&away, &kept).expect("moved back");
+    timed("resume", || offline(&["resume", "--yes"]).succeeds());
+    assert_eq!(bench().requests(), [""; 0]);
+    assert!(!kept.exists(), "nobody needs the packages any more");
+    assert_eq!(apts(), before, "apt's own lists, sources and packages");
+    timed("asking the host", || {
+        toolkit_works(&host, "12.4", 12040);
+        cudnn_answers(&host, 91002);
+        driver_is_there(&host, "535.");
+        nouveau_is_away(&host);
+        files_are_sound(&host, "12.4");
+    });
+    timed("rollback", || offline(&["rollback", "--yes"]).succeeds());
+    assert_eq!(differences(&bench().base, &host.root(), &[RECORDS, AFTER_ROLLBACK].concat()), [""; 0]);
+}
+
+/// Does something while somebody else is at work with the host's packages.
+fn while_locked<T>(host: &Host, work: impl FnOnce() -> T) -> T {
+    let lock = "import fcntl, sys, time; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(600)";
+    let mut holder = std::process::Command::new("python3")
+        .args(["-c", lock, text(&host.path("/var/lib/dpkg/lock-frontend"))])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let mut line = [0];
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut line).expect("it has the lock");
+    let done = work();
+    holder.kill().expect("it runs");
+    holder.wait().expect("ended");
+    done
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn the_script_does_what_apply_does() {
     let applied = Host::new("applied");
     let scripted = Host::new("scripted");

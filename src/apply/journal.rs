@@ -26,6 +26,9 @@ pub enum Event {
         version: u32,
         /// The plan.
         plan: Box<Plan>,
+        /// The folder that the packages of its bundle are in, where it comes from one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        packages: Option<PathBuf>,
     },
     /// An operation found the host as it wants it: it is not ours, and is never undone.
     Kept {
@@ -88,6 +91,8 @@ pub type At = (usize, usize);
 pub struct Apply<'a> {
     /// The plan of the last of them.
     pub plan: &'a Plan,
+    /// The folder that the packages of its bundle are in, where it comes from one.
+    pub packages: Option<&'a Path>,
     /// What of that plan was done.
     pub done: Vec<At>,
     /// The reboots that it asked for, each with the boot before it.
@@ -243,14 +248,18 @@ impl Journal {
         // Runs of one plan are one; the first of them.
         let (mut open, mut count, mut first) = (None::<Apply>, 0, 0);
         for event in &self.events {
-            if let Event::Run { plan, .. } = event {
+            if let Event::Run { plan, packages, .. } = event {
+                let packages = packages.as_deref();
                 count += 1;
                 open = Some(match open.take() {
-                    Some(before) if before.plan.fingerprint == plan.fingerprint => Apply { finished: false, ..before },
+                    Some(before) if before.plan.fingerprint == plan.fingerprint => {
+                        Apply { finished: false, packages, ..before }
+                    }
                     before => {
                         first = count - 1;
                         Apply {
                             plan,
+                            packages,
                             done: Vec::new(),
                             reboots: Vec::new(),
                             earlier_reboots: before
@@ -355,7 +364,8 @@ mod tests {
     const AT: At = (0, 0);
 
     fn run() -> Event {
-        Event::Run { version: VERSION, plan: Box::new(plan_of(vec![Operation::Remove { path: "/f".into() }])) }
+        let plan = Box::new(plan_of(vec![Operation::Remove { path: "/f".into() }]));
+        Event::Run { version: VERSION, plan, packages: None }
     }
 
     fn intent(path: &str) -> Event {

@@ -5,6 +5,7 @@ use super::Failure;
 use crate::compat::PackageManager;
 use crate::fetch::{Sources, Wanted, is_cached};
 use crate::host::holders;
+use crate::operation::supply::Supply;
 use crate::operation::{Operation, Packages, Standing, file, packages};
 use crate::plan::{Plan, State, Step, StepId};
 use crate::render::bytes;
@@ -13,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Refuses a plan that this host has no room for.
-pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
+pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let mut needs: Vec<(Space, u64)> = Vec::new();
     for (path, amount) in plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s)) {
         let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
@@ -52,7 +53,7 @@ pub fn check(on: &System, plan: &Plan) -> Result<(), Failure> {
     for act in needed.filter(|a| !a.satisfied) {
         not_in_the_way(on, &act.operation)?;
         if let Operation::Packages(packages) = &act.operation {
-            packages_can_change(on, packages)?;
+            packages_can_change(on, packages, supply)?;
         }
         if let Operation::Download { to, .. } = &act.operation {
             private(on, to)?;
@@ -70,7 +71,11 @@ pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Fai
         }
         _ => None,
     };
-    let acts = plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied && sources.offline);
+    let acts = plan
+        .steps
+        .iter()
+        .flat_map(|s| &s.operations)
+        .filter(|a| !a.satisfied && sources.offline && sources.bundle.is_none());
     let missing: Vec<_> = acts.filter_map(|a| missing(&a.operation)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -85,13 +90,14 @@ pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Fai
 }
 
 /// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.
-fn packages_can_change(on: &System, wanted: &Packages) -> Result<(), Failure> {
+fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Failure> {
     const DPKG: &str = "/var/lib/dpkg";
     if wanted.manager == PackageManager::Apt && on.space(DPKG).is_ok_and(|s| s.no_exec) {
         let sentence = format!("nothing can be executed in {DPKG} (GS602), where the scripts of packages are");
         return Err(Failure::Blocked(sentence));
     }
-    Ok(packages::check(on, wanted)?)
+    // What a bundle offers is looked at when it is here: the host's own lists say nothing of it.
+    if supply.is_the_hosts() { Ok(packages::check(on, wanted, supply)?) } else { Ok(()) }
 }
 
 /// A driver that programs use is not replaced or removed under them: those that start later would meet another one than

@@ -5,7 +5,7 @@ use super::events::noting;
 use super::journal::{At, Event, Journal};
 use super::result::{self, save};
 use super::rollback::{let_go, take_back_torn};
-use super::{Failure, preflight};
+use super::{Failure, bundled, preflight};
 use crate::fetch::{Arriving, FetchError, Sources, Wanted, fetch, is_cached};
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
@@ -85,7 +85,7 @@ const REBOOTS: usize = 2;
 
 /// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
-pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<Outcome, Failure> {
+pub fn apply(on: &System, plan: &Plan, mut manner: Manner, tell: Teller) -> Result<Outcome, Failure> {
     let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice.
@@ -93,13 +93,17 @@ pub fn apply(on: &System, plan: &Plan, manner: Manner, tell: Teller) -> Result<O
     let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
-    preflight::check(on, &left)?;
+    let supply = bundled::supply(plan, &manner.sources);
+    manner.sources.brought = supply.folder().map(Path::to_owned);
+    preflight::check(on, &left, &supply)?;
+    bundled::check(on, &left, &manner.sources)?;
     preflight::can_be_had(on, &left, &manner.sources)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
         return Ok(Outcome { done: 0, reboot_required: false });
     }
     let backups = Backups::new(BACKUPS.into(), journal.intents());
-    journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()) })?;
+    let packages = manner.sources.brought.clone();
+    journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()), packages })?;
     save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
     begun(on, Some(plan))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
@@ -131,6 +135,7 @@ fn carry(
     (went_on, reboots): (&[(At, Option<String>)], usize),
     tell: Teller,
 ) -> Result<Outcome, Failure> {
+    bundled::bring(on, left, &manner.sources, tell)?;
     let mut done = downloads(on, left, manner, work, tell)?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
@@ -181,6 +186,7 @@ fn carry(
     }
     work.journal.note(on, Event::Finished {})?;
     let_go(on, &work.journal)?;
+    bundled::let_go(on, &manner.sources.supply())?;
     Ok(Outcome { done, reboot_required: false })
 }
 
@@ -206,7 +212,12 @@ fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
 #[derive(Debug)]
 pub enum Unfinished {
     /// An apply of this plan.
-    Apply(Box<Plan>),
+    Apply {
+        /// The plan.
+        plan: Box<Plan>,
+        /// The folder that the packages of its bundle are in, where it comes from one.
+        packages: Option<PathBuf>,
+    },
     /// A rollback.
     Rollback,
 }
@@ -217,7 +228,10 @@ pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
     if journal.rolling_back().is_some() {
         return Ok(Some(Unfinished::Rollback));
     }
-    Ok(journal.open_apply().map(|open| Unfinished::Apply(Box::new(open.plan.clone()))))
+    Ok(journal.open_apply().map(|open| Unfinished::Apply {
+        plan: Box::new(open.plan.clone()),
+        packages: open.packages.map(Path::to_owned),
+    }))
 }
 
 /// Whether the host has still to boot before the last apply can go on.
@@ -360,7 +374,7 @@ fn carry_out(
             journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
             with_network(manner, tell, |tell| {
                 let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
-                packages::perform(on, wanted, Some(log.clone()), working).map_err(|e| {
+                packages::perform(on, wanted, &manner.sources.supply(), Some(log.clone()), working).map_err(|e| {
                     let unreachable = matches!(e, PackagesError::Network { unreachable: true, .. });
                     (e.into(), unreachable)
                 })
@@ -449,7 +463,7 @@ mod tests {
         let url = "file:///nowhere".to_owned();
         let download = Operation::Download { url, sha256: "00".into(), size: None, to };
         assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
-        assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply(_))));
+        assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply { .. })));
         rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
         assert!(on.exists("/etc/a"), "the apply before it came to its end, and is another");
         assert!(unfinished(&on).expect("readable").is_none());
@@ -462,7 +476,7 @@ mod tests {
         let (on, _dir) = host();
         let mut journal = Journal::open(&on).expect("readable");
         let plan = Box::new(plan_of(vec![file("/etc/a")]));
-        journal.note(&on, Event::Run { version: super::super::journal::VERSION, plan }).expect("noted");
+        journal.note(&on, Event::Run { version: super::super::journal::VERSION, plan, packages: None }).expect("noted");
         let tree = Undo::Tree { path: "/usr/local/cuda-12.8".into() };
         let undo = vec![
             Undo::Path { path: "/etc/a".into(), before: crate::system::Node::Absent, backup: None, after: None },
@@ -509,7 +523,7 @@ mod tests {
         assert!(!on.exists("/etc/b"));
         boots(&on, "second");
         assert!(!waits_for_boot(&on).expect("readable"));
-        let Some(Unfinished::Apply(left)) = unfinished(&on).expect("readable") else {
+        let Some(Unfinished::Apply { plan: left, .. }) = unfinished(&on).expect("readable") else {
             panic!("it has not come to its end")
         };
         assert!(!carry(&on, &left).expect("to its end"));

@@ -1,13 +1,16 @@
 //! `gpusetup apply`, `resume`, `rollback`, `status` and `reboot-required`.
 
+use super::bundle::{self, Chosen};
 use super::facts::look;
 use super::locked::Locked;
-use super::options::{HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions};
+use super::options::{
+    BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
+};
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
 use crate::fetch::Sources;
-use crate::host::offered;
+use crate::host::{offered, offered_by};
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::progress::Teller;
@@ -28,6 +31,8 @@ pub struct Options {
     #[command(flatten)]
     source: SourceOptions,
     #[command(flatten)]
+    bundle: BundleOptions,
+    #[command(flatten)]
     look: LookOptions,
     #[command(flatten)]
     run: RunOptions,
@@ -40,6 +45,8 @@ pub struct ResumeOptions {
     host: HostOptions,
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    bundle: BundleOptions,
     #[command(flatten)]
     run: RunOptions,
 }
@@ -129,7 +136,7 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
 
 /// Goes on with what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
-    let sources = options.source.sources()?;
+    let mut sources = Sources { bundle: options.bundle.open()?, ..options.source.sources()? };
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => {
@@ -137,11 +144,14 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
                 Ok(Ended::Untouched)
             }
             Some(Unfinished::Rollback) => take_back(&options.run, false, system, Reach::Last),
-            Some(Unfinished::Apply(_)) if apply::waits_for_boot(system)? => {
+            Some(Unfinished::Apply { .. }) if apply::waits_for_boot(system)? => {
                 super::print("The host must boot first; nothing was done.\n")?;
                 return Ok(Ended::Untouched);
             }
-            Some(Unfinished::Apply(plan)) => {
+            Some(Unfinished::Apply { plan, packages }) => {
+                // What came from a bundle goes on without a network.
+                sources.offline |= packages.is_some();
+                sources.brought = packages;
                 let mut teller = Teller::new(options.run.bars(), true);
                 apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
@@ -277,28 +287,44 @@ pub fn writing(
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
-    let sources = options.source.sources()?;
+    let sources = Sources { bundle: options.bundle.open()?, ..options.source.sources()? };
     let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
-    let database = options.host.database()?;
+    let database = bundle::database(&options.host, &sources)?;
     let (mut facts, assumed) = look(&options.host, &database, None)?;
-    let plan = match &options.plan {
-        None => {
+    let chosen = match &sources.bundle {
+        Some(bundle) if options.plan.is_none() => bundle::chosen(bundle, &facts, &database)?,
+        _ => Chosen::Nothing,
+    };
+    let plan = match (&options.plan, chosen) {
+        (None, Chosen::Plan(plan)) => Locked::read(options.request.locked.as_ref())?.hold(*plan)?,
+        (None, chosen) => {
             let locked = Locked::read(options.request.locked.as_ref())?;
-            let request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
+            let asked = match chosen {
+                Chosen::Request(request) => *request,
+                Chosen::Plan(_) | Chosen::Nothing => options.request.request(&options.host, assumed)?,
+            };
+            let request = locked.request(asked, &facts)?;
             // What stands and fits is kept whatever the repositories have: then nobody needs to be asked.
             let kept = plan(&database, facts.clone(), request.clone()).ok();
             let planned = match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
                 Some(kept) => kept,
                 None => {
-                    facts.offered = offered(system, &facts, &database, &locked.versions());
+                    facts.offered = match &sources.bundle {
+                        Some(bundle) => offered_by(bundle.offers(&facts), &facts, &database),
+                        None => offered(system, &facts, &database, &locked.versions()),
+                    };
                     plan(&database, facts, request)?
                 }
             };
             locked.hold(planned)?
         }
-        Some(path) => {
-            let read = read_plan(path)?;
+        (Some(path), _) => {
+            let in_bundle = sources.bundle.as_ref().filter(|_| !path.exists());
+            let read = match in_bundle.map(|bundle| bundle::named(bundle, path)).transpose()?.flatten() {
+                Some(plan) => plan,
+                None => read_plan(path)?,
+            };
             let here = |g: &&crate::host::Gpu| !g.assumed;
             let same = (&read.database.sha256, read.host.gpus.iter().filter(here).count())
                 == (&database.sha256, facts.gpus.iter().filter(here).count());
@@ -411,7 +437,7 @@ fn only_root(system: &System) -> Result<(), Problem> {
 }
 
 /// A plan file that nobody but its owner could have written.
-fn read_plan(path: &Path) -> Result<Plan, Problem> {
+pub fn read_plan(path: &Path) -> Result<Plan, Problem> {
     let failed = |e: std::io::Error| Problem::usage(format!("cannot read {}: {e}", path.display()));
     let meta = path.metadata().map_err(failed)?;
     let me = rustix::process::geteuid().as_raw();

@@ -3,7 +3,7 @@
 use super::Problem;
 use super::apply::system_of;
 use crate::apply::Lock;
-use crate::cache::{Cached, State, files, reads_well, remove};
+use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
 use crate::render::{self, bytes};
 use crate::system::System;
 use serde::Serialize;
@@ -106,6 +106,11 @@ fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
         let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", file.path.display()));
         remove(&system, &file.path).map_err(failed)?;
         freed += file.size;
+    }
+    if !partial {
+        let bundles = place.cache.join(BUNDLES);
+        let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", bundles.display()));
+        system.remove_tree(&bundles).map_err(failed)?;
     }
     let count = render::count(files.iter().filter(is_wanted).count() as u64, "file");
     super::print(&format!("Removed {count}, {}.\n", bytes(freed)))?;

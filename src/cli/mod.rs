@@ -2,6 +2,7 @@
 //! environment (`GPUSETUP_*`) and in the config file; a flag comes before the environment, that before the file.
 
 mod apply;
+mod bundle;
 mod cache;
 mod config;
 mod db;
@@ -20,7 +21,7 @@ pub use problem::Problem;
 use crate::doctor::device;
 use crate::render::Paint;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
-use options::{ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions};
+use options::{BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -68,6 +69,11 @@ enum Command {
         #[command(subcommand)]
         command: cache::Command,
     },
+    /// Gather everything that plans need, for hosts without a network; verify it there
+    Bundle {
+        #[command(subcommand)]
+        command: bundle::Command,
+    },
     /// Ask one of NVIDIA's libraries; doctor runs this in a process of its own
     #[command(hide = true, name = device::SUBCOMMAND)]
     Ask(doctor::AskOptions),
@@ -108,6 +114,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Explain(options) => explain::run(&options),
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
+        Command::Bundle { command } => bundle::run(&command),
         Command::Ask(options) => Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
@@ -145,6 +152,7 @@ fn option_names() -> Vec<String> {
         HostOptions::augment_args,
         RequestOptions::augment_args,
         SourceOptions::augment_args,
+        BundleOptions::augment_args,
         RunOptions::augment_args,
         LookOptions::augment_args,
     ];

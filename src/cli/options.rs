@@ -2,6 +2,7 @@
 
 use super::Problem;
 use crate::apply::Manner;
+use crate::bundle::Bundle;
 use crate::compat::{Database, ModuleFlavour, load};
 use crate::database::store::{self, Store};
 use crate::database::{VERSION, embedded};
@@ -10,6 +11,7 @@ use crate::resolve::{Method, Prefer, Request};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Which host, and which database.
@@ -150,6 +152,31 @@ pub struct SourceOptions {
     /// Trust the certificates in this file (PEM) too
     #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
     pub ca_cert: Option<PathBuf>,
+}
+
+/// Which bundle everything comes from.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Downloads")]
+pub struct BundleOptions {
+    /// Everything comes from this bundle (`gpusetup bundle create`), packages too: the plan, where exactly one in it is for
+    /// this host, and the database; no network is asked
+    #[arg(long, value_name = "PATH", env = "GPUSETUP_BUNDLE")]
+    pub bundle: Option<PathBuf>,
+    /// The bundle must be signed by this minisign public key
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_BUNDLE_KEY", requires = "bundle")]
+    pub bundle_key: Option<PathBuf>,
+}
+
+impl BundleOptions {
+    /// The bundle, opened.
+    pub fn open(&self) -> Result<Option<Arc<Bundle>>, Problem> {
+        let Some(path) = &self.bundle else { return Ok(None) };
+        let key = self.bundle_key.as_deref().map(super::bundle::read_key).transpose()?;
+        Ok(Some(Arc::new(Bundle::open(path, key.as_deref()).map_err(|e| {
+            let problem = Problem::from(e);
+            Problem { message: format!("the bundle {}: {}", path.display(), problem.message), ..problem }
+        })?)))
+    }
 }
 
 /// Who boots the host.
@@ -327,7 +354,8 @@ impl SourceOptions {
             certificates(file).map_err(|why| refused("ca-cert", &why))?;
         }
         let absolute = |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
-        Ok(Sources { mirrors, offline: self.offline, ca_cert: self.ca_cert.as_ref().map(absolute).transpose()? })
+        let ca_cert = self.ca_cert.as_ref().map(absolute).transpose()?;
+        Ok(Sources { mirrors, offline: self.offline, ca_cert, bundle: None, brought: None })
     }
 }
 

@@ -1,10 +1,12 @@
 //! `gpusetup plan`: what would be done, and why.
 
 use super::Problem;
+use super::bundle::{self, Chosen};
 use super::facts::{look, read_text};
 use super::locked::{self, Locked};
-use super::options::{HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions};
-use crate::host::Facts;
+use super::options::{BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions};
+use crate::fetch::Sources;
+use crate::host::{Facts, offered_by};
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
@@ -21,6 +23,8 @@ pub struct Options {
     request: RequestOptions,
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    bundle: BundleOptions,
     #[command(flatten)]
     look: LookOptions,
     /// Plan for the host of this `facts --json` file (- is standard input)
@@ -67,16 +71,30 @@ enum Format {
 
 /// Prints the plan.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let sources = options.source.sources()?;
-    let database = options.host.database()?;
+    let sources = Sources { bundle: options.bundle.open()?, ..options.source.sources()? };
+    let database = bundle::database(&options.host, &sources)?;
     let locked = Locked::read(options.request.locked.as_ref())?;
     let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
-    let (facts, assumed) = match &options.facts {
+    let (mut facts, assumed) = match &options.facts {
         Some(path) => (read_facts(path)?, Vec::new()),
         None => look(&options.host, &database, asked.as_ref())?,
     };
-    let request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
-    let plan = match plan(&database, facts, request) {
+    let chosen = match &sources.bundle {
+        Some(bundle) => {
+            facts.offered = offered_by(bundle.offers(&facts), &facts, &database);
+            bundle::chosen(bundle, &facts, &database)?
+        }
+        None => Chosen::Nothing,
+    };
+    let planned = match chosen {
+        Chosen::Plan(plan) => Ok(*plan),
+        Chosen::Request(request) => plan(&database, facts.clone(), locked.request(*request, &facts)?),
+        Chosen::Nothing => {
+            let request = options.request.request(&options.host, assumed)?;
+            plan(&database, facts.clone(), locked.request(request, &facts)?)
+        }
+    };
+    let plan = match planned {
         Err(misfit) if misfit.kind == MisfitKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip => {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(0);

@@ -166,12 +166,12 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
 }
 
 /// The shape of the types, a sum over what follows, and the database.
-fn to_compact(database: &Database) -> Result<Vec<u8>, postcard::Error> {
+pub(crate) fn to_compact(database: &Database) -> Result<Vec<u8>, postcard::Error> {
     let body = postcard::to_stdvec(database)?;
     Ok([SHAPE.as_bytes(), sha256(&body).as_bytes(), &body].concat())
 }
 
-fn from_compact(bytes: &[u8]) -> Option<Database> {
+pub(crate) fn from_compact(bytes: &[u8]) -> Option<Database> {
     let body = bytes.strip_prefix(SHAPE.as_bytes())?;
     let (sum, body) = body.split_at_checked(64)?;
     (sha256(body).as_bytes() == sum).then(|| postcard::from_bytes(body).ok()).flatten()

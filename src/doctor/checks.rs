@@ -392,7 +392,11 @@ pub const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("GS406", "A mirror is out of step", "apply only: lists are fetched once more, then exit 6"),
     ("GS408", "A tool reports success on failure", "apply only: the host is asked, no exit status is believed"),
     ("GS502", "The driver is in use", "apply only: it names who uses it, and refuses"),
-    ("GS601", "No network, or a proxy", "to come: bundles"),
+    (
+        "GS601",
+        "No network, or a proxy",
+        "apply only: everything may come from a mirror or a bundle; what that lacks is named before the first change",
+    ),
     (
         "GS602",
         "Temporary files have no room, or must not be executed",

@@ -1,9 +1,12 @@
 //! Where artifacts come from: NVIDIA's own servers, or mirrors in their place, over the network or from a disk. A mirror's login
 //! is taken off its address when that is read, and is known to nobody but the client that logs in.
 
+use crate::bundle::Bundle;
+use crate::operation::supply::Supply;
 use reqwest::Url;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where artifacts come from.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +17,10 @@ pub struct Sources {
     pub offline: bool,
     /// Certificates, PEM, that are trusted beside the host's own.
     pub ca_cert: Option<PathBuf>,
+    /// The bundle that everything comes from, packages too: no network is asked.
+    pub bundle: Option<Arc<Bundle>>,
+    /// The folder of the host that an earlier run of the same apply brought its bundle's packages to.
+    pub brought: Option<PathBuf>,
 }
 
 /// Mirrors, and how to log in to them.
@@ -46,6 +53,13 @@ impl fmt::Debug for Login {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a mirror's address begins with https://, http:// or file:///, and has no ? or #")]
 pub struct NoMirror;
+
+impl Sources {
+    /// Where packages come from, once a bundle's were brought.
+    pub fn supply(&self) -> Supply {
+        self.brought.clone().map_or(Supply::Repositories, Supply::Folder)
+    }
+}
 
 impl Mirrors {
     /// With one that stands in for every server: scheme and host are replaced by its address, the path is kept.

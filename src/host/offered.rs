@@ -45,6 +45,14 @@ pub fn versions(
     }
 }
 
+/// The same of packages that are at hand, by names and versions; none where there are none of this system.
+pub fn offered_by(offers: Option<&Versions>, facts: &Facts, database: &Database) -> Option<Versions> {
+    let distribution = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)?;
+    let packages: BTreeSet<&str> = distribution.drivers.iter().flat_map(|o| &o.packages).map(String::as_str).collect();
+    let known = offers?.iter().filter(|(name, _)| packages.contains(name.as_str()));
+    Some(known.map(|(name, version)| (name.clone(), version.clone())).collect())
+}
+
 fn asked<'a>(system: &System, argv: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let output = system.run(&Program::new(argv).env("HOME", "/nonexistent").limit(LIMIT)).ok()?;
     output.succeeded().then_some(output.text)

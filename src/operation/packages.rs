@@ -1,13 +1,14 @@
 //! `packages`: one transaction of the package manager, simulated before it is carried out. How each manager is spoken to
 //! stands in one table.
 
-mod pins;
+pub(crate) mod pins;
 
 use super::program::{ProgramError, judge};
+use super::supply::Supply;
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
-use crate::system::{Program, Progress, System};
+use crate::system::{Output, Program, Progress, System};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -101,6 +102,9 @@ pub enum PackagesError {
         /// Its last lines.
         last: String,
     },
+    /// A bundle's packages do not install on this host.
+    #[error("the bundle's packages do not install on this host (GS601); the last the package manager said:\n{0}")]
+    Lacking(String),
     /// The package manager ended well, and the packages are not as they were to be.
     #[error("the package manager ended well, but {0}")]
     Unchanged(String),
@@ -141,6 +145,18 @@ const UNREACHABLE: [&str; 6] = [
 ];
 const NOT_THERE: [&str; 4] =
     ["Failed to fetch", "Error downloading packages", "Download (curl) error", "No more mirrors to try"];
+
+/// What they say when repositories have not what a transaction needs.
+const LACKING: [&str; 8] = [
+    "Unable to locate package",
+    "has no installation candidate",
+    "unmet dependencies",
+    "No match for argument",
+    "nothing provides",
+    "Unable to find a match",
+    "No provider of",
+    "not found in package names",
+];
 
 fn says(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.contains(phrase))
@@ -260,8 +276,29 @@ pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
 
 /// What a transaction would do beside what it is for, by apt's simulation. The other managers remove nothing to install
 /// something unless they are told to. A simulation that fails is no answer: lists may have to be fetched first.
-pub fn check(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
-    pinned(on, wanted, || judged(on, wanted))
+pub fn check(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
+    pinned(on, wanted, || judged(on, wanted, supply))
+}
+
+/// Whether a bundle's packages would install here: its lists are read, and the transaction is simulated. A package manager
+/// that was cut off has to finish first, and says nothing yet.
+pub fn would_install(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
+    if wanted.install.is_empty() || supply.is_the_hosts() {
+        return Ok(());
+    }
+    let (manager, simulation) = (wanted.manager, install_argv(wanted, true));
+    let start = |source| ProgramError::Start { program: simulation.join(" "), source };
+    let run = |argv: &[String]| on.run(&program(supply.applied_to(manager, argv.to_vec()))).map_err(start);
+    pinned(on, wanted, || {
+        if manager == PackageManager::Apt {
+            judge(UPDATE, &run(&words(UPDATE))?, None)?;
+        }
+        let output = run(&simulation)?;
+        if !output.succeeded() && says(&output.text, &LACKING) && !output.text.contains("fix-broken") {
+            return Err(PackagesError::Lacking(output.last_lines(4)));
+        }
+        judged(on, wanted, supply)
+    })
 }
 
 /// Does something of the manager's while it is told of the locked versions.
@@ -278,7 +315,7 @@ fn pinned(
     done
 }
 
-fn judged(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
+fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
     let Packages { manager, install, remove, versions, .. } = wanted;
     let manager = *manager;
     if manager != PackageManager::Apt {
@@ -288,9 +325,10 @@ fn judged(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     let here = if versions.is_empty() { BTreeMap::new() } else { installed(on, manager).map_err(ask)? };
     // apt refuses by itself to change what is held; this only says so before the first change.
     let held = held(on, manager).unwrap_or_default();
-    for (verb, names, argv) in
-        [("installing", install, install_argv(wanted, true)), ("removing", remove, remove_argv(manager, remove, true))]
-    {
+    for (verb, names, argv) in [
+        ("installing", install, supply.applied_to(manager, install_argv(wanted, true))),
+        ("removing", remove, remove_argv(manager, remove, true)),
+    ] {
         if names.is_empty() {
             continue;
         }
@@ -383,36 +421,52 @@ fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
     judge(&name, &on.run(&program(words(&name)))?, None).map_err(io::Error::other)
 }
 
-/// Carries the transaction out, after a look at what it would remove.
-pub fn perform(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Progress) -> Result<(), PackagesError> {
-    pinned(on, wanted, || performed(on, wanted, log, progress))
+/// What a package manager said that ended well; else why it did not.
+pub fn said(name: &str, output: Output) -> Result<String, PackagesError> {
+    let unreachable = says(&output.text, &UNREACHABLE);
+    if !output.succeeded() && (unreachable || says(&output.text, &NOT_THERE)) {
+        return Err(PackagesError::Network { unreachable, last: output.last_lines(4) });
+    }
+    judge(name, &output, None)?;
+    Ok(output.text)
 }
 
-fn performed(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Progress) -> Result<(), PackagesError> {
+/// Carries the transaction out, after a look at what it would remove.
+pub fn perform(
+    on: &System,
+    wanted: &Packages,
+    supply: &Supply,
+    log: Option<PathBuf>,
+    progress: Progress,
+) -> Result<(), PackagesError> {
+    pinned(on, wanted, || performed(on, wanted, supply, log, progress))
+}
+
+fn performed(
+    on: &System,
+    wanted: &Packages,
+    supply: &Supply,
+    log: Option<PathBuf>,
+    progress: Progress,
+) -> Result<(), PackagesError> {
     let Packages { manager, install, remove, stream, .. } = wanted;
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
-        let mut asked = program(argv);
+        let mut asked = program(supply.applied_to(manager, argv));
         if let Some(log) = &log {
             asked = asked.log(log.clone());
         }
         let start = |source| ProgramError::Start { program: name.clone(), source };
-        let output = on.run_telling(&asked, progress).map_err(start)?;
-        let unreachable = says(&output.text, &UNREACHABLE);
-        if !output.succeeded() && (unreachable || says(&output.text, &NOT_THERE)) {
-            return Err(PackagesError::Network { unreachable, last: output.last_lines(4) });
-        }
-        judge(&name, &output, None)?;
-        Ok(output.text)
+        said(&name, on.run_telling(&asked, progress).map_err(start)?)
     };
     repair(on, manager).map_err(|source| ProgramError::Start { program: "dpkg --configure -a".to_owned(), source })?;
     if manager == PackageManager::Apt
-        && (!pins::gone(on, wanted)?.is_empty() || run(install_argv(wanted, true)).is_err())
+        && (!pins::gone(on, wanted, supply)?.is_empty() || run(install_argv(wanted, true)).is_err())
     {
         // A fresh image has no lists at all, and old ones name packages that are gone.
         let unreachable = says(&run(words(UPDATE))?, &UNREACHABLE);
-        let strangers = pins::gone(on, wanted)?;
+        let strangers = pins::gone(on, wanted, supply)?;
         match run(install_argv(wanted, true)) {
             Err(PackagesError::Program(e)) if unreachable => {
                 return Err(PackagesError::Network { unreachable, last: e.to_string() });
@@ -421,11 +475,12 @@ fn performed(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Pro
             _ => return Err(PackagesError::Strangers { strangers }),
         }
     }
-    if let Some(stream) = stream {
+    // A folder has the packages of one stream, and no list of streams.
+    if let Some(stream) = stream.as_ref().filter(|_| supply.is_the_hosts()) {
         run(words("dnf -y -q module enable").into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
-    judged(on, wanted)?;
+    judged(on, wanted, supply)?;
     if !remove.is_empty() {
         run(remove_argv(manager, remove, false))?;
     }
@@ -433,7 +488,9 @@ fn performed(on: &System, wanted: &Packages, log: Option<PathBuf>, progress: Pro
         run(install_argv(wanted, true))?;
         match run(install_argv(wanted, false)) {
             // A mirror drops a version on the day that a newer one comes.
-            Err(PackagesError::Network { unreachable: false, .. }) if manager == PackageManager::Apt => {
+            Err(PackagesError::Network { unreachable: false, .. })
+                if manager == PackageManager::Apt && supply.is_the_hosts() =>
+            {
                 run(words(UPDATE))?;
                 run(install_argv(wanted, false))?
             }

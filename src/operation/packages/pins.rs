@@ -4,13 +4,15 @@
 use super::{Packages, PackagesError};
 use crate::compat::PackageManager;
 use crate::operation::program::ProgramError;
+use crate::operation::supply::Supply;
 use crate::system::{Program, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// Only root can write here, and it is there for one transaction.
 const FILE: &str = "/var/lib/gpusetup/pins";
-const OWN: &str = "/etc/apt/preferences";
+/// The host's own file.
+pub const OWN: &str = "/etc/apt/preferences";
 
 /// Above what any repository has by itself, and below what would put an older version over a newer one.
 const PRIORITY: u16 = 990;
@@ -38,7 +40,8 @@ pub fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
     if options(wanted).is_empty() { Ok(()) } else { on.remove(FILE) }
 }
 
-fn text(versions: &BTreeMap<String, String>, own: &str) -> String {
+/// The text of such a file, with what the host's own file says behind it.
+pub fn text(versions: &BTreeMap<String, String>, own: &str) -> String {
     let pin = |(name, version): (&String, &String)| {
         format!("Package: {name}\nPin: version {version}\nPin-Priority: {PRIORITY}\n\n")
     };
@@ -46,7 +49,7 @@ fn text(versions: &BTreeMap<String, String>, own: &str) -> String {
 }
 
 /// Locked packages of apt's that are neither here in their version nor to be had in it, by the lists that were fetched.
-pub fn gone(on: &System, wanted: &Packages) -> Result<Vec<String>, PackagesError> {
+pub fn gone(on: &System, wanted: &Packages, supply: &Supply) -> Result<Vec<String>, PackagesError> {
     if options(wanted).is_empty() {
         return Ok(Vec::new());
     }
@@ -55,7 +58,8 @@ pub fn gone(on: &System, wanted: &Packages) -> Result<Vec<String>, PackagesError
     let rest = || wanted.versions.iter().filter(|(name, version)| here.get(*name) != Some(*version));
     let argv = ["apt-cache", "show"].map(str::to_owned).into_iter().chain(rest().map(|(n, v)| format!("{n}={v}")));
     // It ends with an error where it knows no more than some of them.
-    let shown = on.run(&Program::new(super::unwritten(argv.collect()))).map_err(start)?;
+    let argv = supply.applied_to(wanted.manager, argv.collect());
+    let shown = on.run(&Program::new(super::unwritten(argv))).map_err(start)?;
     let known = records(&shown.text);
     Ok(rest()
         .filter(|(n, v)| !known.contains(&(n.as_str(), v.as_str())))

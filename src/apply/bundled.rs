@@ -1,0 +1,138 @@
+//! What comes from a bundle. All of it is brought to the host before the first change, so that whoever goes on behind a boot
+//! needs the bundle no more: a stick may not be mounted then.
+
+use super::{Failure, News, Teller};
+use crate::bundle::Bundle;
+use crate::fetch::{Sources, Wanted, is_cached};
+use crate::operation::packages::{self, Packages};
+use crate::operation::supply::Supply;
+use crate::operation::{Operation, Standing};
+use crate::plan::{Act, Plan};
+use crate::system::{System, interrupt};
+use std::time::Instant;
+
+/// Where the packages of a plan come from.
+pub fn supply(plan: &Plan, sources: &Sources) -> Supply {
+    let folder = match (&sources.bundle, &sources.brought) {
+        (Some(bundle), _) if bundle.has_packages_for(plan) => Some(bundle.folder(&plan.request.cache)),
+        (None, Some(brought)) => Some(brought.clone()),
+        _ => None,
+    };
+    folder.map_or(Supply::Repositories, Supply::Folder)
+}
+
+/// Refuses a plan that needs what its bundle does not hold, and an apply whose bundle is gone.
+pub fn check(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
+    if let (None, Some(folder)) = (&sources.bundle, &sources.brought)
+        && !on.is_directory(folder)
+        && packages_of(plan).any(|wanted| is_needed(on, wanted))
+    {
+        let sentence = format!(
+            "the packages that this apply brought from its bundle are gone from {}: gpusetup resume --bundle PATH brings them \
+             again",
+            folder.display()
+        );
+        return Err(Failure::Blocked(sentence));
+    }
+    let Some(bundle) = &sources.bundle else { return Ok(()) };
+    let mut lacking: Vec<_> = operations(plan).flat_map(|act| lacks(on, bundle, plan, act)).collect();
+    lacking.sort();
+    lacking.dedup();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let (path, lacking) = (bundle.form.path().display(), lacking.join(", "));
+    let sentence =
+        format!("the bundle {path} does not hold what this plan needs (GS601): {lacking}; make one of this plan");
+    Err(Failure::Blocked(sentence))
+}
+
+fn operations(plan: &Plan) -> impl Iterator<Item = &Act> {
+    plan.steps.iter().flat_map(|s| &s.operations)
+}
+
+fn packages_of(plan: &Plan) -> impl Iterator<Item = &Packages> {
+    operations(plan)
+        .filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
+}
+
+/// What an operation needs that neither the bundle nor the host has.
+fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
+    let has = match &act.operation {
+        Operation::Download { url, sha256, size, to } => {
+            act.satisfied || is_cached(on, &Wanted { url, sha256, size: *size, to })
+        }
+        Operation::Packages(wanted) => !is_needed(on, wanted),
+        _ => true,
+    };
+    if has { Vec::new() } else { bundle.lacks(&act.operation, &plan.host) }
+}
+
+/// Brings what a plan needs, and has the package manager say whether it would take it.
+pub fn bring(on: &System, plan: &Plan, sources: &Sources, tell: Teller) -> Result<(), Failure> {
+    let Some(bundle) = &sources.bundle else { return Ok(()) };
+    let supply = &sources.supply();
+    let began = Instant::now();
+    let mut told = None;
+    let first = operations(plan)
+        .map(|act| &act.operation)
+        .find(|o| matches!(o, Operation::Download { .. } | Operation::Packages(_)));
+    bundle
+        .bring(on, plan, &mut |have, all| {
+            // Some two thousand packages come in a second: a word for each would take longer than they do.
+            let now = Instant::now();
+            let due = told.is_none_or(|last| now.duration_since(last).as_millis() >= 100) || have == all;
+            if let Some(operation) = first.filter(|_| due) {
+                told = Some(now);
+                tell(&News::Working { operation, since: began.elapsed(), bytes: Some((have, Some(all))) });
+            }
+        })
+        .map_err(|e| interrupt::heard().map_or_else(|| e.into(), Failure::Interrupted))?;
+    packages_of(plan)
+        .filter(|wanted| is_needed(on, wanted))
+        .try_for_each(|wanted| packages::would_install(on, wanted, supply).map_err(Failure::from))
+}
+
+fn is_needed(on: &System, wanted: &Packages) -> bool {
+    !packages::stand(on, wanted).is_ok_and(|standing| standing == Standing::Satisfied)
+}
+
+/// Takes the packages away that nothing needs any more.
+pub fn let_go(on: &System, supply: &Supply) -> Result<(), Failure> {
+    let Some(folder) = supply.folder() else { return Ok(()) };
+    let failed = |e| Failure::Blocked(format!("cannot remove {}: {e}", folder.display()));
+    on.remove_tree(folder).map_err(failed)?;
+    // The folder of all bundles goes with the last.
+    let _ = folder.parent().map(|all| on.remove(all));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::sample::plan_of;
+    use crate::compat::PackageManager;
+    use std::path::PathBuf;
+
+    #[test]
+    fn an_apply_whose_packages_are_gone_says_what_brings_them_again() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let packages = Operation::Packages(Packages::to_install(PackageManager::Apt, vec!["dkms".to_owned()]));
+        let sources = Sources { brought: Some("/var/cache/gpusetup/.bundles/ab".into()), ..Sources::default() };
+        let gone = check(&on, &plan_of(vec![packages.clone()]), &sources);
+        assert!(
+            matches!(&gone, Err(Failure::Blocked(why)) if why.contains("gpusetup resume --bundle PATH")),
+            "{gone:?}"
+        );
+        // Without packages to come nothing is missed.
+        check(&on, &plan_of(vec![Operation::Remove { path: PathBuf::from("/f") }]), &sources).expect("nothing to do");
+        on.make_directories("/var/cache/gpusetup/.bundles/ab", 0o700).expect("made");
+        let plan = plan_of(vec![packages]);
+        check(&on, &plan, &sources).expect("they are there");
+        let folder = supply(&plan, &sources);
+        assert_eq!(folder, Supply::Folder("/var/cache/gpusetup/.bundles/ab".into()));
+        let_go(&on, &folder).expect("removed");
+        assert!(!on.exists("/var/cache/gpusetup/.bundles"), "the folder of all bundles goes with the last");
+    }
+}

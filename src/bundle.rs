@@ -1,0 +1,208 @@
+//! Bundles: everything that plans need, for hosts without a network. A folder or one `.tar.zst` with artifacts, the
+//! distribution's packages as a repository, the plans, the database and gpusetup itself. `bundle.json` names every file with its
+//! sum; a bundle is believed by it alone, each file when it is used, and `bundle.json` by its signature where a key is given.
+
+mod bring;
+mod create;
+mod form;
+mod manifest;
+mod repository;
+mod verify;
+
+pub use create::{Contents, Written, is_archive};
+pub use form::Form;
+pub use manifest::{Entry, MANIFEST, Manifest, PROGRAM, PlanId, Repository, SIGNATURE, SystemId};
+pub use repository::{closure, needed_packages};
+pub use verify::{Findings, verify};
+
+use crate::compat::Database;
+use crate::database::store;
+use crate::host::Facts;
+use crate::operation::Operation;
+use crate::operation::packages::PackagesError;
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a bundle cannot be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// There is no bundle.
+    #[error("{} is no bundle: it has no {MANIFEST}, or that is not the first file in it", .0.display())]
+    NoBundle(PathBuf),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Bytes of it cannot be read.
+    #[error("it cannot be read, it may be cut off or damaged: {0}")]
+    Read(io::Error),
+    /// What was read cannot be written.
+    #[error("it cannot be written: {0}")]
+    Write(io::Error),
+    /// The archive is none, or was cut off.
+    #[error("{} is no .tar.zst, or it is cut off or damaged: {source}", path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// How.
+        source: io::Error,
+    },
+    /// The manifest is none of ours.
+    #[error("its {MANIFEST} cannot be used: {0}")]
+    Manifest(String),
+    /// It is to be signed, and is not.
+    #[error("it is not signed: it has no {SIGNATURE}")]
+    Unsigned,
+    /// It is signed by somebody else, or altered.
+    #[error("its {SIGNATURE} is refused: {0}")]
+    Signature(String),
+    /// Something that no bundle has in it.
+    #[error("it holds {0}, which is no part of a bundle")]
+    Strange(String),
+    /// Files that are not what the manifest says.
+    #[error("{} {} missing or not what {MANIFEST} says", .0.join(", "), if .0.len() == 1 { "is" } else { "are" })]
+    Altered(Vec<String>),
+    /// Its database is in another gpusetup's form.
+    #[error("its database is in the form of the gpusetup in it, {0}, which is another than this one")]
+    OtherProgram(String),
+    /// Packages cannot be had.
+    #[error(transparent)]
+    Packages(#[from] PackagesError),
+    /// Packages of a system that this host is not.
+    #[error("{0}")]
+    Elsewhere(String),
+    /// Somebody stopped it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl BundleError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
+    fn damaged(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Damaged { path: path.clone(), source }
+    }
+
+    /// Whether it is the bundle that is not what it should be, and nothing around it.
+    pub fn is_the_bundles(&self) -> bool {
+        match self {
+            Self::NoBundle(_)
+            | Self::Read(_)
+            | Self::Damaged { .. }
+            | Self::Manifest(_)
+            | Self::Unsigned
+            | Self::Signature(_)
+            | Self::Strange(_)
+            | Self::Altered(_) => true,
+            Self::Io { .. }
+            | Self::Write(_)
+            | Self::OtherProgram(_)
+            | Self::Packages(_)
+            | Self::Elsewhere(_)
+            | Self::Interrupted => false,
+        }
+    }
+}
+
+/// The manifest of a bundle; with a key, only one that is signed by it.
+pub fn manifest(form: &Form, key: Option<&str>) -> Result<Manifest, BundleError> {
+    let head = form.head()?;
+    if let Some(key) = key {
+        form::signed(&head, key)?;
+    }
+    form::manifest(&head)
+}
+
+/// A bundle, opened: its manifest, and the few small files that are needed before a plan is chosen.
+#[derive(Debug)]
+pub struct Bundle {
+    /// Where it is.
+    pub form: Form,
+    /// What it holds.
+    pub manifest: Manifest,
+    small: BTreeMap<String, Vec<u8>>,
+}
+
+impl Bundle {
+    /// Opens the one at `path`; with a key, the text of a minisign public key, only one that is signed by it.
+    pub fn open(path: &Path, key: Option<&str>) -> Result<Self, BundleError> {
+        let form = Form::of(path)?;
+        let manifest = manifest(&form, key)?;
+        let small = bring::small(&form, &manifest)?;
+        Ok(Self { form, manifest, small })
+    }
+
+    /// The database in it, which its plans were made with.
+    pub fn database(&self) -> Result<Database, BundleError> {
+        let built_in = crate::database::embedded();
+        if built_in.sha256 == self.manifest.database.sha256 {
+            return Ok(built_in);
+        }
+        let bytes = self.small.get(manifest::DATABASE).map(Vec::as_slice).unwrap_or_default();
+        store::from_compact(bytes).ok_or_else(|| BundleError::OtherProgram(self.manifest.tool.clone()))
+    }
+
+    /// Its plans, each with its path in it.
+    pub fn plans(&self) -> Result<Vec<(&str, Plan)>, BundleError> {
+        let read = |id: &'_ PlanId| {
+            let bytes = self.small.get(&id.file).map(Vec::as_slice).unwrap_or_default();
+            let plan: Plan = serde_json::from_slice(bytes)
+                .map_err(|e| BundleError::Manifest(format!("{} is no plan of this version: {e}", id.file)))?;
+            if plan.fingerprint != plan.expected_fingerprint() || plan.fingerprint != id.fingerprint {
+                return Err(BundleError::Altered(vec![id.file.clone()]));
+            }
+            Ok(plan)
+        };
+        self.manifest.plans.iter().map(|id| Ok((id.file.as_str(), read(id)?))).collect()
+    }
+
+    /// The path in it of what a download fetches.
+    fn artifact(&self, sha256: &str, to: &Path) -> Option<String> {
+        let name = to.file_name()?.to_str()?;
+        let path = manifest::artifact(sha256, name);
+        self.manifest.files.get(&path).filter(|e| e.sha256 == sha256).map(|_| path)
+    }
+
+    /// What an operation of a host's plan needs that is not in it.
+    pub fn lacks(&self, operation: &Operation, host: &Facts) -> Vec<String> {
+        match operation {
+            Operation::Download { sha256, to, .. } if self.artifact(sha256, to).is_none() => {
+                vec![to.file_name().unwrap_or_default().to_string_lossy().into_owned()]
+            }
+            Operation::Packages(wanted) if !wanted.install.is_empty() => {
+                let system = SystemId::of(host);
+                let Some(repository) = self.manifest.repository(&system) else {
+                    return vec![format!("packages of {system}")];
+                };
+                let missing = wanted.install.iter().filter(|name| !repository.offers.contains_key(*name));
+                missing.map(|name| format!("the package {name}")).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether it has the packages that a plan installs.
+    pub fn has_packages_for(&self, plan: &Plan) -> bool {
+        self.repository(plan).is_some()
+    }
+
+    /// The packages in it for a host: names and versions.
+    pub fn offers(&self, host: &Facts) -> Option<&BTreeMap<String, String>> {
+        self.manifest.repository(&SystemId::of(host)).map(|r| &r.offers)
+    }
+
+    /// The folder of a host's cache that its packages are brought to.
+    pub fn folder(&self, cache: &Path) -> PathBuf {
+        cache.join(crate::cache::BUNDLES).join(self.manifest.id())
+    }
+}

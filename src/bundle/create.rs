@@ -1,0 +1,250 @@
+//! Making a bundle: what goes into it, and the writing of it as a folder or as one archive. Nothing has its final name before all
+//! of it is there.
+
+use super::form::{self, Form, Head};
+use super::manifest::{
+    DATABASE, DatabaseId, Entry, MANIFEST, Manifest, PLANS, PROGRAM, PlanId, Repository, SCHEMA, SIGNATURE, SystemId,
+    artifact,
+};
+use super::repository::Closure;
+use super::{Bundle, BundleError};
+use crate::compat::{Database, PackageManager};
+use crate::database::store;
+use crate::plan::Plan;
+use crate::resolve::summary;
+use crate::sum::sha256;
+use crate::system::digest;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// What goes into a bundle.
+#[derive(Debug)]
+pub struct Contents {
+    manifest: Manifest,
+    /// The manifest as it was read, with its signature, which is over these bytes and no others.
+    read: Option<Head>,
+    bytes: BTreeMap<String, From>,
+}
+
+/// Where a file's bytes are.
+#[derive(Debug)]
+enum From {
+    Memory(Vec<u8>),
+    File(PathBuf),
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Files.
+    pub files: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Bytes on the disk.
+    pub on_disk: u64,
+}
+
+impl Contents {
+    /// Nothing yet but the program that runs, the database, and these plans, which were made with it.
+    pub fn of(plans: &[Plan], database: &Database, created: &str) -> Result<Self, BundleError> {
+        let DatabaseId { version, sha256 } =
+            DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() };
+        let manifest = Manifest {
+            schema: SCHEMA.to_owned(),
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            created: created.to_owned(),
+            database: DatabaseId { version, sha256 },
+            plans: Vec::new(),
+            packages: Vec::new(),
+            files: BTreeMap::new(),
+        };
+        let mut contents = Self { manifest, read: None, bytes: BTreeMap::new() };
+        let compact = store::to_compact(database).map_err(|e| BundleError::Write(io::Error::other(e)))?;
+        contents.add(DATABASE, compact);
+        let program = Path::new("/proc/self/exe");
+        contents.add_file(PROGRAM, program, None)?;
+        for plan in plans {
+            let file = format!("{PLANS}/{}.json", &plan.fingerprint[..16.min(plan.fingerprint.len())]);
+            if contents.bytes.contains_key(&file) {
+                continue;
+            }
+            let mut text = serde_json::to_vec_pretty(plan).map_err(|e| BundleError::Write(e.into()))?;
+            text.push(b'\n');
+            contents.add(&file, text);
+            contents.manifest.plans.push(PlanId {
+                file,
+                fingerprint: plan.fingerprint.clone(),
+                choice: summary(&plan.selection),
+                system: SystemId::of(&plan.host),
+            });
+        }
+        Ok(contents)
+    }
+
+    /// The files of a bundle that is a folder, to be packed as it is, with its signature.
+    pub fn of_bundle(bundle: &Bundle) -> Result<Self, BundleError> {
+        let Form::Folder(folder) = &bundle.form else {
+            return Err(BundleError::Strange("no folder: it is an archive already".to_owned()));
+        };
+        let bytes = bundle.manifest.files.keys().map(|name| (name.clone(), From::File(folder.join(name)))).collect();
+        Ok(Self { manifest: bundle.manifest.clone(), read: Some(bundle.form.head()?), bytes })
+    }
+
+    fn add(&mut self, name: &str, bytes: Vec<u8>) {
+        let entry = Entry { size: bytes.len() as u64, sha256: sha256(&bytes) };
+        self.manifest.files.insert(name.to_owned(), entry);
+        self.bytes.insert(name.to_owned(), From::Memory(bytes));
+    }
+
+    fn add_file(&mut self, name: &str, path: &Path, sum: Option<&str>) -> Result<(), BundleError> {
+        let file = File::open(path).map_err(BundleError::io(path))?;
+        let size = file.metadata().map_err(BundleError::io(path))?.len();
+        let sha256 = match sum {
+            Some(sum) => sum.to_owned(),
+            None => digest(file).map_err(BundleError::io(path))?,
+        };
+        self.manifest.files.insert(name.to_owned(), Entry { size, sha256 });
+        self.bytes.insert(name.to_owned(), From::File(path.to_owned()));
+        Ok(())
+    }
+
+    /// With a verified download, which several plans may share.
+    pub fn artifact(&mut self, sum: &str, path: &Path) -> Result<(), BundleError> {
+        let name = artifact(sum, &path.file_name().unwrap_or_default().to_string_lossy());
+        self.add_file(&name, path, Some(sum))
+    }
+
+    /// With a repository of packages.
+    pub fn packages(&mut self, system: SystemId, manager: PackageManager, closure: Closure) -> Result<(), BundleError> {
+        let folder = system.folder();
+        for (name, path) in &closure.packages {
+            self.add_file(&format!("{folder}/{name}"), path, None)?;
+        }
+        for (name, bytes) in closure.indices {
+            self.add(&format!("{folder}/{name}"), bytes);
+        }
+        self.manifest.packages.push(Repository { folder, system, manager, offers: closure.offers });
+        Ok(())
+    }
+
+    /// Files, in the order in which they are written: what is asked for first comes first.
+    fn in_order(&self) -> Vec<(&String, &Entry)> {
+        let early = |name: &str| name == DATABASE || name.starts_with(PLANS);
+        let (mut first, rest): (Vec<_>, Vec<_>) = self.manifest.files.iter().partition(|(name, _)| early(name));
+        first.extend(rest);
+        first
+    }
+
+    /// Writes all of it to `out`: an archive where the name ends in `.tar.zst`, else a folder. `tell` hears the bytes written.
+    pub fn write(&self, out: &Path, tell: &mut dyn FnMut(u64, u64)) -> Result<Written, BundleError> {
+        // Whatever a plan or a package is called, and whoever wrote to the folder since: what is written can be read.
+        let text = self.read.as_ref().map_or_else(|| self.manifest.text(), |head| head.manifest.clone());
+        if Manifest::read(&text)? != self.manifest {
+            return Err(BundleError::Altered(vec![MANIFEST.to_owned()]));
+        }
+        let mut name = OsString::from(".");
+        name.push(out.file_name().unwrap_or_default());
+        name.push(".gpusetup-new");
+        let new = out.with_file_name(name);
+        form::clear(&new).map_err(BundleError::io(&new))?;
+        let written = if is_archive(out) { self.pack(&new, tell) } else { self.lay_out(&new, tell) };
+        if let Err(e) = written {
+            let _ = form::clear(&new);
+            return Err(e);
+        }
+        fs::rename(&new, out).map_err(BundleError::io(out))?;
+        let size = self.manifest.size();
+        let on_disk = if is_archive(out) { out.metadata().map_err(BundleError::io(out))?.len() } else { size };
+        Ok(Written { files: self.manifest.files.len() as u64, bytes: size, on_disk })
+    }
+
+    fn lay_out(&self, folder: &Path, tell: &mut dyn FnMut(u64, u64)) -> Result<(), BundleError> {
+        fs::create_dir_all(folder).map_err(BundleError::io(folder))?;
+        let (all, mut before) = (self.manifest.size(), 0);
+        for (name, entry) in self.in_order() {
+            let to = folder.join(name);
+            let parent = to.parent().unwrap_or(folder);
+            fs::create_dir_all(parent).map_err(BundleError::io(parent))?;
+            let mut out = form::create(&to, form::mode(name)).map_err(BundleError::io(&to))?;
+            let came = form::copy(&mut *self.open(name)?, &mut out, entry.size, &mut |have| tell(before + have, all))?;
+            held(name, entry, &came)?;
+            before += entry.size;
+        }
+        for (name, bytes) in self.head() {
+            let path = folder.join(name);
+            fs::write(&path, bytes).map_err(BundleError::io(&path))?;
+        }
+        let on_disk = File::open(folder).and_then(|f| Ok(rustix::fs::syncfs(f)?));
+        on_disk.map_err(BundleError::io(folder))
+    }
+
+    fn pack(&self, file: &Path, tell: &mut dyn FnMut(u64, u64)) -> Result<(), BundleError> {
+        let failed = |e| BundleError::io(file)(e);
+        let mut archive = form::Writer::into(form::create(file, 0o644).map_err(failed)?).map_err(failed)?;
+        for (name, bytes) in self.head() {
+            archive.add(name, bytes.len() as u64, 0o644, &mut bytes.as_slice()).map_err(failed)?;
+        }
+        let (all, mut before) = (self.manifest.size(), 0);
+        for (name, entry) in self.in_order() {
+            let mut summed = Summed { from: self.open(name)?, sum: Default::default(), have: 0 };
+            archive.add(name, entry.size, form::mode(name), &mut (&mut summed).take(entry.size)).map_err(failed)?;
+            held(name, entry, &summed.end())?;
+            before += entry.size;
+            tell(before, all);
+        }
+        archive.end().map_err(failed)
+    }
+
+    /// The manifest, and its signature where there is one.
+    fn head(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let Some(Head { manifest, signature }) = &self.read else { return vec![(MANIFEST, self.manifest.text())] };
+        let signature = signature.clone().map(|bytes| (SIGNATURE, bytes));
+        [(MANIFEST, manifest.clone())].into_iter().chain(signature).collect()
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, BundleError> {
+        match self.bytes.get(name) {
+            Some(From::Memory(bytes)) => Ok(Box::new(bytes.as_slice())),
+            Some(From::File(path)) => Ok(Box::new(File::open(path).map_err(BundleError::io(path))?)),
+            None => Err(BundleError::Altered(vec![name.to_owned()])),
+        }
+    }
+}
+
+/// Whether a bundle of this name is an archive.
+pub fn is_archive(out: &Path) -> bool {
+    out.to_string_lossy().ends_with(".tar.zst")
+}
+
+/// What was read must be what the manifest says, or the bundle would be refused by everybody.
+fn held(name: &str, entry: &Entry, came: &(String, u64)) -> Result<(), BundleError> {
+    if *came == (entry.sha256.clone(), entry.size) { Ok(()) } else { Err(BundleError::Altered(vec![name.to_owned()])) }
+}
+
+/// Sums what is read through it.
+struct Summed<'a> {
+    from: Box<dyn Read + 'a>,
+    sum: sha2::Sha256,
+    have: u64,
+}
+
+impl Summed<'_> {
+    fn end(self) -> (String, u64) {
+        (crate::sum::hex(&sha2::Digest::finalize(self.sum)), self.have)
+    }
+}
+
+impl Read for Summed<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if crate::system::interrupt::heard().is_some() {
+            return Err(io::Error::other("interrupted"));
+        }
+        let n = self.from.read(bytes)?;
+        sha2::Digest::update(&mut self.sum, &bytes[..n]);
+        self.have += n as u64;
+        Ok(n)
+    }
+}

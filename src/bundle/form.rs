@@ -1,0 +1,272 @@
+//! The two forms of a bundle: a folder, and the same as one `.tar.zst`. The archive is read from its beginning to its end and
+//! never unpacked as a whole: it may hold the files of several plans, and those that are wanted are written once, to where they
+//! are needed. Its manifest comes first, so that every byte behind it is held against a sum as it comes.
+
+use super::BundleError;
+use super::manifest::{MANIFEST, MOST_BYTES, Manifest, SIGNATURE};
+use crate::sum::hex;
+use crate::system::interrupt;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The decoder may look back so far, as a power of two in bytes; what is packed here needs 2^21.
+const WINDOW: u32 = 24;
+/// Nearly everything in a bundle is compressed already: a higher level finds no more.
+const LEVEL: i32 = 1;
+/// No signature is longer, in bytes.
+const MOST_SIGNATURE: u64 = 4096;
+
+/// Where the bytes of a bundle are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// A folder.
+    Folder(PathBuf),
+    /// A `.tar.zst`.
+    Archive(PathBuf),
+}
+
+/// The manifest's bytes, and those of its signature, where there is one.
+#[derive(Debug)]
+pub struct Head {
+    /// Of `bundle.json`.
+    pub manifest: Vec<u8>,
+    /// Of `bundle.json.minisig`.
+    pub signature: Option<Vec<u8>>,
+}
+
+/// Is given a file's name and its bytes, as they come.
+pub type Taker<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<(), BundleError>;
+
+impl Form {
+    /// The form of what is at `path`.
+    pub fn of(path: &Path) -> Result<Self, BundleError> {
+        let meta = path.metadata().map_err(BundleError::io(path))?;
+        Ok(if meta.is_dir() { Self::Folder(path.to_owned()) } else { Self::Archive(path.to_owned()) })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        let (Self::Folder(path) | Self::Archive(path)) = self;
+        path
+    }
+
+    /// The manifest.
+    pub fn head(&self) -> Result<Head, BundleError> {
+        match self {
+            Self::Folder(folder) => {
+                let read = |name: &str, most| match open(&folder.join(name)) {
+                    Ok(file) => limited(file, most).map(Some).map_err(BundleError::io(&folder.join(name))),
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+                    Err(e) => Err(BundleError::io(&folder.join(name))(e)),
+                };
+                let none = || BundleError::NoBundle(folder.clone());
+                let manifest = read(MANIFEST, MOST_BYTES)?.ok_or_else(none)?;
+                Ok(Head { manifest, signature: read(SIGNATURE, MOST_SIGNATURE)? })
+            }
+            Self::Archive(path) => {
+                let damaged = BundleError::damaged(path);
+                let mut tar = tar::Archive::new(decoder(path)?);
+                let mut head = Head { manifest: Vec::new(), signature: None };
+                for entry in tar.entries().map_err(&damaged)?.raw(true) {
+                    let entry = entry.map_err(&damaged)?;
+                    match name(&entry)?.as_str() {
+                        MANIFEST if head.manifest.is_empty() => {
+                            head.manifest = limited(entry, MOST_BYTES).map_err(&damaged)?;
+                        }
+                        SIGNATURE if !head.manifest.is_empty() => {
+                            head.signature = Some(limited(entry, MOST_SIGNATURE).map_err(&damaged)?);
+                            break;
+                        }
+                        _ => break,
+                    }
+                }
+                if head.manifest.is_empty() { Err(BundleError::NoBundle(path.clone())) } else { Ok(head) }
+            }
+        }
+    }
+}
+
+/// Is given a file's name and its bytes, as they come; says whether there is more to come for it.
+pub type Wanting<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, BundleError>;
+
+/// Hands over the files of an archive, in its order, for as long as more are wanted. What is no plain file, or is there twice,
+/// is an error.
+pub fn first(path: &Path, take: Wanting) -> Result<(), BundleError> {
+    walk(path, take).map(|_| ())
+}
+
+/// Hands over every file of an archive to its end, which is what shows that nothing is cut off.
+pub fn each(path: &Path, take: Taker) -> Result<(), BundleError> {
+    let damaged = BundleError::damaged(path);
+    let Some(rest) = walk(path, &mut |name, bytes| take(name, bytes).map(|()| true))? else { return Ok(()) };
+    let count = io::copy(&mut rest.take(MOST_REST), &mut NoneButZeros).map_err(&damaged)?;
+    if count < MOST_REST { Ok(()) } else { Err(BundleError::Strange("something behind its end".to_owned())) }
+}
+
+/// tar fills its last block with zeros; more than this is none of its doing.
+const MOST_REST: u64 = 1 << 20;
+
+fn walk(path: &Path, take: Wanting) -> Result<Option<impl Read + use<>>, BundleError> {
+    let damaged = BundleError::damaged(path);
+    let mut tar = tar::Archive::new(decoder(path)?);
+    let mut seen = BTreeSet::new();
+    for entry in tar.entries().map_err(&damaged)?.raw(true) {
+        let mut entry = entry.map_err(&damaged)?;
+        let name = name(&entry)?;
+        if !seen.insert(name.clone()) {
+            return Err(BundleError::Strange(format!("{name:?} twice")));
+        }
+        if name != MANIFEST && name != SIGNATURE && !take(&name, &mut entry)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(tar.into_inner()))
+}
+
+/// Takes nothing but zeros, which is what tar ends with.
+struct NoneButZeros;
+
+impl Write for NoneButZeros {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.iter().all(|b| *b == 0) {
+            Ok(bytes.len())
+        } else {
+            Err(io::Error::other("something is behind its end"))
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn decoder(path: &Path) -> Result<impl Read + use<>, BundleError> {
+    let file = open(path).map_err(BundleError::io(path))?;
+    let mut zstd = zstd::Decoder::new(file).map_err(BundleError::damaged(path))?;
+    zstd.window_log_max(WINDOW).map_err(BundleError::damaged(path))?;
+    Ok(zstd)
+}
+
+/// A regular file, no link at its end, opened without waiting: a pipe would wait for ever.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+fn limited(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(io::Error::other(format!("it is longer than {most} bytes"))) } else { Ok(bytes) }
+}
+
+/// The name of an entry that is a plain file. Names fit into a header of tar's own here, so that no other form, which could be
+/// as long as it likes, is read at all.
+fn name(entry: &tar::Entry<impl Read>) -> Result<String, BundleError> {
+    let name = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
+    if entry.header().entry_type() == tar::EntryType::Regular {
+        Ok(name)
+    } else {
+        Err(BundleError::Strange(format!("{name:?}")))
+    }
+}
+
+/// Copies all of it, at most `size` bytes; the sum of what came, and how much that was.
+pub fn copy(
+    from: &mut dyn Read,
+    to: &mut dyn Write,
+    size: u64,
+    tell: &mut dyn FnMut(u64),
+) -> Result<(String, u64), BundleError> {
+    let (mut sum, mut have, mut block) = (Sha256::new(), 0, vec![0; 1 << 17]);
+    loop {
+        let n = match from.read(&mut block) {
+            Ok(0) => return Ok((hex(&sum.finalize()), have)),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(BundleError::Read(e)),
+        };
+        if interrupt::heard().is_some() {
+            return Err(BundleError::Interrupted);
+        }
+        have += n as u64;
+        sum.update(&block[..n]);
+        // Longer than it should be, it is not what it should be, whatever follows.
+        if have > size {
+            return Ok((hex(&sum.finalize()), have));
+        }
+        to.write_all(&block[..n]).map_err(BundleError::Write)?;
+        tell(have);
+    }
+}
+
+/// An archive that is written file after file; nothing of it is held in memory.
+pub struct Writer<'a> {
+    tar: tar::Builder<zstd::Encoder<'a, File>>,
+}
+
+impl Writer<'_> {
+    /// Into this file.
+    pub fn into(file: File) -> io::Result<Self> {
+        let mut zstd = zstd::Encoder::new(file, LEVEL)?;
+        zstd.include_checksum(true)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        zstd.multithread(u32::try_from(cores).unwrap_or(1))?;
+        Ok(Self { tar: tar::Builder::new(zstd) })
+    }
+
+    /// Appends a file of this size.
+    pub fn add(&mut self, name: &str, size: u64, mode: u32, bytes: &mut dyn Read) -> io::Result<()> {
+        let mut header = tar::Header::new_ustar();
+        header.set_path(name)?;
+        header.set_size(size);
+        header.set_mode(mode);
+        header.set_cksum();
+        self.tar.append(&header, bytes)
+    }
+
+    /// To its end, and onto the disk.
+    pub fn end(self) -> io::Result<()> {
+        self.tar.into_inner()?.finish()?.sync_all()
+    }
+}
+
+/// The mode of a file in a bundle.
+pub fn mode(name: &str) -> u32 {
+    if name == super::manifest::PROGRAM { 0o755 } else { 0o644 }
+}
+
+/// That a manifest's signature is by this key.
+pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
+    let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
+    let signature = String::from_utf8_lossy(signature);
+    crate::database::archive::verify(&head.manifest, &signature, key).map_err(|e| BundleError::Signature(e.to_string()))
+}
+
+/// The manifest in a head.
+pub fn manifest(head: &Head) -> Result<Manifest, BundleError> {
+    Manifest::read(&head.manifest)
+}
+
+/// Makes a file that was not there.
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    Ok(file)
+}
+
+/// Removes what a run that was killed left; absence is success.
+pub fn clear(path: &Path) -> io::Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(e) => Err(e),
+    };
+    match removed {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,260 @@
+//! `bundle.json`: what a bundle holds, each file with its size and its sum. It is what a signature is made over, and nothing of
+//! a bundle is believed that it does not name.
+
+use super::BundleError;
+use crate::compat::PackageManager;
+use crate::host::Facts;
+use crate::sum::sha256;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Its schema.
+pub const SCHEMA: &str = "gpusetup.bundle/1";
+/// Its name in a bundle.
+pub const MANIFEST: &str = "bundle.json";
+/// The name of minisign's signature over it.
+pub const SIGNATURE: &str = "bundle.json.minisig";
+/// The database's name, in the compact form of the gpusetup beside it.
+pub const DATABASE: &str = "database.bin";
+/// The program's name.
+pub const PROGRAM: &str = "gpusetup";
+/// The folder of plans.
+pub const PLANS: &str = "plans";
+/// The folder of artifacts: below it as in a cache.
+pub const ARTIFACTS: &str = "artifacts";
+/// The folder of packages: below it a repository for each system.
+pub const PACKAGES: &str = "packages";
+
+/// No manifest is longer, in bytes: a hundred thousand files would fit.
+pub const MOST_BYTES: u64 = 16 << 20;
+
+/// What a bundle holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version of gpusetup that made it, and is in it.
+    pub tool: String,
+    /// When it was made, in UTC.
+    pub created: String,
+    /// The database in it, which its plans were made with.
+    pub database: DatabaseId,
+    /// Its plans.
+    pub plans: Vec<PlanId>,
+    /// Its repositories.
+    pub packages: Vec<Repository>,
+    /// Every file of it but this one and its signature, by its path.
+    pub files: BTreeMap<String, Entry>,
+}
+
+/// Which database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseId {
+    /// Its version.
+    pub version: String,
+    /// Its sum, which plans name.
+    pub sha256: String,
+}
+
+/// A plan, as a person tells it from others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanId {
+    /// Its path in the bundle.
+    pub file: String,
+    /// Its fingerprint.
+    pub fingerprint: String,
+    /// What was chosen.
+    pub choice: String,
+    /// The system it was made for.
+    pub system: SystemId,
+}
+
+/// A system whose packages are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemId {
+    /// Its id in os-release: `debian`.
+    pub os: String,
+    /// Its version there: `12`.
+    pub version: String,
+    /// Its machine: `x86_64`.
+    pub arch: String,
+}
+
+/// The packages of one system, with what they depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repository {
+    /// Its folder in the bundle.
+    pub folder: String,
+    /// For whom.
+    pub system: SystemId,
+    /// Who reads it.
+    pub manager: PackageManager,
+    /// What is in it: names and versions.
+    pub offers: BTreeMap<String, String>,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256, in lower-case hexadecimal.
+    pub sha256: String,
+}
+
+impl SystemId {
+    /// Of a host.
+    pub fn of(facts: &Facts) -> Self {
+        Self { os: facts.os.id.clone(), version: facts.os.version.clone(), arch: facts.machine.arch.clone() }
+    }
+
+    /// The folder of its packages.
+    pub fn folder(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '_' };
+        let name = format!("{} {} {}", self.os, self.version, self.arch);
+        let name: Vec<String> = name.split(' ').map(|w| w.chars().map(plain).collect()).collect();
+        format!("{PACKAGES}/{}", name.join("-"))
+    }
+}
+
+impl std::fmt::Display for SystemId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} on {}", self.os, self.version, self.arch)
+    }
+}
+
+impl Manifest {
+    /// Reads one, and believes none that names what no bundle has.
+    pub fn read(bytes: &[u8]) -> Result<Self, BundleError> {
+        let wrong = |why: String| BundleError::Manifest(why);
+        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
+        match value.get("schema").and_then(|s| s.as_str()) {
+            Some(SCHEMA) => {}
+            Some(other) => return Err(wrong(format!("its schema is {other:?}, and this gpusetup reads {SCHEMA}"))),
+            None => return Err(wrong("it has no schema".to_owned())),
+        }
+        let manifest: Self = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;
+        if let Some(name) = manifest.files.keys().find(|name| !is_ours(name)) {
+            return Err(wrong(format!("it names {name:?}, which is no part of a bundle")));
+        }
+        let folders = manifest.packages.iter().map(|r| (&r.folder, r.system.folder()));
+        if let Some((folder, _)) = folders.clone().find(|(folder, right)| *folder != right) {
+            return Err(wrong(format!("it names {folder:?}, which is no folder of packages")));
+        }
+        let named = |file: &String| manifest.files.contains_key(file);
+        let plans = manifest.plans.iter().map(|p| &p.file);
+        if let Some(lost) = plans.chain([&DATABASE.to_owned(), &PROGRAM.to_owned()]).find(|file| !named(file)) {
+            return Err(wrong(format!("it has no sum of {lost}")));
+        }
+        Ok(manifest)
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> Vec<u8> {
+        // Maps in it are sorted, and text and numbers always serialise.
+        let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+
+    /// What tells this bundle from every other.
+    pub fn id(&self) -> String {
+        sha256(self.text())[..16].to_owned()
+    }
+
+    /// Bytes of all its files.
+    pub fn size(&self) -> u64 {
+        self.files.values().map(|e| e.size).fold(0, u64::saturating_add)
+    }
+
+    /// The repository for a host.
+    pub fn repository(&self, system: &SystemId) -> Option<&Repository> {
+        self.packages.iter().find(|r| r.system == *system)
+    }
+}
+
+/// The path of an artifact of this sum.
+pub fn artifact(sha256: &str, file: &str) -> String {
+    format!("{ARTIFACTS}/{}/{file}", sha256.get(..16).unwrap_or(sha256))
+}
+
+/// Whether a file of a bundle may have this path: nowhere but below the bundle, in no hidden folder, and plain in a terminal.
+pub fn is_ours(path: &str) -> bool {
+    const MOST_PARTS: usize = 5;
+    let parts: Vec<_> = path.split('/').collect();
+    let plain = |part: &&str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.len() < 200
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._+-~%:@=,^".contains(c))
+    };
+    let known = match parts.as_slice() {
+        [one] => [DATABASE, PROGRAM].contains(one),
+        [first, ..] => [PLANS, ARTIFACTS, PACKAGES].contains(first),
+        [] => false,
+    };
+    known && parts.len() <= MOST_PARTS && parts.iter().all(plain)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A manifest of these files beside those that every bundle has.
+    pub fn naming(files: &[(&str, &str)]) -> Manifest {
+        let entry = |text: &str| Entry { size: text.len() as u64, sha256: sha256(text) };
+        let always = [(DATABASE, "facts"), (PROGRAM, "program")];
+        Manifest {
+            schema: SCHEMA.to_owned(),
+            tool: "0.1.0".to_owned(),
+            created: "2026-11-21T12:00:00Z".to_owned(),
+            database: DatabaseId { version: "2026.11.20".to_owned(), sha256: sha256("db") },
+            plans: Vec::new(),
+            packages: Vec::new(),
+            files: always.iter().chain(files).map(|(name, text)| ((*name).to_owned(), entry(text))).collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let manifest = naming(&[("artifacts/0123456789abcdef/cuda_12.4.1_550.54.15_linux.run", "run")]);
+        assert_eq!(Manifest::read(&manifest.text()).expect("a manifest"), manifest);
+        assert_eq!(manifest.id().len(), 16);
+    }
+
+    #[test]
+    fn a_path_that_leads_elsewhere_is_refused() {
+        for path in [
+            "/etc/passwd",
+            "../x",
+            "plans/../../x",
+            "plans/.hidden",
+            "plans//x",
+            "plans/a b",
+            "plans/\u{1b}[2J",
+            "elsewhere/x",
+            "bundle.json",
+            "",
+            "packages/a/b/c/d/e",
+        ] {
+            let refused = Manifest::read(&naming(&[(path, "x")]).text());
+            assert!(matches!(refused, Err(BundleError::Manifest(_))), "{path:?}: {refused:?}");
+        }
+        for path in
+            ["packages/debian-12-x86_64/libc6_2.36-9+deb12u10_amd64.deb", "packages/a/g%2b%2b_4%3a12.2.0-3_amd64.deb"]
+        {
+            assert!(Manifest::read(&naming(&[(path, "x")]).text()).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn another_form_is_refused() {
+        let mut manifest = naming(&[]);
+        manifest.schema = "gpusetup.bundle/2".to_owned();
+        assert!(Manifest::read(&manifest.text()).expect_err("newer").to_string().contains("gpusetup.bundle/1"));
+        let mut manifest = naming(&[]);
+        manifest.files.remove(PROGRAM);
+        assert!(Manifest::read(&manifest.text()).is_err(), "a bundle without a program");
+        assert!(Manifest::read(b"{}").is_err() && Manifest::read(b"\x00").is_err());
+    }
+}

@@ -1,0 +1,114 @@
+//! `bundle verify`: every file held against the manifest, and what is missing, altered or surplus named.
+
+use super::BundleError;
+use super::form::{self, Form};
+use super::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a bundle's files came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Findings {
+    /// Named by the manifest, and not there.
+    pub missing: Vec<String>,
+    /// There, and not what the manifest says.
+    pub altered: Vec<String>,
+    /// There, and not named by the manifest: nothing uses it.
+    pub surplus: Vec<String>,
+}
+
+impl Findings {
+    /// Whether there is nothing wrong.
+    pub fn is_sound(&self) -> bool {
+        self.missing.is_empty() && self.altered.is_empty() && self.surplus.is_empty()
+    }
+}
+
+/// Reads all of a bundle.
+pub fn verify(form: &Form, manifest: &Manifest) -> Result<Findings, BundleError> {
+    match form {
+        Form::Folder(folder) => in_folder(folder, manifest),
+        Form::Archive(path) => in_archive(path, manifest),
+    }
+}
+
+fn in_archive(path: &Path, manifest: &Manifest) -> Result<Findings, BundleError> {
+    let mut findings = Findings::default();
+    let mut left: BTreeSet<&String> = manifest.files.keys().collect();
+    form::each(path, &mut |name, bytes| {
+        match manifest.files.get(name) {
+            Some(entry) => {
+                left.remove(&name.to_owned());
+                let came = form::copy(bytes, &mut io::sink(), entry.size, &mut |_| {})?;
+                if came != (entry.sha256.clone(), entry.size) {
+                    findings.altered.push(name.to_owned());
+                }
+            }
+            None => findings.surplus.push(format!("{}", name.escape_default())),
+        }
+        Ok(())
+    })?;
+    findings.missing = left.into_iter().cloned().collect();
+    Ok(findings)
+}
+
+/// As many files at once as there are cores: the sums are most of the work where the disk is fast.
+fn in_folder(folder: &Path, manifest: &Manifest) -> Result<Findings, BundleError> {
+    let mut there = BTreeSet::new();
+    walk(folder, "", &mut there).map_err(BundleError::io(folder))?;
+    let mut findings = Findings::default();
+    let named: Vec<_> = manifest.files.iter().collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, read) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(named.len()) {
+            scope.spawn(|| {
+                while let Some((name, entry)) = named.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let is_so = is_as(&folder.join(name), entry);
+                    read.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*name, is_so));
+                }
+            });
+        }
+    });
+    for (name, is_so) in read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        match is_so {
+            Ok(true) => {}
+            Err(BundleError::Interrupted) => return Err(BundleError::Interrupted),
+            Ok(false) | Err(_) if there.contains(name) => findings.altered.push(name.clone()),
+            Ok(false) | Err(_) => findings.missing.push(name.clone()),
+        }
+    }
+    let own = |name: &str| name == MANIFEST || name == SIGNATURE || manifest.files.contains_key(name);
+    findings.surplus = there.into_iter().filter(|name| !own(name)).map(|n| n.escape_default().to_string()).collect();
+    findings.altered.sort();
+    findings.missing.sort();
+    Ok(findings)
+}
+
+fn is_as(path: &Path, entry: &Entry) -> Result<bool, BundleError> {
+    let mut file = form::open(path).map_err(BundleError::io(path))?;
+    if file.metadata().map_err(BundleError::io(path))?.len() != entry.size {
+        return Ok(false);
+    }
+    let came = form::copy(&mut file, &mut io::sink(), entry.size, &mut |_| {})?;
+    Ok(came == (entry.sha256.clone(), entry.size))
+}
+
+/// Everything in a folder but folders, by its path; links are not followed.
+fn walk(folder: &Path, at: &str, found: &mut BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if at.is_empty() { name } else { format!("{at}/{name}") };
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), &path, found)?;
+        } else {
+            found.insert(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,361 @@
+//! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
+
+use super::apply::{read_plan, system_of};
+use super::options::{DatabaseOptions, HostOptions, SourceOptions};
+use super::{Problem, print, say};
+use crate::apply::{Failure, Lock, News};
+use crate::bundle::{
+    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, SystemId, Written, closure, needed_packages,
+};
+use crate::cache::BUNDLES;
+use crate::compat::Database;
+use crate::fetch::{Sources, Wanted, fetch, is_cached};
+use crate::host::{Facts, Look, probe};
+use crate::operation::Operation;
+use crate::plan::Plan;
+use crate::render::progress::Teller;
+use crate::render::{bytes, count};
+use crate::resolve::Request;
+use crate::system::{System, interrupt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What `bundle` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Gather everything that plans need: on a host with a network, of the same system as those that they are for
+    Create(Box<CreateOptions>),
+    /// Make one file of a bundle that is a folder, with its signature
+    Pack {
+        /// The folder
+        bundle: PathBuf,
+        /// The file, a .tar.zst
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Read all of a bundle: name what is missing, altered or surplus
+    Verify {
+        /// The folder or the .tar.zst
+        bundle: PathBuf,
+        /// It must be signed by this minisign public key
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long, env = "GPUSETUP_JSON")]
+        json: bool,
+    },
+}
+
+/// What `bundle create` is told.
+#[derive(Debug, clap::Args)]
+pub struct CreateOptions {
+    /// A plan that `gpusetup plan --out` wrote; repeatable, what plans share is there once
+    #[arg(long = "plan", value_name = "PLAN.json", required = true)]
+    plans: Vec<PathBuf>,
+    /// Where the bundle goes: a folder, or a file that ends in .tar.zst
+    #[arg(short, long, value_name = "DIR|FILE.tar.zst")]
+    out: PathBuf,
+    /// Packages come from the repositories of the system in the tree at DIR, not from this host's
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
+    root: Option<PathBuf>,
+    /// Where downloads are kept
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
+    cache: PathBuf,
+    #[command(flatten)]
+    database: DatabaseOptions,
+    #[command(flatten)]
+    source: SourceOptions,
+    /// No bars, only lines
+    #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
+    no_progress: bool,
+}
+
+impl From<BundleError> for Problem {
+    fn from(e: BundleError) -> Self {
+        let code = match &e {
+            BundleError::Interrupted => 128 + interrupt::heard().unwrap_or(2),
+            BundleError::Elsewhere(_) => 4,
+            BundleError::OtherProgram(_) => 10,
+            BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
+            BundleError::Io { .. } | BundleError::Write(_) => 1,
+            _ => 10,
+        };
+        match e {
+            BundleError::Packages(e) => Failure::from(e).into(),
+            BundleError::OtherProgram(_) => Self::new(code, e.to_string())
+                .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
+            e => Self::new(code, e.to_string()),
+        }
+    }
+}
+
+/// Does it.
+pub fn run(command: &Command) -> Result<u8, Problem> {
+    interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
+    match command {
+        Command::Create(options) => create(options),
+        Command::Pack { bundle, out } => pack(bundle, out),
+        Command::Verify { bundle, key, json } => verify(bundle, key.as_deref(), *json),
+    }
+}
+
+/// The text of a minisign public key.
+pub fn read_key(path: &Path) -> Result<String, Problem> {
+    std::fs::read_to_string(path).map_err(|e| Problem::usage(format!("cannot read the key {}: {e}", path.display())))
+}
+
+fn create(options: &CreateOptions) -> Result<u8, Problem> {
+    is_new(&options.out)?;
+    let system = system_of(options.root.as_ref());
+    let database = options.database.open()?;
+    let sources = options.source.sources()?;
+    let plans = options.plans.iter().map(|path| made_with(path, &database)).collect::<Result<Vec<_>, _>>()?;
+    // Nobody else removes what is gathered; who is not root has a cache of their own.
+    let _lock = match rustix::process::geteuid().is_root() {
+        true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
+        false => None,
+    };
+    let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let mut contents = Contents::of(&plans, &database, &created)?;
+    for plan in &plans {
+        artifacts(options, &system, &sources, plan, &mut contents)?;
+    }
+    let work = Work::folder(&system, &options.cache);
+    packages(options, &system, &database, &plans, &work, &mut contents, &created)?;
+    let written = contents.write(&options.out, &mut telling("written"))?;
+    say_what_was_made(&options.out, written)
+}
+
+fn say_what_was_made(out: &Path, written: Written) -> Result<u8, Problem> {
+    let Written { files, bytes: all, on_disk } = written;
+    let packed = if on_disk == all { String::new() } else { format!(", {} packed", bytes(on_disk)) };
+    print(&format!("{}: {}, {}{packed}.\n", out.display(), count(files, "file"), bytes(all)))?;
+    Ok(0)
+}
+
+fn is_new(out: &Path) -> Result<(), Problem> {
+    let what = format!("{} is there already", out.display());
+    if out.symlink_metadata().is_ok() {
+        Err(Problem::usage(what).hint("name another place, or remove it"))
+    } else {
+        Ok(())
+    }
+}
+
+/// A plan of this database, which is the one that goes along.
+fn made_with(path: &Path, database: &Database) -> Result<Plan, Problem> {
+    let plan = read_plan(path)?;
+    if plan.database.sha256 == database.sha256 {
+        return Ok(plan);
+    }
+    let sentence = format!("{} was made with another database, of {}", path.display(), plan.database.version);
+    Err(Problem::integrity(sentence).hint("make it anew, or name its database with --database DIR"))
+}
+
+/// Fetches what a plan downloads.
+fn artifacts(
+    options: &CreateOptions,
+    system: &System,
+    sources: &Sources,
+    plan: &Plan,
+    contents: &mut Contents,
+) -> Result<(), Problem> {
+    let mut teller = Teller::new(!options.no_progress, true);
+    for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
+        let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
+        let (folder, file) = (sha256.get(..16).unwrap_or(sha256), to.file_name().unwrap_or_default());
+        let to = options.cache.join(folder).join(file);
+        let url = sources.mirrors.of(url);
+        let wanted = Wanted { url: &url, sha256, size: *size, to: &to };
+        if !is_cached(system, &wanted) {
+            if sources.offline && !url.starts_with("file:") {
+                let sentence = format!("the network is not to be asked (--offline), and {url} is not in the cache");
+                return Err(Problem::new(5, sentence));
+            }
+            let began = Instant::now();
+            let operation = &act.operation;
+            let working = |have| News::Working { operation, since: began.elapsed(), bytes: Some((have, *size)) };
+            fetch(system, &wanted, sources, &mut |have| teller.tell(&working(have)), None)
+                .map_err(|e| Problem::from(Failure::from(e)))?;
+            teller.tell(&News::Done(operation));
+        }
+        let path =
+            system.locate(&to).map_err(|e| Problem::unexpected(format!("cannot look at {}: {e}", to.display())))?;
+        contents.artifact(sha256, &path)?;
+    }
+    Ok(())
+}
+
+/// A folder of the host's cache for what is made on the way; it goes however this ends.
+struct Work {
+    system: System,
+    path: PathBuf,
+}
+
+impl Work {
+    fn folder(system: &System, cache: &Path) -> Self {
+        Self { system: system.clone(), path: cache.join(BUNDLES).join(format!("new-{}", std::process::id())) }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // What is left is a matter of room, and `cache clean` finds it.
+        let _ = self.system.remove_tree(&self.path);
+        let _ = self.path.parent().map(|all| self.system.remove(all));
+    }
+}
+
+fn packages(
+    options: &CreateOptions,
+    system: &System,
+    database: &Database,
+    plans: &[Plan],
+    work: &Work,
+    contents: &mut Contents,
+    created: &str,
+) -> Result<(), Problem> {
+    let transactions: Vec<_> = plans.iter().flat_map(needed_packages).collect();
+    let Some(manager) = transactions.first().map(|t| t.manager) else { return Ok(()) };
+    let here = here(options, system, database)?;
+    if let Some(plan) = plans.iter().find(|p| !needed_packages(p).is_empty() && SystemId::of(&p.host) != here) {
+        let there = SystemId::of(&plan.host);
+        let sentence = format!("the plan for {there} installs packages, and the repositories here are those of {here}");
+        return Err(Problem::from(BundleError::Elsewhere(sentence))
+            .hint(format!("make the bundle on {there}, or name a tree of it: --root DIR")));
+    }
+    say("fetching packages with all that they depend on");
+    system.make_directories(&work.path, 0o700).map_err(|e| {
+        Problem::new(5, format!("cannot make {}: {e}", work.path.display())).hint("name a folder of yours: --cache DIR")
+    })?;
+    let closure = closure(system, &here, &work.path, &transactions, created)?;
+    say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
+    Ok(contents.packages(here, manager, closure)?)
+}
+
+/// The system whose repositories are asked.
+fn here(options: &CreateOptions, system: &System, database: &Database) -> Result<SystemId, Problem> {
+    let look = Look { prefix: "/usr/local".into(), cache: options.cache.clone(), gpus: crate::host::GpuSource::Bus };
+    Ok(SystemId::of(&probe(system, database, &look).map_err(|e| Problem::usage(e.to_string()))?))
+}
+
+/// Says every ten seconds how much is there.
+fn telling(what: &'static str) -> impl FnMut(u64, u64) {
+    let mut last = Instant::now();
+    move |have, all| {
+        if last.elapsed() >= Duration::from_secs(10) {
+            last = Instant::now();
+            say(&format!("  {} of {} {what}", bytes(have), bytes(all)));
+        }
+    }
+}
+
+fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
+    if !crate::bundle::is_archive(out) {
+        return Err(Problem::usage(format!("{} does not end in .tar.zst", out.display())));
+    }
+    is_new(out)?;
+    let written = Contents::of_bundle(&Bundle::open(folder, None)?)?.write(out, &mut telling("written"))?;
+    say_what_was_made(out, written)
+}
+
+/// What `bundle verify --json` prints.
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    bundle: &'a Path,
+    sound: bool,
+    signed: bool,
+    #[serde(flatten)]
+    findings: &'a Findings,
+    manifest: &'a Manifest,
+}
+
+fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<u8, Problem> {
+    let key = key.map(read_key).transpose()?;
+    let bundle = Form::of(path)?;
+    let manifest = crate::bundle::manifest(&bundle, key.as_deref())?;
+    let findings = crate::bundle::verify(&bundle, &manifest)?;
+    if json {
+        let sound = findings.is_sound();
+        let schema = "gpusetup.bundle-verify/1";
+        super::print_json(&Report {
+            schema,
+            bundle: path,
+            sound,
+            signed: key.is_some(),
+            findings: &findings,
+            manifest: &manifest,
+        })?;
+    } else {
+        let kinds = [("missing", &findings.missing), ("altered", &findings.altered), ("surplus", &findings.surplus)];
+        for (kind, names) in kinds {
+            names.iter().try_for_each(|name| print(&format!("{kind}  {name}\n")))?;
+        }
+    }
+    if !findings.is_sound() {
+        let Findings { missing, altered, surplus } = &findings;
+        let (missing, altered, surplus) = (missing.len(), altered.len(), surplus.len());
+        let sentence = format!(
+            "{} is not the bundle that was made: {missing} missing, {altered} altered, {surplus} surplus",
+            path.display()
+        );
+        return Err(Problem::integrity(sentence).hint("make or copy it anew; nothing was changed"));
+    }
+    if !json {
+        let signed = if key.is_some() { "signed by the key" } else { "no signature was asked for (--key FILE)" };
+        let (files, size) = (manifest.files.len() as u64, manifest.size());
+        print(&format!("{}, {}: all as they were made; {signed}.\n", count(files, "file"), bytes(size)))?;
+    }
+    Ok(0)
+}
+
+/// What a bundle has for a host.
+pub enum Chosen {
+    /// The plan that was made for it.
+    Plan(Box<Plan>),
+    /// None was; but this was asked for on a host of the same system, and can be planned anew.
+    Request(Box<Request>),
+    /// Nothing.
+    Nothing,
+}
+
+/// The plan of a bundle that fits a host, where there is exactly one.
+pub fn chosen(bundle: &Bundle, facts: &Facts, database: &Database) -> Result<Chosen, Problem> {
+    let plans = bundle.plans()?;
+    let fits = |plan: &Plan| plan.database.sha256 == database.sha256 && plan.is_for(facts);
+    let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
+    match fitting.as_slice() {
+        [(_, plan)] => return Ok(Chosen::Plan(Box::new(plan.clone()))),
+        [] => {}
+        several => {
+            let choices =
+                several.iter().map(|(file, plan)| format!("{file} ({})", crate::resolve::summary(&plan.selection)));
+            let sentence = format!("{} plans in the bundle fit this host", several.len());
+            let hint =
+                format!("name one: gpusetup apply --bundle PATH PLAN, {}", choices.collect::<Vec<_>>().join(", "));
+            return Err(Problem::usage(sentence).hint(hint));
+        }
+    }
+    let alike: Vec<_> = plans.iter().filter(|(_, plan)| SystemId::of(&plan.host) == SystemId::of(facts)).collect();
+    let [(file, plan)] = alike.as_slice() else { return Ok(Chosen::Nothing) };
+    say(&format!(
+        "{file} in the bundle was made for another host of this system: planned here, for what it was asked for"
+    ));
+    // GPUs that were only assumed stood for those that are here.
+    Ok(Chosen::Request(Box::new(Request { assumed_gpus: Vec::new(), ..plan.request.clone() })))
+}
+
+/// A bundle's plan by its name in it.
+pub fn named(bundle: &Bundle, name: &Path) -> Result<Option<Plan>, Problem> {
+    let is_it = |file: &str| Path::new(file) == name || Path::new(file).file_name() == Some(name.as_os_str());
+    Ok(bundle.plans()?.into_iter().find(|(file, _)| is_it(file)).map(|(_, plan)| plan))
+}
+
+/// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
+pub fn database(host: &HostOptions, sources: &Sources) -> Result<Database, Problem> {
+    match &sources.bundle {
+        Some(bundle) if host.database.folder.is_none() => Ok(bundle.database()?),
+        _ => host.database(),
+    }
+}
