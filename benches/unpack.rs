@@ -2,15 +2,19 @@
 //! own code, in a process of its own, whose peak memory is printed: `xz -dc | tar x` to the same disk, and what the guides teach
 //! (`tar xf`, `cp`, `chmod`, `ldconfig`). Taken in turns; every one of them ends with its files on the disk, gpusetup's because it always
 //! waits for that, the others with a `sync -f` behind them. The archive is in the page cache, and its sum is known.
-//! Then the whole step from a server of limited speed, with an empty cache.
+//! Then the whole step by `gpusetup apply`, from a server of limited speed and with an empty cache, beside how long the bytes take at
+//! that speed and how long unpacking takes alone.
 
 use gpusetup::cache;
 use gpusetup::operation::undo::Backups;
-use gpusetup::operation::{Placement, unpack};
+use gpusetup::operation::{Operation, Placement, unpack};
+use gpusetup::plan::{Act, Plan, State, StepId};
 use gpusetup::system::{System, digest};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Runs of each, unless `GPUSETUP_RUNS` says otherwise.
@@ -18,6 +22,9 @@ const RUNS: usize = 3;
 
 const ARCHIVE: &str = "/cache/archive.tar.xz";
 const TOOLKIT: &str = "/toolkit";
+
+/// Megabytes a second that the server gives: slower than this machine unpacks, and faster.
+const RATES: [u64; 2] = [20, 200];
 
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
@@ -31,15 +38,17 @@ fn main() {
     run(Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cudnn-archives")).arg(&store));
     for (name, what) in [("multi", "many blocks (xz -T0)"), ("single", "one block (tar cJ)")] {
         let archive = store.join(format!("{name}.tar.xz"));
-        compared(what, &archive, &store.join("root"));
+        let alone = compared(what, &archive, &store.join("root"));
+        for rate in RATES {
+            from_cold(&archive, &store.join("root"), rate, alone);
+        }
     }
 }
 
 /// The child: unpacks and moves in, and says how much memory that took.
 fn installs(root: &Path, sum: &str) {
     let on = System::at(root);
-    let place = |from: &str, to: &str| Placement { from: from.into(), to: Path::new(TOOLKIT).join(to) };
-    let into = [place("include", "include"), place("lib", "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")];
+    let into = into();
     let staging = unpack::staging(&on, sum, &into);
     let staged = unpack::stage(&on, Path::new(ARCHIVE), sum, &into, None, &staging).expect("a good archive");
     staged.intend(&on, &mut Backups::new("/backup".into(), 0)).expect("noted");
@@ -49,7 +58,13 @@ fn installs(root: &Path, sum: &str) {
     println!("{peak}");
 }
 
-fn compared(what: &str, archive: &Path, root: &Path) {
+fn into() -> Vec<Placement> {
+    let place = |from: &str, to: &str| Placement { from: from.into(), to: Path::new(TOOLKIT).join(to) };
+    vec![place("include", "include"), place("lib", "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")]
+}
+
+/// All three; the median of gpusetup's.
+fn compared(what: &str, archive: &Path, root: &Path) -> f64 {
     let size = archive.metadata().expect("made").len();
     let sum = digest(fs::File::open(archive).expect("made")).expect("read");
     let runs = std::env::var("GPUSETUP_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(RUNS);
@@ -86,6 +101,96 @@ fn compared(what: &str, archive: &Path, root: &Path) {
     println!("  gpusetup                           {ours:>7.2} s   {:.1} MiB at most", peak as f64 / 1024.0);
     println!("  xz -dc | tar x                     {pipe:>7.2} s   ratio {:.2} (aim: at most 1.05)", ours / pipe);
     println!("  tar xf, cp, chmod, ldconfig        {guide:>7.2} s   ratio {:.2} (aim: at most 0.6)", ours / guide);
+    ours
+}
+
+/// The step by the program itself, with nothing in the cache.
+fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
+    let size = archive.metadata().expect("made").len();
+    let sha256 = digest(File::open(archive).expect("made")).expect("read");
+    let _ = fs::remove_dir_all(root);
+    fs::create_dir_all(root.join("etc")).expect("made");
+    fs::create_dir_all(root.join("usr/local")).expect("made");
+    fs::write(root.join("etc/os-release"), "ID=debian\nVERSION_ID=12\n").expect("written");
+    let gpusetup = env!("CARGO_BIN_EXE_gpusetup");
+    let asked = ["plan", "--profile", "toolkit", "--cuda", "12.4", "--gpu", "h100", "--json", "--root"];
+    let (_, said) = run(Command::new(gpusetup).args(asked).arg(root));
+    let mut plan: Plan = serde_json::from_str(&said).expect("a plan");
+    let to = PathBuf::from("/var/cache/gpusetup/ab/archive.tar.xz");
+    let url = server(archive.to_owned(), rate * 1_000_000);
+    let download = Operation::Download { url, sha256: sha256.clone(), size: Some(size), to: to.clone() };
+    let unpack = Operation::Unpack { archive: to, sha256, into: into(), limit: None };
+    plan.steps.retain(|step| step.id == StepId::InstallCudnn);
+    for step in &mut plan.steps {
+        step.state = State::Needed;
+        step.operations = [&download, &unpack].map(|o| Act { operation: o.clone(), satisfied: false }).to_vec();
+    }
+    plan.fingerprint = plan.expected_fingerprint();
+    let file = root.join("plan.json");
+    fs::write(&file, serde_json::to_string(&plan).expect("JSON")).expect("written");
+    run(Command::new("sync").arg("-f").arg(root));
+
+    let began = Instant::now();
+    let mut apply = Command::new(gpusetup);
+    apply.arg("apply").arg(&file).arg("--yes").arg("--root").arg(root).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = apply.spawn().expect("it starts");
+    let status = format!("/proc/{}/status", running.id());
+    let mut peak = 0;
+    let ended = loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let now = text.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+        peak = peak.max(now.unwrap_or(0_u64));
+        match running.try_wait().expect("a child") {
+            Some(ended) => break ended,
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let took = began.elapsed().as_secs_f64();
+    assert!(ended.success() && root.join("toolkit/lib64").is_dir(), "{ended}");
+    let _ = fs::remove_dir_all(root);
+    let wire = size as f64 / (rate * 1_000_000) as f64;
+    println!(
+        "  apply from {rate:>3} MB/s, nothing cached  {took:>7.2} s   {:.1} MiB at most; {:.2} of the wire's {wire:.2} s (aim: 1.1), \
+         {:.2} of unpacking alone (aim: 1.05), of whichever is longer",
+        peak as f64 / 1024.0,
+        took / wire,
+        took / alone
+    );
+}
+
+/// Serves a file, whole, at so many bytes a second over all connections; its address.
+fn server(file: PathBuf, rate: u64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/archive.tar.xz", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Whoever hangs up wants no more.
+            let _ = serve(stream, &file, rate);
+        }
+    });
+    url
+}
+
+fn serve(mut stream: TcpStream, file: &Path, rate: u64) -> std::io::Result<()> {
+    for line in BufReader::new(stream.try_clone()?).lines() {
+        if line?.is_empty() {
+            break;
+        }
+    }
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
+    let (began, mut sent, mut block) = (Instant::now(), 0, vec![0; 1 << 16]);
+    loop {
+        let n = file.read(&mut block)?;
+        if n == 0 {
+            return Ok(());
+        }
+        stream.write_all(&block[..n])?;
+        sent += n as u64;
+        let due = Duration::from_secs_f64(sent as f64 / rate as f64);
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+    }
 }
 
 fn median(mut times: Vec<Duration>) -> f64 {
