@@ -82,7 +82,7 @@ pub fn staging(on: &System, sha256: &str, into: &[Placement]) -> PathBuf {
 }
 
 /// Unpacks what has a place of a file in the cache into the folder `staging`, and verifies the archive on the way, unless it is
-/// known to be what it was when it was verified. `progress` is told the bytes of it that were read.
+/// known to be what it was when it was verified.
 pub fn stage(
     on: &System,
     archive: &Path,
