@@ -293,6 +293,14 @@ fn user_data_leads_to_the_same_choice() {
     let parts = ["--components", "nvcc,cublas"];
     let said = run(&[&ask[..], &parts].concat());
     assert!(config_in(&said.out).contains("components: \"nvcc,cublas\"\n"), "{}", said.out);
+    let below = "https://developer.download.nvidia.com/compute=http://me:hunter2@two.example/n";
+    let mirrored = run(&[&ask[..], &["--mirror", "http://one.example", "--mirrors", below]].concat()).out;
+    assert!(!mirrored.contains("hunter2"), "{mirrored}");
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(config.path(), config_in(&mirrored)).expect("written");
+    let config = config.path().display().to_string();
+    let there = run(&["plan", "--config", &config, "--gpu", "10de:20b2", "--format", "sh"]).out;
+    assert!(there.contains(" http://two.example/n/cuda/12.4"), "{there}");
 
     let sum = "0".repeat(64);
     let fetched = run(&[

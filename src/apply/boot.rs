@@ -13,8 +13,21 @@ const COPY: &str = "/var/lib/gpusetup/gpusetup";
 /// What tells administrators and their tools that a boot is due: Debian's, and the one that kured looks for.
 const SIGNS: [&str; 2] = ["/run/reboot-required", "/run/reboot-needed"];
 
+/// What of the environment a download goes by. A proxy's address with a login in it is for nobody else to read.
+fn environment() -> Vec<(String, String)> {
+    const NAMES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+    let all =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let ours = all.filter(|(name, value)| {
+        NAMES.iter().any(|n| n.eq_ignore_ascii_case(name)) && !value.contains(['@', '\n']) && !value.is_empty()
+    });
+    let mut ours: Vec<_> = ours.collect();
+    ours.sort();
+    ours
+}
+
 /// The unit's text. Not after cloud-final, which may wait for it; before whatever wants a GPU.
-fn unit(reboot: &str, sources: &Sources) -> String {
+fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> String {
     let mut more = String::new();
     if sources.offline {
         more += " --offline";
@@ -22,6 +35,8 @@ fn unit(reboot: &str, sources: &Sources) -> String {
     if let Some(file) = &sources.ca_cert {
         more += &format!(" {}", word(&format!("--ca-cert={}", file.display())));
     }
+    let variable = |(name, value): &(String, String)| format!("Environment={}\n", quoted(&format!("{name}={value}")));
+    let variables: String = environment.iter().map(variable).collect();
     format!(
         "[Unit]\n\
          Description=Go on with the NVIDIA install that gpusetup began\n\
@@ -32,6 +47,7 @@ fn unit(reboot: &str, sources: &Sources) -> String {
          \n\
          [Service]\n\
          Type=oneshot\n\
+         {variables}\
          ExecStart={COPY} resume --unattended --reboot={reboot}{more}\n\
          StandardOutput=journal+console\n\
          TimeoutStartSec=infinity\n\
@@ -41,10 +57,15 @@ fn unit(reboot: &str, sources: &Sources) -> String {
     )
 }
 
-/// A word of a unit's command line, which systemd reads with quotes, escapes, variables and specifiers of its own.
-fn word(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+/// A word in a unit, which systemd reads with quotes, escapes and specifiers of its own.
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{escaped}\"")
+}
+
+/// A word of a command line, where there are variables too.
+fn word(text: &str) -> String {
+    quoted(text).replace('$', "$$")
 }
 
 /// Sees to it that gpusetup goes on at the next boot. The plan has the mirrors' addresses; what logs in there stands in no unit,
@@ -53,7 +74,7 @@ pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<(
     on.make_directories("/var/lib/gpusetup", 0o700)?;
     on.write(COPY, &std::fs::read("/proc/self/exe")?, 0o700)?;
     on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
-    on.write(UNIT, unit(reboot, sources).as_bytes(), 0o644)?;
+    on.write(UNIT, unit(reboot, sources, &environment()).as_bytes(), 0o644)?;
     on.link(WANTED, Path::new(UNIT))
 }
 
@@ -85,6 +106,14 @@ pub fn now(on: &System) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_way_to_the_network_is_the_same_behind_a_boot() {
+        let environment = [("https_proxy".to_owned(), "http://proxy.lan:3128/100%".to_owned())];
+        let text = unit("never", &Sources::default(), &environment);
+        assert!(text.contains("\nEnvironment=\"https_proxy=http://proxy.lan:3128/100%%\"\n"), "{text}");
+        assert!(text.contains("\nType=oneshot\nEnvironment") && text.contains("%\"\nExecStart="), "{text}");
+    }
 
     #[test]
     fn what_is_left_for_the_next_boot_goes_again() {

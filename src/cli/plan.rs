@@ -115,6 +115,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             let wishes = Wishes {
                 accept_eula: options.accept_eula,
                 reboot: options.reboot.as_str(),
+                mirrors: &sources.mirrors,
                 binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
             };
             super::print(&user_data(&plan, wishes))?;

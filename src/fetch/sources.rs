@@ -70,7 +70,7 @@ impl Mirrors {
 
     /// With one that stands in for every address that begins so.
     pub fn instead_of(mut self, prefix: &str, address: &str) -> Result<Self, NoMirror> {
-        let prefix = prefix.trim_end_matches('/').to_owned();
+        let prefix = Url::parse(prefix).map_err(|_| NoMirror)?.as_str().trim_end_matches('/').to_owned();
         let address = self.learn(address)?;
         self.by_prefix.retain(|(other, _)| *other != prefix);
         self.by_prefix.push((prefix, address));
@@ -98,6 +98,16 @@ impl Mirrors {
             self.logins.push(Login { origin: url.clone(), user, password });
         }
         Ok(url.as_str().trim_end_matches('/').to_owned())
+    }
+
+    /// The one that stands in for every server.
+    pub fn of_all(&self) -> Option<&str> {
+        self.whole.as_deref()
+    }
+
+    /// Those that stand in for what is below an address.
+    pub fn below(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_prefix.iter().map(|(prefix, mirror)| (prefix.as_str(), mirror.as_str()))
     }
 
     /// Whether there are none.
@@ -183,6 +193,7 @@ mod tests {
         {
             let refused = Mirrors::default().whole(no).expect_err(no);
             assert!(!refused.to_string().contains("pass"), "{refused}");
+            assert!(Mirrors::default().instead_of("no address", "http://m").is_err());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A plan as cloud-init user-data: a config file that pins what was chosen, and one command. gpusetup does the rest on the
 //! machine, against the host as it is then: packages and kernels may have been upgraded since, and devices numbered anew.
 
+use crate::fetch::Mirrors;
 use crate::plan::Plan;
 use crate::resolve::Method;
 use std::fmt::Write;
@@ -12,6 +13,8 @@ pub struct Wishes<'a> {
     pub accept_eula: bool,
     /// The value of `--reboot` there.
     pub reboot: &'a str,
+    /// What stands in for NVIDIA's servers there too.
+    pub mirrors: &'a Mirrors,
     /// Where the binary comes from, with its sum; none where the image has it.
     pub binary: Option<(&'a str, &'a str)>,
 }
@@ -40,6 +43,17 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     }
     key("prefix", &plan.request.prefix.display().to_string());
     key("reboot", wishes.reboot);
+    // Without their logins: user-data is read by more than its machine.
+    if let Some(mirror) = wishes.mirrors.of_all() {
+        key("mirror", mirror);
+    }
+    let mut below = wishes.mirrors.below().peekable();
+    if below.peek().is_some() {
+        config += "      mirrors:\n";
+    }
+    for (prefix, mirror) in below {
+        let _ = writeln!(config, "        \"{prefix}\": \"{mirror}\"");
+    }
     let licences = if wishes.accept_eula {
         "      accept-eula: true\n"
     } else {

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 /// How long something may take without a word.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const BAR: &str = "  {bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left  {wide_msg}";
-const COUNTER: &str = "  {spinner} {bytes}, {bytes_per_sec}  {wide_msg}";
+const BAR: &str =
+    "  {msg:22!} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+const COUNTER: &str = "  {spinner} {decimal_bytes}, {decimal_bytes_per_sec}  {wide_msg}";
 const SPINNER: &str = "  {spinner} {elapsed}  {wide_msg}";
 
 /// Tells a person what happens.
@@ -118,8 +119,17 @@ fn bar(operation: &Operation, so_far: Option<(u64, Option<u64>)>) -> ProgressBar
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(operation.describe());
+    bar.set_message(short(operation));
     bar
+}
+
+/// What it is, where there is little room: of a download the file's name.
+fn short(operation: &Operation) -> String {
+    let name = match operation {
+        Operation::Download { to, .. } => to.file_name(),
+        _ => None,
+    };
+    name.map_or_else(|| operation.describe(), |name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
