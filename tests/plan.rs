@@ -118,7 +118,11 @@ fn what_cannot_be_is_refused_with_its_code() {
         (&["plan", "--gpu", "h100", "--leave-out", "0000:01:00.0"], 2, "0000:01:00.0"),
         (&["plan", "--gpu", "h100", "--components", "cublass"], 2, "near are cublas"),
         (&["plan", "--gpu", "h100", "--components", "nvcc", "--cuda", "none"], 2, "parts of a CUDA toolkit"),
-        (&["plan", "--gpu", "h100", "--components", "nvprof", "--cuda", "13"], 4, "it has no nvprof for x86_64"),
+        (
+            &["plan", "--gpu", "h100", "--components", "nvcc,cuda_nvcc,nvprof", "--cuda", "13"],
+            4,
+            "it has no nvprof for x86_64",
+        ),
         (&["plan", "--gpu", "h100", "--components", "nvcc", "--cuda", "11.8"], 4, "no component archives"),
     ] {
         let ran = host.run(arguments);

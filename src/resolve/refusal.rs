@@ -56,7 +56,7 @@ pub enum Refusal {
     NoRunfile,
     /// No component archives of it are known.
     NoArchives,
-    /// It does not have the component that was named, by its place in the request, for the machine's architecture.
+    /// It does not have this one of the components that were named, each counted once, for the machine's architecture.
     NoComponent(usize),
     /// Its nvcc takes this gcc at most; this is the host's.
     NewCompiler(u16, u16),
@@ -235,7 +235,8 @@ impl Refusal {
             Self::NoRunfile => format!("there is no runfile of it for {}", told.arch),
             Self::NoArchives => "no component archives of it are known".to_owned(),
             Self::NoComponent(n) => {
-                let name = told.request.components.get(n).map_or("it", String::as_str);
+                let named = super::component::named(told.database, told.request).unwrap_or_default();
+                let name = named.get(n).map_or("such component", |c| c.short());
                 format!("it has no {name} for {}", told.arch)
             }
             Self::NewCompiler(most, have) => format!("its nvcc takes gcc {most} at most; this host has gcc {have}"),
