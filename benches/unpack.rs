@@ -112,6 +112,9 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
     fs::create_dir_all(root.join("etc")).expect("made");
     fs::create_dir_all(root.join("usr/local")).expect("made");
     fs::write(root.join("etc/os-release"), "ID=debian\nVERSION_ID=12\n").expect("written");
+    // Tells what machine the tree is for.
+    let itself = std::env::current_exe().expect("running");
+    fs::create_dir_all(root.join("usr/bin")).and_then(|()| fs::copy(itself, root.join("usr/bin/env"))).expect("copied");
     let gpusetup = env!("CARGO_BIN_EXE_gpusetup");
     let asked = ["plan", "--profile", "toolkit", "--cuda", "12.4", "--gpu", "h100", "--json", "--root"];
     let (_, said) = run(Command::new(gpusetup).args(asked).arg(root));

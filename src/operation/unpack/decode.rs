@@ -7,9 +7,9 @@ use std::io::{self, BufRead, Read};
 
 /// Bytes that a decoder may need. `xz -9` looks back over 64 MiB and packs a little beside it; no preset needs more.
 const MOST_MEMORY: u64 = 66 << 20;
-/// Bytes that blocks decoded at the same time may need together: two of `xz -T0`, 24 MiB each with what they are packed in.
-/// With gpusetup's own it stays below 100 MiB.
-const MOST_MEMORY_OF_THREADS: u64 = 84 << 20;
+/// Bytes that blocks decoded at the same time may need together: two of `xz -T0`, 24 MiB each with what they are packed in. An
+/// apply needs some 20 MiB itself (measured), and all of it is to stay below 100.
+const MOST_MEMORY_OF_THREADS: u64 = 76 << 20;
 /// zstd may look back so far, as a power of two in bytes: 64 MiB.
 const WINDOW: u32 = 26;
 
