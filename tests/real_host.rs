@@ -358,6 +358,56 @@ fn a_bundle_installs_the_whole_stack_without_a_network() {
     assert_eq!(differences(&bench().base, &host.root(), &[RECORDS, AFTER_ROLLBACK].concat()), [""; 0]);
 }
 
+/// dnf's way, on Debian's dnf: a root that says it is Rocky Linux, with a repository of packages that were made for this.
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_bundle_of_dnfs_packages() {
+    let maker = Host::new("dnf");
+    maker.ask(
+        "apt-get -qq update && apt-get -qq install --no-install-recommends dnf createrepo-c rpm >&2; rm /usr/bin/gcc*
+         printf 'ID=rocky\\nID_LIKE=rhel\\nVERSION_ID=9.6\\nPRETTY_NAME=\"Rocky Linux 9.6\"\\n' >/usr/lib/os-release",
+    );
+    // The other has no repository at all, and nothing in common with this one from here on.
+    let host = maker.clone_as("dnf-offline");
+    let maker = maker.clone_as("dnf-maker");
+    maker.ask(
+        "mkdir -p /srv/rpms /etc/yum.repos.d && cd /srv
+         made() {
+           printf '%s\\n' \"Name: $1\" 'Version: 1' 'Release: 1' 'Summary: x' 'License: x' 'BuildArch: noarch' \"$2\" \\
+             '%description' 'x' '%files' >$1.spec
+           rpmbuild --quiet -bb --define '_topdir /srv/build' --define '_rpmdir /srv/rpms' $1.spec >&2
+         }
+         made cpp 'Provides: x'; made gcc 'Requires: cpp'; made glibc-devel 'Requires: cpp'; made make 'Provides: y'
+         made stranger 'Provides: z'
+         createrepo_c --quiet /srv/rpms
+         printf '[made]\\nname=made\\nbaseurl=file:///srv/rpms\\ngpgcheck=0\\n' >/etc/yum.repos.d/made.repo",
+    );
+    let folder = tempfile::tempdir_in(host::store()).expect("a temporary folder");
+    let (plan, bundle) = (folder.path().join("plan.json"), folder.path().join("bundle"));
+    let ask = [&["plan", "--out", text(&plan)], TOOLKIT].concat();
+    host.gpusetup(&ask).succeeds();
+    let (root, database) = (maker.root(), text(&bench().database));
+    let create = ["bundle", "create", "--root", text(&root), "--database", database, "--plan", text(&plan)];
+    timed("bundle create", || gpusetup(create.into_iter().chain(["-o", text(&bundle)])).succeeds());
+    let manifest: Value =
+        serde_json::from_str(&fs::read_to_string(bundle.join("bundle.json")).expect("there")).expect("JSON");
+    let offers = manifest["packages"][0]["offers"].as_object().expect("packages");
+    assert_eq!(offers.keys().collect::<Vec<_>>(), ["cpp", "gcc", "glibc-devel", "make"]);
+    let offline = |arguments: &[&str]| host.gpusetup_under(&["unshare", "--net"], arguments);
+    timed("apply", || offline(&["apply", "--yes", "--bundle", text(&bundle)]).succeeds());
+    assert_eq!(host.ask("rpm -qa --qf '%{NAME} ' | xargs -n 1 | sort | xargs"), "cpp gcc glibc-devel make");
+    cudnn_is_there(&host);
+    timed("rollback", || offline(&["rollback", "--yes"]).succeeds());
+    assert_eq!(host.ask("rpm -qa"), "");
+}
+
+/// The loader finds cuDNN and the toolkit's runtime; there is no compiler here that could ask them.
+fn cudnn_is_there(host: &Host) {
+    let known = host.ask("ldconfig -p");
+    assert!(known.contains("libcudnn.so.9 ") && known.contains("libcudart.so.13 "), "{known}");
+    assert!(host.ask("/usr/local/cuda/bin/nvcc --version").contains("release 13.4,"));
+}
+
 /// Does something while somebody else is at work with the host's packages.
 fn while_locked<T>(host: &Host, work: impl FnOnce() -> T) -> T {
     let lock = "import fcntl, sys, time; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(600)";
