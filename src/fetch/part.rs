@@ -130,9 +130,9 @@ impl Part {
         fs::rename(new, &self.note)
     }
 
-    /// Leaves nothing but a beginning, for the next attempt.
+    /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken for the rest.
     pub fn settle(&mut self) -> io::Result<()> {
-        if self.ahead.is_empty() { Ok(()) } else { self.cut_to(self.have) }
+        if self.ahead.is_empty() { self.file.set_len(self.have) } else { self.cut_to(self.have) }
     }
 
     /// Puts its note away: it is no part any more.

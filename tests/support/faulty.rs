@@ -216,14 +216,17 @@ fn answer(stream: &mut impl Stream, head: &str, body: &[u8], fault: Fault) -> io
         }
         _ => {}
     }
-    let mut body = body.to_vec();
-    match fault {
-        Fault::Short(missing) => body.truncate(body.len() - missing),
-        Fault::Long(more) => body.extend(vec![b'x'; more]),
-        Fault::Flipped(at) => body[at] ^= 1,
-        _ => {}
+    // A copy only where it is another: it may be large, and asked for in many parts.
+    match &fault {
+        Fault::Short(missing) => serve(stream, head, &body[..body.len() - missing], &fault),
+        Fault::Long(more) => serve(stream, head, &[body, &vec![b'x'; *more]].concat(), &fault),
+        Fault::Flipped(at) => {
+            let mut body = body.to_vec();
+            body[*at] ^= 1;
+            serve(stream, head, &body, &fault)
+        }
+        _ => serve(stream, head, body, &fault),
     }
-    serve(stream, head, &body, &fault)
 }
 
 /// Passes on what comes from either side.
