@@ -10,7 +10,7 @@ mod stack;
 use host::tree::differences;
 use host::{Host, RECORDS, bench, gpusetup, machine, text, timed};
 use serde_json::Value;
-use stack::{STACK, installed, installed_by, planned};
+use stack::{MODULES, STACK, installed, installed_by, modules, planned};
 use std::fs;
 use std::path::Path;
 
@@ -176,6 +176,7 @@ fn apply_installs_the_whole_stack() {
         timed("apply", || apply(host, STACK).succeeds());
         assert_eq!(bench().requests(), [format!("/{OLD_RUNFILE} 200"), format!("/{CUDNN_12} 200")]);
     });
+    timed("its modules, for others", || modules(&host));
     let host = host.clone_as("stack");
     timed("asking the host", || {
         toolkit_works(&host, "12.4", 12040);
@@ -301,8 +302,12 @@ fn is_as_the_runfile_leaves_it(host: &Host, libraries_alone: &Host) {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
-fn a_bundle_installs_the_whole_stack_without_a_network() {
+fn bundles_install_the_whole_stack_without_a_network() {
     let (maker, host) = (Host::new("maker"), Host::new("offline"));
+    // A compiler's minutes, which another test has looked at.
+    let (tarball, version) = modules(&installed(&planned()));
+    fs::create_dir(host.path(MODULES)).expect("made");
+    fs::copy(tarball, host.path(&format!("{MODULES}/nvidia-current-{version}.dkms.tar.gz"))).expect("copied");
     let folder = tempfile::tempdir_in(host::store()).expect("a temporary folder");
     let file = |name: &str| text(&folder.path().join(name)).to_owned();
     // Packages wait there that other tests install: here none may help.
@@ -355,6 +360,7 @@ fn a_bundle_installs_the_whole_stack_without_a_network() {
         files_are_sound(&host, "12.4");
     });
     timed("rollback", || offline(&["rollback", "--yes"]).succeeds());
+    fs::remove_dir_all(host.path(MODULES)).expect("there");
     assert_eq!(differences(&bench().base, &host.root(), &[RECORDS, AFTER_ROLLBACK].concat()), [""; 0]);
 }
 

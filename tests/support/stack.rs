@@ -1,6 +1,7 @@
 //! The whole stack on a host: what is asked for, and a host that has it, made once for the tests that begin with one.
 
-use crate::host::{Host, Kept, bench, text};
+use crate::host::{Host, Kept, bench, store, text};
+use std::path::PathBuf;
 
 /// Packages of Debian 12 and a CUDA that every driver since 525 runs.
 pub const STACK: &[&str] =
@@ -33,3 +34,26 @@ pub fn installed(planned: &str) -> Kept {
 pub fn installed_by(install: impl FnOnce(&Host)) -> Kept {
     Kept::anew(NAME, &planned(), || Host::new(NAME), install)
 }
+
+/// The driver's modules as that host built them, for those who need not see it done again: the tarball that Debian's package
+/// takes (`dkms ldtarball`) where it lies in [`MODULES`], and its version. tests/vm/image takes it from here too.
+#[allow(dead_code, reason = "the gallery's hosts have modules")]
+pub fn modules(installed: &Kept) -> (PathBuf, String) {
+    let host = installed.clone_as("modules");
+    let status = host.ask("dkms status -m nvidia-current");
+    let parts = status.trim().strip_prefix("nvidia-current/").and_then(|s| s.strip_suffix(": installed"));
+    let (version, kernel) = parts.and_then(|p| p.split_once(", ")).expect("VERSION, KERNEL, ARCHITECTURE");
+    let kernel = kernel.split(',').next().expect("a word");
+    let base = text(&bench().base).rsplit('-').next().expect("a name").to_owned();
+    let tarball = store().join(format!("modules-{base}-{version}.tar.gz"));
+    if !tarball.exists() {
+        host.ask(&format!("dkms mktarball -m nvidia-current -v {version} -k {kernel} --archive modules.tar.gz >&2"));
+        let made = host.path(&format!("/var/lib/dkms/nvidia-current/{version}/tarball/modules.tar.gz"));
+        std::fs::copy(made, &tarball).expect("copied");
+    }
+    (tarball, version.to_owned())
+}
+
+/// Where Debian's package looks for modules that were built elsewhere.
+#[allow(dead_code, reason = "the gallery's hosts have modules")]
+pub const MODULES: &str = "/usr/share/nvidia-current-dkms";
