@@ -184,10 +184,9 @@ impl Plan {
             return self;
         }
         // It may have come from another mirror before, whose address tells nothing.
-        let published = |sum: &str| database.artifacts().find(|a| a.sha256.as_deref() == Some(sum))?.url.as_deref();
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
             if let Operation::Download { url, sha256, .. } = &mut act.operation {
-                *url = mirrors.of(published(sha256).unwrap_or(url));
+                *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));
             }
         }
         self

@@ -129,6 +129,14 @@ impl ReleasedComponent {
 }
 
 impl Database {
+    /// The component archive of this sum.
+    pub fn component_archive(&self, sha256: &str) -> Option<Artifact> {
+        self.component_releases.iter().find_map(|release| {
+            let mut archives = release.components.iter().flat_map(|c| c.archives.iter().map(move |a| (c, a)));
+            archives.find(|(_, a)| a.sha256 == sha256).map(|(component, archive)| release.artifact(component, archive))
+        })
+    }
+
     /// The component that somebody means: by NVIDIA's name, that name without its beginning, or an alias.
     pub fn component_named(&self, name: &str) -> Option<&Component> {
         let asked = name.trim().to_lowercase().replace('-', "_");

@@ -42,6 +42,12 @@ impl Database {
         drivers.chain(cuda).chain(self.cudnn_artifacts.iter().map(|a| &a.artifact))
     }
 
+    /// Where the file of this sum is published.
+    pub fn published(&self, sha256: &str) -> Option<String> {
+        let whole = self.artifacts().find(|a| a.sha256.as_deref() == Some(sha256)).and_then(|a| a.url.clone());
+        whole.or_else(|| self.component_archive(sha256)?.url)
+    }
+
     /// The GPU of a device and board: the entry for that very board, else the one for every other board of the device.
     pub fn gpu(&self, device: PciDevice, subsystem: Option<&str>) -> Option<&Gpu> {
         let start = self.gpus.partition_point(|g| g.device < device);
@@ -292,6 +298,21 @@ mod tests {
         assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
         assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
         assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
+    }
+
+    #[test]
+    fn every_kind_of_download_is_known_by_its_sum() {
+        let database = embedded();
+        let release = &database.component_releases[0];
+        let component = &release.components[0];
+        let archive = release.artifact(component, &component.archives[0]);
+        let runfile =
+            database.cuda_artifacts.iter().map(|a| &a.artifact).find(|a| a.is_verifiable()).expect("a runfile");
+        for artifact in [&archive, runfile] {
+            let sum = artifact.sha256.as_deref().expect("a sum");
+            assert_eq!(database.published(sum), artifact.url, "{}", artifact.file);
+        }
+        assert_eq!(database.published(&"0".repeat(64)), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::bytes;
 use crate::apply::News;
 use crate::operation::Operation;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ pub struct Teller {
     on_terminal: bool,
     last: Instant,
     out: Box<dyn Write>,
+    /// When so many bytes were there, as the last line told: what came since then is the rate.
+    told: Option<(Instant, u64)>,
     /// What the host was already, told as a number when it is more than one thing.
     kept: Vec<String>,
     /// Where the last word goes: beside the rest when standard output is for one JSON object.
@@ -42,6 +44,7 @@ impl Teller {
             on_terminal,
             last: Instant::now(),
             out: Box::new(std::io::stderr()),
+            told: None,
             kept: Vec::new(),
             last_word,
         }
@@ -55,6 +58,9 @@ impl Teller {
 
     /// Tells one thing.
     pub fn tell(&mut self, news: &News) {
+        if !matches!(news, News::Working { .. }) {
+            self.told = None;
+        }
         match news {
             News::Step(step) => self.line(&format!("{}: {}", step.id.as_str(), step.title)),
             News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
@@ -98,14 +104,34 @@ impl Teller {
                 Some((have, _)) => bar.set_position(have),
                 None => bar.tick(),
             }
-        } else if self.last.elapsed() >= PATIENCE {
+            return;
+        }
+        if let Some((have, _)) = so_far {
+            self.told.get_or_insert((Instant::now(), have));
+        }
+        if self.last.elapsed() >= PATIENCE {
             let so_far = match so_far {
-                Some((have, Some(all))) => format!("{} of {}", bytes(have), bytes(all)),
-                Some((have, None)) => bytes(have),
+                Some((have, all)) => {
+                    self.told.replace((Instant::now(), have)).map_or_else(String::new, |(then, was)| {
+                        amount(have, all, have.saturating_sub(was) as f64 / then.elapsed().as_secs_f64())
+                    })
+                }
                 None => format!("{} s", since.as_secs()),
             };
             self.line(&format!("  {so_far}: {}", operation.describe()));
         }
+    }
+}
+
+/// So many bytes, of how many, how many a second, and the time that the rest will take.
+fn amount(have: u64, all: Option<u64>, rate: f64) -> String {
+    let each_second = bytes(rate as u64);
+    match all {
+        Some(all) => {
+            let left = Duration::from_secs_f64((all.saturating_sub(have) as f64 / rate.max(1.0)).min(1e9));
+            format!("{} of {}, {each_second}/s, {} left", bytes(have), bytes(all), HumanDuration(left))
+        }
+        None => format!("{}, {each_second}/s", bytes(have)),
     }
 }
 
@@ -160,6 +186,7 @@ mod tests {
             on_terminal: false,
             last: Instant::now(),
             out: Box::new(out.clone()),
+            told: None,
             kept: Vec::new(),
             last_word: Box::new(out.clone()),
         };
@@ -174,7 +201,16 @@ mod tests {
         teller.tell(&working(1_100_000));
         teller.tell(&News::Done(&operation));
         let text = String::from_utf8(out.0.lock().expect("one thread").clone()).expect("text");
-        assert_eq!(text, "  1.0 MB of 2.0 MB: remove /f\n  done: remove /f\n");
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("  1.0 MB of 2.0 MB, ") && lines[0].ends_with(" left: remove /f"), "{text}");
+        assert_eq!(lines[1..], ["  done: remove /f"]);
+    }
+
+    #[test]
+    fn a_line_tells_the_rate_and_the_time_left() {
+        assert_eq!(amount(1_000_000, Some(241_000_000), 2e6), "1.0 MB of 241 MB, 2.0 MB/s, 2 minutes left");
+        assert_eq!(amount(1_000_000, None, 2e6), "1.0 MB, 2.0 MB/s");
+        assert!(amount(0, Some(1_000_000), 0.0).ends_with(" left"), "a server that says nothing");
     }
 
     #[test]
