@@ -30,6 +30,10 @@ struct Note {
     have: Option<u64>,
 }
 
+/// Whoever reads what arrives is woken for so many bytes at once: a wire that brings a gigabyte a second would wake it a hundred
+/// thousand times else.
+const WORTH_WAKING: u64 = 1 << 20;
+
 /// A part that several connections write to.
 pub(super) type Shared = Arc<Mutex<Part>>;
 
@@ -46,6 +50,8 @@ pub(super) struct Part {
     arriving: Arriving,
     /// From the beginning to here nothing is missing.
     have: u64,
+    /// So much of that is known to who reads it.
+    told: u64,
     /// What was written behind that, from where to where.
     ahead: Vec<(u64, u64)>,
     /// Where what is there came from.
@@ -62,8 +68,15 @@ impl Part {
         let have = left.as_ref().and_then(|note| note.have).map_or(length, |have| have.min(length));
         let have = if size.is_some_and(|size| have > size) { 0 } else { have };
         let origin = left.map(|note| note.origin).unwrap_or_default();
-        let mut part =
-            Self { file: Arc::new(file), note, arriving: arriving.clone(), have: 0, ahead: Vec::new(), origin };
+        let mut part = Self {
+            file: Arc::new(file),
+            note,
+            arriving: arriving.clone(),
+            have: 0,
+            told: 0,
+            ahead: Vec::new(),
+            origin,
+        };
         part.cut_to(have)?;
         part.arriving.begins(Arc::clone(&part.file), have);
         Ok(part)
@@ -114,12 +127,20 @@ impl Part {
             self.remember()?;
         }
         self.file.write_all_at(bytes, at)?;
-        let before = self.have;
-        (self.have, self.ahead) = joined(self.have, std::mem::take(&mut self.ahead), (at, end));
-        if self.have > before {
-            self.arriving.has(self.have);
+        if at == self.have && self.ahead.is_empty() {
+            self.have = end;
+        } else {
+            (self.have, self.ahead) = joined(self.have, std::mem::take(&mut self.ahead), (at, end));
+        }
+        if self.have >= self.told + WORTH_WAKING {
+            self.tell();
         }
         Ok(())
+    }
+
+    fn tell(&mut self) {
+        self.told = self.have;
+        self.arriving.has(self.have);
     }
 
     /// Notes how far it has come, where its length does not tell.
@@ -132,6 +153,7 @@ impl Part {
 
     /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken for the rest.
     pub fn settle(&mut self) -> io::Result<()> {
+        self.tell();
         if self.ahead.is_empty() { self.file.set_len(self.have) } else { self.cut_to(self.have) }
     }
 
@@ -145,7 +167,7 @@ impl Part {
 
     fn cut_to(&mut self, have: u64) -> io::Result<()> {
         self.file.set_len(have)?;
-        (self.have, self.ahead) = (have, Vec::new());
+        (self.have, self.told, self.ahead) = (have, have, Vec::new());
         self.remember()
     }
 }
