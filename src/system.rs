@@ -3,6 +3,7 @@
 
 mod crash;
 pub mod interrupt;
+pub mod network;
 mod program;
 
 pub use program::{Ended, Output, Program, Progress, process_name};

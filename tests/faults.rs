@@ -333,6 +333,20 @@ fn a_network_that_fails() {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn packages_are_fetched_by_the_callers_proxy() {
+    let (host, folder) = (Host::new("proxy"), tempfile::tempdir().expect("a temporary folder"));
+    fs::write(host.path("/etc/apt/sources.list"), "deb [trusted=yes] http://nobody.invalid/ ./\n").expect("written");
+    let steps = vec![short::step(StepId::Prerequisites, vec![short::packages(&["short"])])];
+    let plan = short::saved(folder.path(), &short::plan(&host, steps));
+    let proxy = [("http_proxy", "http://127.0.0.1:9")];
+    let said = ends(host.gpusetup_starts_with(&["apply", text(&plan), "--yes"], &proxy), &[6], SOON);
+    // Nobody listens there, which is what shows that it was asked.
+    let log = host.ask("cat /var/log/gpusetup/*/* /var/log/gpusetup/*.log 2>/dev/null || true");
+    assert!(log.contains("127.0.0.1:9"), "{log}\n{}", said.err);
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_package_that_fails_or_hangs() {
     let bench = Bench::new("packages");
     // What it does when it is configured, the time that a transaction gets, the time in which all must end.

@@ -2,7 +2,7 @@
 //! end. It runs a copy of this binary, since whoever called it may have it in a place that others write to, or is gone.
 
 use crate::fetch::Sources;
-use crate::system::System;
+use crate::system::{System, network};
 use std::io;
 use std::path::Path;
 
@@ -15,15 +15,9 @@ const SIGNS: [&str; 2] = ["/run/reboot-required", "/run/reboot-needed"];
 
 /// What of the environment a download goes by. A proxy's address with a login in it is for nobody else to read.
 fn environment() -> Vec<(String, String)> {
-    const NAMES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"];
-    let all =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let ours = all.filter(|(name, value)| {
-        NAMES.iter().any(|n| n.eq_ignore_ascii_case(name)) && !value.contains(['@', '\n']) && !value.is_empty()
-    });
-    let mut ours: Vec<_> = ours.collect();
-    ours.sort();
-    ours
+    let mut all = network::environment();
+    all.retain(|(_, value)| !value.contains('@'));
+    all
 }
 
 /// The unit's text. Not after cloud-final, which may wait for it; before whatever wants a GPU.

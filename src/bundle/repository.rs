@@ -141,7 +141,7 @@ impl Manager<'_> {
 
     fn ask(&self, argv: Vec<String>, name: &str) -> Result<String, BundleError> {
         let start = |source| ProgramError::Start { program: name.to_owned(), source };
-        let program = Program::new(argv).env("HOME", "/nonexistent").limit(LIMIT);
+        let program = Program::new(argv).env("HOME", "/nonexistent").limit(LIMIT).networked();
         let output = self.on.run(&program).map_err(|e| BundleError::Packages(start(e).into()))?;
         if crate::system::interrupt::heard().is_some() {
             return Err(BundleError::Interrupted);

@@ -199,7 +199,7 @@ fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec
 
 fn program(argv: Vec<String>) -> Program {
     // A package manager that is ended halfway leaves packages half configured.
-    Program::new(argv).limit(limit()).undisturbed()
+    Program::new(argv).limit(limit()).undisturbed().networked()
 }
 
 /// A package that the manager's database names.

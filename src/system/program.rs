@@ -69,6 +69,12 @@ impl Program {
         }
     }
 
+    /// It goes to the network, by the proxies that its caller goes by.
+    pub fn networked(mut self) -> Self {
+        self.environment.extend(super::network::proxies());
+        self
+    }
+
     /// With one more variable in its environment.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
