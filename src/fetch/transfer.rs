@@ -15,6 +15,9 @@ use tokio::time::timeout;
 /// the slowest of them, and so much that asking for it is nothing beside.
 const PIECE: u64 = 8 << 20;
 
+/// The least that one connection takes.
+const LAST: u64 = 1 << 20;
+
 /// How often it is told how far it is, and asked whether to stop.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -45,7 +48,8 @@ impl Shares {
             return Some(self.left.swap_remove(first));
         }
         let from = self.free_from.filter(|from| *from < size)?;
-        let to = size.min(from + PIECE);
+        // Smaller ones towards the end, so that no connection is waited for long when the others have nothing left.
+        let to = size.min(from + PIECE.min((size - from) / 8).max(LAST));
         self.free_from = Some(to);
         Some((from, to))
     }
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_byte_is_somebodys_and_nobody_elses() {
-        let size = 5 * PIECE + 7;
+        let size = 50 * PIECE + 7;
         let mut shares = Shares::default();
         assert_eq!(shares.claim(size), None, "one connection has all of it");
         shares.divide(100, size);
@@ -284,7 +288,11 @@ mod tests {
         shares.left.push((100 + 3 * PIECE - 5, 100 + 3 * PIECE));
         assert_eq!(shares.claim(size), Some((100 + 3 * PIECE - 5, 100 + 3 * PIECE)), "what was left comes first");
         assert_eq!(shares.claim(size), Some((100 + 3 * PIECE, 100 + 4 * PIECE)));
-        assert_eq!(shares.claim(size), Some((100 + 4 * PIECE, size)));
-        assert_eq!(shares.claim(size), None);
+        let (mut at, mut last) = (100 + 4 * PIECE, PIECE);
+        while let Some((from, to)) = shares.claim(size) {
+            assert!(from == at && to - from <= last, "{from} to {to}");
+            (at, last) = (to, to - from);
+        }
+        assert!(at == size && last <= LAST, "{at}: {last}");
     }
 }
