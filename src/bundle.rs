@@ -11,13 +11,13 @@ mod verify;
 
 pub use create::{Contents, Written, is_archive};
 pub use form::Form;
-pub use manifest::{Entry, MANIFEST, Manifest, PROGRAM, PlanId, Repository, SIGNATURE, SystemId};
+pub use manifest::{Entry, MANIFEST, Manifest, PROGRAM, PlanId, Repository, SIGNATURE};
 pub use repository::{closure, needed_packages};
 pub use verify::{Findings, verify};
 
 use crate::compat::Database;
 use crate::database::store;
-use crate::host::Facts;
+use crate::host::{Facts, SystemId};
 use crate::operation::Operation;
 use crate::operation::packages::PackagesError;
 use crate::plan::Plan;
@@ -120,7 +120,7 @@ pub fn manifest(form: &Form, key: Option<&str>) -> Result<Manifest, BundleError>
     if let Some(key) = key {
         form::signed(&head, key)?;
     }
-    form::manifest(&head)
+    Manifest::read(&head.manifest)
 }
 
 /// A bundle, opened: its manifest, and the few small files that are needed before a plan is chosen.

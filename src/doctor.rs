@@ -250,7 +250,7 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report
     Report {
         schema: SCHEMA,
         tool: env!("CARGO_PKG_VERSION"),
-        database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
+        database: DatabaseId::of(database),
         host,
         nvml: said(nvml),
         cuda: said(cuda),

@@ -26,6 +26,7 @@ mod probe;
 mod reader;
 mod repositories;
 mod secure_boot;
+mod system;
 mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};
@@ -37,6 +38,7 @@ pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
 pub use repositories::{AptSource, apt_sources};
+pub use system::SystemId;
 pub use toolkit::version_file;
 
 use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};

@@ -17,7 +17,7 @@ mod toolkit;
 mod verify;
 
 pub use build::plan;
-pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact, LockedSystem};
+pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use nouveau::RIVALS;
 pub use prerequisites::kernel_packages;
 pub use removal::{Inventory, Unwanted, removal};
@@ -29,7 +29,7 @@ pub use settings::{
 use crate::compat::Database;
 use crate::fetch::Mirrors;
 use crate::host::Facts;
-use crate::operation::Operation;
+use crate::operation::{Operation, Packages};
 use crate::resolve::{Reason, Rejection, Request, Selection};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,13 @@ pub struct DatabaseId {
     pub version: String,
     /// Its sum.
     pub sha256: String,
+}
+
+impl DatabaseId {
+    /// Of a database.
+    pub fn of(database: &Database) -> Self {
+        Self { version: database.version.clone(), sha256: database.sha256.clone() }
+    }
 }
 
 /// The steps of the main job, in their order.
@@ -178,6 +185,16 @@ pub struct Warning {
 }
 
 impl Plan {
+    /// All that will be done, in order, whichever step it is part of.
+    pub fn acts(&self) -> impl Iterator<Item = &Act> {
+        self.steps.iter().flat_map(|step| &step.operations)
+    }
+
+    /// The transactions of package managers in it.
+    pub fn packages(&self) -> impl Iterator<Item = &Packages> {
+        self.acts().filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
+    }
+
     /// With its downloads from mirrors, where there are any.
     pub fn fetched_from(mut self, mirrors: &Mirrors, database: &Database) -> Self {
         if mirrors.is_empty() {

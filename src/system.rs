@@ -1,16 +1,20 @@
 //! The one door to the outside: the files below a root directory, processes, the clock. Every path is a path as the
 //! host itself would say it (`/etc/modprobe.d`), wherever the root is. Nothing here knows of GPUs or plans.
 
+mod cores;
 mod crash;
 pub mod interrupt;
+pub mod link;
 pub mod network;
 mod program;
+mod summed;
 
+pub use cores::on_all_cores;
 pub use program::{Ended, Output, Program, Progress, process_name};
+pub use summed::{copy_summed, digest, digest_on};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -414,20 +418,6 @@ impl System {
                 crash::point();
                 Ok(())
             }
-        }
-    }
-}
-
-/// SHA-256 of everything that `from` yields, in lower-case hexadecimal.
-pub fn digest(mut from: impl Read) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut block = vec![0; 1 << 17];
-    loop {
-        match from.read(&mut block) {
-            Ok(0) => return Ok(hex(&hash.finalize())),
-            Ok(n) => hash.update(&block[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn supply(plan: &Plan, sources: &Sources) -> Supply {
 pub fn check(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
     if let (None, Some(folder)) = (&sources.bundle, &sources.brought)
         && !on.is_directory(folder)
-        && packages_of(plan).any(|wanted| is_needed(on, wanted))
+        && plan.packages().any(|wanted| is_needed(on, wanted))
     {
         let sentence = format!(
             "the packages that this apply brought from its bundle are gone from {}: gpusetup resume --bundle PATH brings them \
@@ -35,7 +35,7 @@ pub fn check(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure>
         return Err(Failure::Blocked(sentence));
     }
     let Some(bundle) = &sources.bundle else { return Ok(()) };
-    let mut lacking: Vec<_> = operations(plan).flat_map(|act| lacks(on, bundle, plan, act)).collect();
+    let mut lacking: Vec<_> = plan.acts().flat_map(|act| lacks(on, bundle, plan, act)).collect();
     lacking.sort();
     lacking.dedup();
     if lacking.is_empty() {
@@ -45,15 +45,6 @@ pub fn check(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure>
     let sentence =
         format!("the bundle {path} does not hold what this plan needs (GS601): {lacking}; make one of this plan");
     Err(Failure::Blocked(sentence))
-}
-
-fn operations(plan: &Plan) -> impl Iterator<Item = &Act> {
-    plan.steps.iter().flat_map(|s| &s.operations)
-}
-
-fn packages_of(plan: &Plan) -> impl Iterator<Item = &Packages> {
-    operations(plan)
-        .filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
 }
 
 /// What an operation needs that neither the bundle nor the host has.
@@ -74,7 +65,8 @@ pub fn bring(on: &System, plan: &Plan, sources: &Sources, tell: Teller) -> Resul
     let supply = &sources.supply();
     let began = Instant::now();
     let mut told = None;
-    let first = operations(plan)
+    let first = plan
+        .acts()
         .map(|act| &act.operation)
         .find(|o| matches!(o, Operation::Download { .. } | Operation::Packages(_)));
     bundle
@@ -88,7 +80,7 @@ pub fn bring(on: &System, plan: &Plan, sources: &Sources, tell: Teller) -> Resul
             }
         })
         .map_err(|e| interrupt::heard().map_or_else(|| e.into(), Failure::Interrupted))?;
-    packages_of(plan)
+    plan.packages()
         .filter(|wanted| is_needed(on, wanted))
         .try_for_each(|wanted| packages::would_install(on, wanted, supply).map_err(Failure::from))
 }

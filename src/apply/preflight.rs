@@ -38,7 +38,7 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
         }
     }
     let from_cache = |o: &Operation| matches!(o, Operation::Run { verified, .. } if !verified.is_empty());
-    let executes = plan.steps.iter().flat_map(|s| &s.operations).any(|a| !a.satisfied && from_cache(&a.operation));
+    let executes = plan.acts().any(|a| !a.satisfied && from_cache(&a.operation));
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
         let sentence = format!(
@@ -71,11 +71,7 @@ pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Fai
         }
         _ => None,
     };
-    let acts = plan
-        .steps
-        .iter()
-        .flat_map(|s| &s.operations)
-        .filter(|a| !a.satisfied && sources.offline && sources.bundle.is_none());
+    let acts = plan.acts().filter(|a| !a.satisfied && sources.offline && sources.bundle.is_none());
     let missing: Vec<_> = acts.filter_map(|a| missing(&a.operation)).collect();
     if missing.is_empty() {
         return Ok(());

@@ -271,7 +271,7 @@ fn with_network(
 
 fn downloads(on: &System, plan: &Plan, manner: &Manner, work: &mut Work, tell: Teller) -> Result<usize, Failure> {
     let mut done = 0;
-    for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
+    for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
         let wanted = Wanted { url, sha256, size: *size, to };
         if is_cached(on, &wanted) {

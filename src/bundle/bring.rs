@@ -5,15 +5,15 @@ use super::form::{self, Form};
 use super::manifest::{DATABASE, Entry, Manifest, PACKAGES, PLANS, artifact};
 use super::{Bundle, BundleError};
 use crate::cache;
+use crate::host::SystemId;
 use crate::operation::Operation;
 use crate::operation::supply;
 use crate::plan::Plan;
-use crate::system::{System, digest};
+use crate::system::{System, digest, link};
 use rustix::fs::ioctl_ficlone;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// No plan and no database is longer, in bytes.
@@ -26,7 +26,7 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
     let mut take = |name: &str, entry: &Entry, bytes: &mut dyn Read| {
         let mut text = Vec::new();
         let came = form::copy(bytes, &mut text, entry.size.min(MOST_SMALL), &mut |_| {})?;
-        if came != (entry.sha256.clone(), entry.size) {
+        if !entry.is(&came) {
             return Err(BundleError::Altered(vec![name.to_owned()]));
         }
         small.insert(name.to_owned(), text);
@@ -71,7 +71,7 @@ impl Wanted {
     fn of(bundle: &Bundle, on: &System, plan: &Plan) -> Self {
         let mut files = BTreeMap::new();
         let has = |to: &Path, entry: &Entry| cache::sum(on, to, &entry.sha256).is_ok_and(|sum| sum == entry.sha256);
-        for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
+        for act in plan.acts().filter(|a| !a.satisfied) {
             let Operation::Download { sha256, to, .. } = &act.operation else { continue };
             let name = artifact(sha256, &to.file_name().unwrap_or_default().to_string_lossy());
             if bundle.manifest.files.get(&name).is_some_and(|e| e.sha256 == *sha256 && !has(to, e)) {
@@ -97,9 +97,11 @@ impl Wanted {
 impl Bundle {
     /// The repository that a plan installs from, where it installs packages at all.
     pub(super) fn repository(&self, plan: &Plan) -> Option<&super::Repository> {
-        let installs = |o: &Operation| matches!(o, Operation::Packages(wanted) if !wanted.install.is_empty());
-        let any = plan.steps.iter().flat_map(|s| &s.operations).any(|a| installs(&a.operation));
-        if any { self.manifest.repository(&super::SystemId::of(&plan.host)) } else { None }
+        if plan.packages().any(|wanted| !wanted.install.is_empty()) {
+            self.manifest.repository(&SystemId::of(&plan.host))
+        } else {
+            None
+        }
     }
 
     /// Brings what a plan needs: artifacts to where downloads go, packages into a private folder of the cache. `tell` hears the
@@ -191,7 +193,7 @@ fn place(
         }
         From::Stream(bytes) => written(bytes, &new, entry.size, durable, tell)?,
     };
-    if came != (entry.sha256.clone(), entry.size) {
+    if !entry.is(&came) {
         form::clear(&new).map_err(BundleError::io(&new))?;
         return Err(altered());
     }
@@ -219,16 +221,8 @@ fn written(
 /// Whether the file system could share the bytes of a file: by a link where nobody but root (or whoever runs this) can write to
 /// it, else by a copy on write, where it knows that.
 fn shared(path: &Path, file: &File, new: &Path) -> io::Result<bool> {
-    let meta = file.metadata()?;
-    let me = rustix::process::geteuid().as_raw();
-    let private = meta.mode() & 0o022 == 0 && [0, me].contains(&meta.uid());
-    if private && fs::hard_link(path, new).is_ok() {
-        // What has the name now may be another file than the one that was looked at.
-        let linked = new.symlink_metadata()?;
-        if (linked.dev(), linked.ino()) == (meta.dev(), meta.ino()) {
-            return Ok(true);
-        }
-        fs::remove_file(new)?;
+    if link::is_ours_alone(&file.metadata()?) && link::second_name(file, path, new)? {
+        return Ok(true);
     }
     let out = form::create(new, 0o600)?;
     if ioctl_ficlone(&out, file).is_ok() {
@@ -242,7 +236,7 @@ fn shared(path: &Path, file: &File, new: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::sum::sha256;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     const TO: &str = "/var/cache/gpusetup/ab/x.run";
 

@@ -3,16 +3,16 @@
 
 use super::form::{self, Form, Head};
 use super::manifest::{
-    DATABASE, DatabaseId, Entry, MANIFEST, Manifest, PLANS, PROGRAM, PlanId, Repository, SCHEMA, SIGNATURE, SystemId,
-    artifact,
+    self, DATABASE, Entry, MANIFEST, Manifest, PLANS, PROGRAM, PlanId, Repository, SCHEMA, SIGNATURE, artifact,
 };
 use super::repository::Closure;
 use super::{Bundle, BundleError};
 use crate::compat::{Database, PackageManager};
 use crate::database::store;
-use crate::plan::Plan;
+use crate::host::SystemId;
+use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
-use crate::sum::sha256;
+use crate::sum::{sha256, short};
 use crate::system::digest;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -50,13 +50,11 @@ pub struct Written {
 impl Contents {
     /// Nothing yet but the program that runs, the database, and these plans, which were made with it.
     pub fn of(plans: &[Plan], database: &Database, created: &str) -> Result<Self, BundleError> {
-        let DatabaseId { version, sha256 } =
-            DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() };
         let manifest = Manifest {
             schema: SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             created: created.to_owned(),
-            database: DatabaseId { version, sha256 },
+            database: DatabaseId::of(database),
             plans: Vec::new(),
             packages: Vec::new(),
             files: BTreeMap::new(),
@@ -67,7 +65,7 @@ impl Contents {
         let program = Path::new("/proc/self/exe");
         contents.add_file(PROGRAM, program, None)?;
         for plan in plans {
-            let file = format!("{PLANS}/{}.json", &plan.fingerprint[..16.min(plan.fingerprint.len())]);
+            let file = format!("{PLANS}/{}.json", short(&plan.fingerprint));
             if contents.bytes.contains_key(&file) {
                 continue;
             }
@@ -119,7 +117,7 @@ impl Contents {
 
     /// With a repository of packages.
     pub fn packages(&mut self, system: SystemId, manager: PackageManager, closure: Closure) -> Result<(), BundleError> {
-        let folder = system.folder();
+        let folder = manifest::folder(&system);
         for (name, path) in &closure.packages {
             self.add_file(&format!("{folder}/{name}"), path, None)?;
         }
@@ -221,7 +219,7 @@ pub fn is_archive(out: &Path) -> bool {
 
 /// What was read must be what the manifest says, or the bundle would be refused by everybody.
 fn held(name: &str, entry: &Entry, came: &(String, u64)) -> Result<(), BundleError> {
-    if *came == (entry.sha256.clone(), entry.size) { Ok(()) } else { Err(BundleError::Altered(vec![name.to_owned()])) }
+    if entry.is(came) { Ok(()) } else { Err(BundleError::Altered(vec![name.to_owned()])) }
 }
 
 /// Sums what is read through it.

@@ -3,7 +3,7 @@
 //! are needed. Its manifest comes first, so that every byte behind it is held against a sum as it comes.
 
 use super::BundleError;
-use super::manifest::{MANIFEST, MOST_BYTES, Manifest, SIGNATURE};
+use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
 use crate::sum::hex;
 use crate::system::interrupt;
 use sha2::{Digest, Sha256};
@@ -244,11 +244,6 @@ pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
     let signature = String::from_utf8_lossy(signature);
     crate::database::archive::verify(&head.manifest, &signature, key).map_err(|e| BundleError::Signature(e.to_string()))
-}
-
-/// The manifest in a head.
-pub fn manifest(head: &Head) -> Result<Manifest, BundleError> {
-    Manifest::read(&head.manifest)
 }
 
 /// Makes a file that was not there.

@@ -3,8 +3,9 @@
 
 use super::BundleError;
 use crate::compat::PackageManager;
-use crate::host::Facts;
-use crate::sum::sha256;
+use crate::host::SystemId;
+use crate::plan::DatabaseId;
+use crate::sum::{sha256, short};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -47,15 +48,6 @@ pub struct Manifest {
     pub files: BTreeMap<String, Entry>,
 }
 
-/// Which database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DatabaseId {
-    /// Its version.
-    pub version: String,
-    /// Its sum, which plans name.
-    pub sha256: String,
-}
-
 /// A plan, as a person tells it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanId {
@@ -67,17 +59,6 @@ pub struct PlanId {
     pub choice: String,
     /// The system it was made for.
     pub system: SystemId,
-}
-
-/// A system whose packages are alike.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SystemId {
-    /// Its id in os-release: `debian`.
-    pub os: String,
-    /// Its version there: `12`.
-    pub version: String,
-    /// Its machine: `x86_64`.
-    pub arch: String,
 }
 
 /// The packages of one system, with what they depend on.
@@ -102,25 +83,19 @@ pub struct Entry {
     pub sha256: String,
 }
 
-impl SystemId {
-    /// Of a host.
-    pub fn of(facts: &Facts) -> Self {
-        Self { os: facts.os.id.clone(), version: facts.os.version.clone(), arch: facts.machine.arch.clone() }
-    }
-
-    /// The folder of its packages.
-    pub fn folder(&self) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '_' };
-        let name = format!("{} {} {}", self.os, self.version, self.arch);
-        let name: Vec<String> = name.split(' ').map(|w| w.chars().map(plain).collect()).collect();
-        format!("{PACKAGES}/{}", name.join("-"))
+impl Entry {
+    /// Whether bytes that have this sum, and are so many, are those.
+    pub fn is(&self, came: &(String, u64)) -> bool {
+        (&self.sha256, self.size) == (&came.0, came.1)
     }
 }
 
-impl std::fmt::Display for SystemId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} on {}", self.os, self.version, self.arch)
-    }
+/// The folder of a system's packages.
+pub fn folder(system: &SystemId) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '_' };
+    let name = format!("{} {} {}", system.os, system.version, system.arch);
+    let name: Vec<String> = name.split(' ').map(|w| w.chars().map(plain).collect()).collect();
+    format!("{PACKAGES}/{}", name.join("-"))
 }
 
 impl Manifest {
@@ -137,7 +112,7 @@ impl Manifest {
         if let Some(name) = manifest.files.keys().find(|name| !is_ours(name)) {
             return Err(wrong(format!("it names {name:?}, which is no part of a bundle")));
         }
-        let folders = manifest.packages.iter().map(|r| (&r.folder, r.system.folder()));
+        let folders = manifest.packages.iter().map(|r| (&r.folder, folder(&r.system)));
         if let Some((folder, _)) = folders.clone().find(|(folder, right)| *folder != right) {
             return Err(wrong(format!("it names {folder:?}, which is no folder of packages")));
         }
@@ -159,7 +134,7 @@ impl Manifest {
 
     /// What tells this bundle from every other.
     pub fn id(&self) -> String {
-        sha256(self.text())[..16].to_owned()
+        short(&sha256(self.text())).to_owned()
     }
 
     /// Bytes of all its files.
@@ -175,7 +150,7 @@ impl Manifest {
 
 /// The path of an artifact of this sum.
 pub fn artifact(sha256: &str, file: &str) -> String {
-    format!("{ARTIFACTS}/{}/{file}", sha256.get(..16).unwrap_or(sha256))
+    format!("{ARTIFACTS}/{}/{file}", short(sha256))
 }
 
 /// Whether a file of a bundle may have this path: nowhere but below the bundle, in no hidden folder, and plain in a terminal.

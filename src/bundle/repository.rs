@@ -7,9 +7,8 @@
 //! fetches it verifies by its own chain, from the repository's signature to each package's sum.
 
 use super::BundleError;
-use super::manifest::SystemId;
 use crate::compat::PackageManager;
-use crate::operation::Operation;
+use crate::host::SystemId;
 use crate::operation::packages::{Packages, pins, said};
 use crate::operation::program::ProgramError;
 use crate::plan::Plan;
@@ -38,9 +37,7 @@ pub struct Closure {
 /// The transactions of a plan that install something, whether the host that it was made for has that already or not: by then
 /// it may not.
 pub fn needed_packages(plan: &Plan) -> Vec<&Packages> {
-    let acts = plan.steps.iter().flat_map(|s| &s.operations);
-    let installs = acts.filter_map(|a| if let Operation::Packages(p) = &a.operation { Some(p) } else { None });
-    installs.filter(|p| !p.install.is_empty()).collect()
+    plan.packages().filter(|wanted| !wanted.install.is_empty()).collect()
 }
 
 /// Fetches what these transactions need into `work`, an empty folder of the host's that is private. Each is resolved by

@@ -3,12 +3,11 @@
 use super::BundleError;
 use super::form::{self, Form};
 use super::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
+use crate::system::on_all_cores;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a bundle's files came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -44,7 +43,7 @@ fn in_archive(path: &Path, manifest: &Manifest) -> Result<Findings, BundleError>
             Some(entry) => {
                 left.remove(&name.to_owned());
                 let came = form::copy(bytes, &mut io::sink(), entry.size, &mut |_| {})?;
-                if came != (entry.sha256.clone(), entry.size) {
+                if !entry.is(&came) {
                     findings.altered.push(name.to_owned());
                 }
             }
@@ -62,19 +61,8 @@ fn in_folder(folder: &Path, manifest: &Manifest) -> Result<Findings, BundleError
     walk(folder, "", &mut there).map_err(BundleError::io(folder))?;
     let mut findings = Findings::default();
     let named: Vec<_> = manifest.files.iter().collect();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, read) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(named.len()) {
-            scope.spawn(|| {
-                while let Some((name, entry)) = named.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let is_so = is_as(&folder.join(name), entry);
-                    read.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*name, is_so));
-                }
-            });
-        }
-    });
-    for (name, is_so) in read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+    let read = on_all_cores(&named, |(name, entry)| is_as(&folder.join(name), entry));
+    for ((name, _), is_so) in named.into_iter().zip(read) {
         match is_so {
             Ok(true) => {}
             Err(BundleError::Interrupted) => return Err(BundleError::Interrupted),
@@ -95,7 +83,7 @@ fn is_as(path: &Path, entry: &Entry) -> Result<bool, BundleError> {
         return Ok(false);
     }
     let came = form::copy(&mut file, &mut io::sink(), entry.size, &mut |_| {})?;
-    Ok(came == (entry.sha256.clone(), entry.size))
+    Ok(entry.is(&came))
 }
 
 /// Everything in a folder but folders, by its path; links are not followed.

@@ -5,17 +5,18 @@ use super::options::{DatabaseOptions, HostOptions, SourceOptions};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
-    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, SystemId, Written, closure, needed_packages,
+    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, Written, closure, needed_packages,
 };
 use crate::cache::BUNDLES;
 use crate::compat::Database;
 use crate::fetch::{Sources, Wanted, fetch, is_cached};
-use crate::host::{Facts, Look, probe};
+use crate::host::{Facts, Look, SystemId, probe};
 use crate::operation::Operation;
 use crate::plan::Plan;
 use crate::render::progress::Teller;
 use crate::render::{bytes, count};
 use crate::resolve::Request;
+use crate::sum::short;
 use crate::system::{System, interrupt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -161,10 +162,9 @@ fn artifacts(
     contents: &mut Contents,
 ) -> Result<(), Problem> {
     let mut teller = Teller::new(!options.no_progress, true);
-    for act in plan.steps.iter().flat_map(|s| &s.operations).filter(|a| !a.satisfied) {
+    for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
-        let (folder, file) = (sha256.get(..16).unwrap_or(sha256), to.file_name().unwrap_or_default());
-        let to = options.cache.join(folder).join(file);
+        let to = options.cache.join(short(sha256)).join(to.file_name().unwrap_or_default());
         let url = sources.mirrors.of(url);
         let wanted = Wanted { url: &url, sha256, size: *size, to: &to };
         if !is_cached(system, &wanted) {

@@ -5,7 +5,7 @@ use super::apply::system_of;
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
 use crate::render::{self, bytes};
-use crate::system::System;
+use crate::system::{System, on_all_cores};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -121,7 +121,8 @@ fn verify(place: &Place) -> Result<u8, Problem> {
     let system = system_of(place.root.as_ref());
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
     let files: Vec<_> = all(place, &system)?.into_iter().filter(|f| f.sha256.is_some()).collect();
-    let read = read_all(&system, &files);
+    // The sums are most of the work where the disk is fast.
+    let read = on_all_cores(&files, |file| reads_well(&system, file));
     let mut altered = Vec::new();
     for (file, read) in files.iter().zip(read) {
         match read {
@@ -138,26 +139,4 @@ fn verify(place: &Place) -> Result<u8, Problem> {
     let sum = files.iter().map(|f| f.size).sum();
     super::print(&format!("{} read, {}: all as they were.\n", render::count(files.len() as u64, "file"), bytes(sum)))?;
     Ok(0)
-}
-
-/// Reads all files, as many at once as there are cores: the sums are most of the work where the disk is fast.
-fn read_all(system: &System, files: &[Cached]) -> Vec<std::io::Result<bool>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let read = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(files.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(file) = files.get(at) else { return };
-                    let is_so = reads_well(system, file);
-                    read.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, is_so));
-                }
-            });
-        }
-    });
-    let mut read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    read.sort_by_key(|(at, _)| *at);
-    read.into_iter().map(|(_, is_so)| is_so).collect()
 }

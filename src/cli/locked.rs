@@ -4,7 +4,7 @@ use super::Problem;
 use super::facts::read_text;
 use crate::compat::{Database, PackageManager};
 use crate::host::{Facts, Versions, versions};
-use crate::operation::{Operation, packages};
+use crate::operation::packages;
 use crate::plan::{LockError, LockFile, Plan};
 use crate::resolve::{Method, Request};
 use crate::system::System;
@@ -70,8 +70,7 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
         let here = packages::installed(system, manager).map_err(|e| unknown(e.to_string()))?;
         all.extend(here.into_iter().filter(|(_, v)| v.contains(&version)));
     }
-    for act in plan.steps.iter().flat_map(|s| &s.operations) {
-        let Operation::Packages(wanted) = &act.operation else { continue };
+    for wanted in plan.packages() {
         all.extend(match manager {
             PackageManager::Apt => packages::transaction(system, wanted).map_err(|e| unknown(e.to_string()))?,
             PackageManager::Dnf | PackageManager::Zypper => {

@@ -4,7 +4,7 @@
 pub(crate) mod pins;
 
 use super::program::{ProgramError, judge};
-use super::supply::Supply;
+use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
@@ -178,10 +178,9 @@ fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
         (PackageManager::Zypper, true) => words("zypper --non-interactive install --dry-run --no-recommends"),
         (PackageManager::Zypper, false) => words("zypper --non-interactive install --no-recommends"),
     };
-    argv.splice(1..1, pins::options(wanted));
     // apt is told of the versions in its preferences: what it cannot have in them is then named, and not only refused.
     argv.extend(if wanted.manager == PackageManager::Apt { wanted.install.clone() } else { wanted.with_versions() });
-    argv
+    behind_program(argv, pins::options(wanted))
 }
 
 fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec<String> {
@@ -346,10 +345,7 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
 
 /// The same without a cache of apt's lists, which it would write: nothing is changed by a look.
 fn unwritten(argv: Vec<String>) -> Vec<String> {
-    let mut words = argv.into_iter();
-    let program = words.next().into_iter();
-    let without = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned);
-    program.chain(without).chain(words).collect()
+    behind_program(argv, ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned))
 }
 
 /// What removing these takes along: packages that need them.

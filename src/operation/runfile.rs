@@ -10,12 +10,10 @@
 use super::Verified;
 use super::program::ProgramError;
 use crate::cache;
-use crate::sum::hex;
-use crate::system::{Identity, System, digest};
-use sha2::{Digest, Sha256};
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use crate::system::{Identity, System, copy_summed, digest, link};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What toolkits' installers write their log to, whatever `TMPDIR` says; later ones only as a user. One that they cannot open makes them crash, and
@@ -106,7 +104,7 @@ impl Ready<'_> {
         let here = self.folder.join(file.path.file_name().unwrap_or_default());
         let open = self.on.open(&file.path)?;
         let meta = open.metadata()?;
-        let same = match is_roots_alone(&meta) {
+        let same = match link::is_ours_alone(&meta) {
             true => self.second_name(file, &here, &open, &Identity::of(&meta))?,
             false => None,
         };
@@ -134,13 +132,7 @@ impl Ready<'_> {
         }
         let now = Identity::of(&open.metadata()?);
         let (from, to) = (self.on.locate(&file.path)?, self.on.locate(here)?);
-        if now != *before || fs::hard_link(from, &to).is_err() {
-            return Ok(None);
-        }
-        let linked = Identity::of(&to.symlink_metadata()?);
-        if (linked.device, linked.inode) != (now.device, now.inode) {
-            // It is not the file that was opened any more.
-            fs::remove_file(&to)?;
+        if now != *before || !link::second_name(open, &from, &to)? {
             return Ok(None);
         }
         Ok(Some(now))
@@ -149,17 +141,8 @@ impl Ready<'_> {
     /// A copy, whose sum is made while it is written.
     fn copy(&self, file: &Verified, here: &Path, mut from: &File) -> Result<(), Unfit> {
         let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.on.locate(here)?)?;
-        let (mut sum, mut block) = (Sha256::new(), vec![0; 1 << 18]);
         from.rewind()?;
-        loop {
-            let n = from.read(&mut block)?;
-            if n == 0 {
-                break;
-            }
-            sum.update(&block[..n]);
-            to.write_all(&block[..n])?;
-        }
-        let found = hex(&sum.finalize());
+        let found = copy_summed(from, &mut to)?;
         if found != file.sha256 { Err(Unfit::Altered(found)) } else { Ok(()) }
     }
 }
@@ -185,12 +168,6 @@ fn has_same_bytes(now: &Identity, before: &Identity) -> bool {
     bytes(now) == bytes(before)
 }
 
-/// Whether nobody else can write to a file, nor let themselves.
-fn is_roots_alone(meta: &Metadata) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    [0, me].contains(&meta.uid()) && meta.mode() & 0o022 == 0
-}
-
 /// Takes away what an installer's log would stumble over. A link is removed, and never followed: anybody may have put it
 /// there. There is no way back, which would have root read, and write, by a name that is anybody's.
 fn no_stale_log(on: &System) -> io::Result<()> {
@@ -205,7 +182,9 @@ mod tests {
     use super::*;
     use crate::operation::{Operation, program};
     use crate::sum::sha256;
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     const FILE: &str = "/var/cache/gpusetup/ab/x.run";
 

@@ -4,6 +4,12 @@
 use crate::compat::PackageManager;
 use std::path::{Path, PathBuf};
 
+/// A command with more words right behind its program's name.
+pub(super) fn behind_program(mut argv: Vec<String>, more: impl IntoIterator<Item = String>) -> Vec<String> {
+    argv.splice(1..1, more);
+    argv
+}
+
 /// Where packages come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Supply {
@@ -65,8 +71,7 @@ impl Supply {
                 format!("dir:{}", folder.display()),
             ],
         };
-        let mut words = argv.into_iter();
-        words.next().into_iter().chain(more).chain(words).collect()
+        behind_program(argv, more)
     }
 
     /// The folder, where it is one.

@@ -13,8 +13,7 @@ mod tests;
 use super::undo::{Backups, Undo, missing_parents};
 use super::{Limit, Placement};
 use crate::cache;
-use crate::sum::hex;
-use crate::system::{Identity, Node, System, interrupt};
+use crate::system::{Identity, Node, System, digest_on, interrupt};
 use entries::Wrong;
 use files::Flusher;
 use sha2::{Digest, Sha256};
@@ -156,7 +155,7 @@ fn unpack(
             packed_in.send(&mut from, |block| sum.iter_mut().for_each(|sum| sum.update(block)));
             // Nobody waits for more; of a sum that is wanted all of it is part.
             drop(packed_in);
-            sum.map(|sum| with_rest(sum, from)).transpose()
+            sum.map(|sum| digest_on(sum, from)).transpose()
         });
         scope.spawn(move || match decode::decoder(packed) {
             Ok(decoder) => plain_in.send(decoder, |_| {}),
@@ -177,18 +176,6 @@ fn unpack(
             Err(e) => (staged.and(Err(e.into())), None),
         }
     })
-}
-
-fn with_rest(mut sum: Sha256, mut from: impl Read) -> io::Result<String> {
-    let mut block = vec![0; 1 << 17];
-    loop {
-        match from.read(&mut block) {
-            Ok(0) => return Ok(hex(&sum.finalize())),
-            Ok(n) => sum.update(&block[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
 }
 
 /// Bytes that end as soon as gpusetup is told to stop.

@@ -273,7 +273,7 @@ impl Plan {
         Self {
             schema: SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
-            database: DatabaseId { version: database.version.clone(), sha256: database.sha256.clone() },
+            database: DatabaseId::of(database),
             fingerprint: String::new(),
             selection: Selection::default(),
             reasons: Vec::new(),

@@ -6,7 +6,7 @@ use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::Operation;
 use crate::operation::runfile::RUN_FROM;
 use crate::resolve::{Request, Resolution};
-use crate::sum::sha256;
+use crate::sum::{sha256, short};
 use crate::system::Node;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ impl Job<'_> {
     /// Where an artifact is kept: by its content, so that two mirrors' files of one name do not meet.
     pub fn cached(&self, artifact: &Artifact) -> PathBuf {
         let sum = artifact.sha256.as_deref().unwrap_or_default();
-        self.request.cache.join(sum.get(..16).unwrap_or(sum)).join(&artifact.file)
+        self.request.cache.join(short(sum)).join(&artifact.file)
     }
 
     /// The option of NVIDIA's installers for where they unpack themselves: in `/tmp` there is seldom room.

@@ -3,7 +3,7 @@
 
 use super::{DatabaseId, Plan, StepId};
 use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};
-use crate::host::{Facts, Os};
+use crate::host::{Facts, SystemId};
 use crate::operation::Operation;
 use crate::resolve::{Method, Request, SelectedComponent, SelectedCuda, Selection, cuda_arch};
 use crate::version::{Version, VersionError, Want};
@@ -25,26 +25,14 @@ pub struct LockFile {
     pub tool: String,
     /// The database it was chosen from. Another may be used, as long as it still has all of it.
     pub database: DatabaseId,
-    /// For what hosts.
-    pub system: LockedSystem,
+    /// For what hosts: files differ by the architecture, packages by the release.
+    pub system: SystemId,
     /// The versions.
     pub selection: Selection,
     /// All files that are downloaded, by their sums.
     pub artifacts: Vec<LockedArtifact>,
     /// Packages by name, with their versions as the package manager writes them.
     pub packages: BTreeMap<String, String>,
-}
-
-/// For what hosts a lock file is: files differ by the architecture, packages by the release.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LockedSystem {
-    /// `x86_64`.
-    pub arch: String,
-    /// `debian`.
-    pub os: String,
-    /// `12`.
-    pub version: String,
 }
 
 /// A file.
@@ -91,7 +79,7 @@ impl LockFile {
             schema: LOCK_SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             database: plan.database.clone(),
-            system: LockedSystem::of(&plan.host),
+            system: SystemId::of(&plan.host),
             selection: plan.selection.clone(),
             artifacts: artifacts(database, plan),
             packages,
@@ -135,7 +123,7 @@ impl LockFile {
 
     /// Whether it is for such a host. Only packages are of a distribution's release; NVIDIA's files are for all.
     pub fn is_for(&self, host: &Facts) -> Result<(), LockError> {
-        let found = LockedSystem::of(host);
+        let found = SystemId::of(host);
         let release =
             !self.packages.is_empty() && (&found.os, &found.version) != (&self.system.os, &self.system.version);
         if found.arch != self.system.arch || release {
@@ -176,19 +164,6 @@ impl LockFile {
     }
 }
 
-impl LockedSystem {
-    fn of(host: &Facts) -> Self {
-        let Os { id, version, .. } = &host.os;
-        Self { arch: host.machine.arch.clone(), os: id.clone(), version: version.clone() }
-    }
-}
-
-impl Display for LockedSystem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} on {}", self.os, self.version, self.arch)
-    }
-}
-
 /// The wish for a version and no other.
 fn exactly<V: Version + Display>(version: Option<V>) -> Result<Want<V>, LockError>
 where
@@ -204,7 +179,7 @@ fn components(selection: &Selection) -> impl Iterator<Item = &SelectedComponent>
 
 /// What the plan downloads, done or not.
 fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
-    plan.steps.iter().flat_map(|s| &s.operations).filter_map(|act| match &act.operation {
+    plan.acts().filter_map(|act| match &act.operation {
         Operation::Download { url, sha256, size, to } => Some(LockedArtifact {
             file: to.file_name()?.to_string_lossy().into_owned(),
             url: url.clone(),

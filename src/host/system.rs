@@ -1,0 +1,30 @@
+//! Which systems are alike: their packages, and the files that are made for their machines.
+
+use super::Facts;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A system whose packages are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemId {
+    /// Its id in os-release: `debian`.
+    pub os: String,
+    /// Its version there: `12`.
+    pub version: String,
+    /// Its machine: `x86_64`.
+    pub arch: String,
+}
+
+impl SystemId {
+    /// Of a host.
+    pub fn of(facts: &Facts) -> Self {
+        Self { os: facts.os.id.clone(), version: facts.os.version.clone(), arch: facts.machine.arch.clone() }
+    }
+}
+
+impl fmt::Display for SystemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} on {}", self.os, self.version, self.arch)
+    }
+}
