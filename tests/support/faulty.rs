@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq)]
@@ -281,8 +281,12 @@ fn serve(stream: &mut impl Stream, head: &str, body: &[u8], fault: &Fault) -> io
             Ok(false)
         }
         Fault::Slow(bytes) => {
-            for chunk in part.chunks(*bytes) {
-                std::thread::sleep(Duration::from_millis(100));
+            let began = Instant::now();
+            for (n, chunk) in part.chunks(*bytes).enumerate() {
+                // As long as these bytes take, a part of a tenth of a second where they are fewer.
+                let sent = n * bytes + chunk.len();
+                let due = Duration::from_secs_f64(sent as f64 / (bytes * 10) as f64);
+                std::thread::sleep(due.saturating_sub(began.elapsed()));
                 stream.write_all(chunk)?;
             }
             Ok(true)
