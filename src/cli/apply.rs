@@ -157,7 +157,7 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
                 account.plan(&plan);
                 let plan = match sources.mirrors.is_empty() {
                     true => *plan,
-                    false => plan.fetched_from(&sources.mirrors, &options.host.database()?),
+                    false => plan.fetched_from(&sources.mirrors, options.host.database()?),
                 };
                 perform(&plan, &options.run, sources, system, account, &mut teller)
             }
@@ -291,9 +291,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = bundle::database(&options.host, &sources)?;
-    let (mut facts, assumed) = look(&options.host, &database, None)?;
+    let (mut facts, assumed) = look(&options.host, database, None)?;
     let chosen = match &sources.bundle {
-        Some(bundle) if options.plan.is_none() => bundle::chosen(bundle, &facts, &database)?,
+        Some(bundle) if options.plan.is_none() => bundle::chosen(bundle, &facts, database)?,
         _ => Chosen::Nothing,
     };
     let plan = match (&options.plan, chosen) {
@@ -306,15 +306,15 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             };
             let request = locked.request(asked, &facts)?;
             // What stands and fits is kept whatever the repositories have: then nobody needs to be asked.
-            let kept = plan(&database, facts.clone(), request.clone()).ok();
+            let kept = plan(database, facts.clone(), request.clone()).ok();
             let planned = match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
                 Some(kept) => kept,
                 None => {
                     facts.offered = match &sources.bundle {
-                        Some(bundle) => offered_by(bundle.offers(&facts), &facts, &database),
-                        None => offered(system, &facts, &database, &locked.versions()),
+                        Some(bundle) => offered_by(bundle.offers(&facts), &facts, database),
+                        None => offered(system, &facts, database, &locked.versions()),
                     };
-                    plan(&database, facts, request)?
+                    plan(database, facts, request)?
                 }
             };
             locked.hold(planned)?
@@ -335,7 +335,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             read
         }
     };
-    let plan = plan.fetched_from(&sources.mirrors, &database);
+    let plan = plan.fetched_from(&sources.mirrors, database);
     account.plan(&plan);
     if plan.is_converged() {
         teller.end("Nothing to do: the host is as the plan wants it.");

@@ -1,7 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::apply::{read_plan, system_of};
-use super::options::{DatabaseOptions, HostOptions, SourceOptions};
+use super::options::{DatabaseOptions, HostOptions, SourceOptions, to_the_end};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
@@ -110,19 +110,19 @@ fn create(options: &CreateOptions) -> Result<u8, Problem> {
     let system = system_of(options.root.as_ref());
     let database = options.database.open()?;
     let sources = options.source.sources()?;
-    let plans = options.plans.iter().map(|path| made_with(path, &database)).collect::<Result<Vec<_>, _>>()?;
+    let plans = options.plans.iter().map(|path| made_with(path, database)).collect::<Result<Vec<_>, _>>()?;
     // Nobody else removes what is gathered; who is not root has a cache of their own.
     let _lock = match rustix::process::geteuid().is_root() {
         true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
         false => None,
     };
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut contents = Contents::of(&plans, &database, &created)?;
+    let mut contents = Contents::of(&plans, database, &created)?;
     for plan in &plans {
         artifacts(options, &system, &sources, plan, &mut contents)?;
     }
     let work = Work::folder(&system, &options.cache);
-    packages(options, &system, &database, &plans, &work, &mut contents, &created)?;
+    packages(options, &system, database, &plans, &work, &mut contents, &created)?;
     let written = contents.write(&options.out, &mut telling("written"))?;
     say_what_was_made(&options.out, written)
 }
@@ -353,9 +353,9 @@ pub fn named(bundle: &Bundle, name: &Path) -> Result<Option<Plan>, Problem> {
 }
 
 /// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
-pub fn database(host: &HostOptions, sources: &Sources) -> Result<Database, Problem> {
+pub fn database(host: &HostOptions, sources: &Sources) -> Result<&'static Database, Problem> {
     match &sources.bundle {
-        Some(bundle) if host.database.folder.is_none() => Ok(bundle.database()?),
+        Some(bundle) if host.database.folder.is_none() => Ok(to_the_end(bundle.database()?)),
         _ => host.database(),
     }
 }

@@ -3,7 +3,7 @@
 mod update;
 
 use super::Problem;
-use super::options::DatabaseOptions;
+use super::options::{DatabaseOptions, to_the_end};
 use crate::compat::{Database, LoadError, load};
 use crate::database::archive;
 use crate::host::assumed_gpus;
@@ -92,27 +92,27 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
     match command {
         Command::List { kind, of, from } => {
             let database = from.open()?;
-            let gpu = of.as_deref().map(|spec| one_gpu(&database, spec)).transpose()?;
-            let card = gpu.as_ref().map(|g| crate::resolve::known_card(&database, g)).transpose()?;
+            let gpu = of.as_deref().map(|spec| one_gpu(database, spec)).transpose()?;
+            let card = gpu.as_ref().map(|g| crate::resolve::known_card(database, g)).transpose()?;
             let table = match kind {
-                Kind::Gpus => render::db::gpus(&database, of.as_deref().map(str::to_lowercase).as_deref()),
-                Kind::Drivers => render::db::drivers(&database, card.as_ref()),
-                Kind::Cuda => render::db::cuda(&database, card.as_ref()),
-                Kind::Cudnn => render::db::cudnn(&database, card.as_ref()),
-                Kind::Frameworks => render::db::frameworks(&database, card.as_ref()),
-                Kind::Components => render::db::components(&database, card.as_ref()),
+                Kind::Gpus => render::db::gpus(database, of.as_deref().map(str::to_lowercase).as_deref()),
+                Kind::Drivers => render::db::drivers(database, card.as_ref()),
+                Kind::Cuda => render::db::cuda(database, card.as_ref()),
+                Kind::Cudnn => render::db::cudnn(database, card.as_ref()),
+                Kind::Frameworks => render::db::frameworks(database, card.as_ref()),
+                Kind::Components => render::db::components(database, card.as_ref()),
             };
             super::print(&table)?;
         }
         Command::Show { spec, from } => {
             let database = from.open()?;
-            let gpu = one_gpu(&database, spec)?;
-            let card = crate::resolve::known_card(&database, &gpu)?;
-            super::print(&render::db::show(&database, &gpu, &card, width))?;
+            let gpu = one_gpu(database, spec)?;
+            let card = crate::resolve::known_card(database, &gpu)?;
+            super::print(&render::db::show(database, &gpu, &card, width))?;
         }
         Command::Export { from, .. } => super::print_json(&from.open()?.export())?,
         Command::Matrix { html, from } => {
-            let page = render::matrix::html(&from.open()?);
+            let page = render::matrix::html(from.open()?);
             std::fs::write(html, page)
                 .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", html.display())))?;
             super::say(&format!("written to {}", html.display()));
@@ -135,7 +135,7 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
     let database = match folder {
         None => in_use.open()?,
         Some(folder) => match load(folder) {
-            Ok(database) => database,
+            Ok(database) => to_the_end(database),
             Err(LoadError::Wrong(problems)) => return wrong(&problems),
             Err(LoadError::Shape(mistakes)) => return wrong(&mistakes),
             Err(e) => return Err(Problem::integrity(format!("the database cannot be used: {e}"))),
@@ -145,7 +145,7 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
     if json {
         super::print_json(&tally)?;
     } else {
-        super::print(&render::db::check(&database, &tally, width))?;
+        super::print(&render::db::check(database, &tally, width))?;
     }
     Ok(0)
 }

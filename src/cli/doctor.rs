@@ -136,7 +136,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 struct With<'a> {
     options: &'a Options,
     only: &'a [&'static str],
-    database: Database,
+    database: &'static Database,
     sources: Sources,
 }
 
@@ -144,19 +144,19 @@ impl With<'_> {
     /// What the checks find on the host now.
     fn host(&self) -> Result<Report, Problem> {
         let options = self.options;
-        let (facts, _) = look(&options.host, &self.database, None)?;
+        let (facts, _) = look(&options.host, self.database, None)?;
         let system = system(&options.host);
-        let evidence = gather(&system, &self.database, facts, &options.host.prefix, &self.sources);
+        let evidence = gather(&system, self.database, facts, &options.host.prefix, &self.sources);
         if let Some(path) = &options.report {
             self.hand_on(path, &system, &evidence)?;
         }
-        Ok(examine(evidence, &self.database, self.only))
+        Ok(examine(evidence, self.database, self.only))
     }
 
     /// Writes what was seen as a report.
     fn hand_on(&self, path: &Path, on: &System, seen: &Evidence) -> Result<(), Problem> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let texts = collect(on, &self.database, seen, &self.sources, now);
+        let texts = collect(on, self.database, seen, &self.sources, now);
         report::write(path, &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?)
     }
 
@@ -164,8 +164,8 @@ impl With<'_> {
     fn facts(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
         let facts = read_facts(path)?;
         let origin = format!("another host's facts, as gpusetup {} saw them", facts.tool);
-        let evidence = Evidence::of_facts(facts, &self.database, &self.options.host.prefix, &self.sources);
-        Ok((examine(evidence, &self.database, self.only), Some(origin)))
+        let evidence = Evidence::of_facts(facts, self.database, &self.options.host.prefix, &self.sources);
+        Ok((examine(evidence, self.database, self.only), Some(origin)))
     }
 
     /// What the checks find in a report, and whose it is.
@@ -186,10 +186,10 @@ impl With<'_> {
         let collected = report::read(path)?;
         let origin = format!("another host, collected {} by gpusetup {}", collected.collected, collected.tool);
         let evidence = match &self.sources.kernel_log {
-            Some(log) => collected.evidence.with_kernel_log(log, &self.database),
-            None => collected.evidence.with(&self.database),
+            Some(log) => collected.evidence.with_kernel_log(log, self.database),
+            None => collected.evidence.with(self.database),
         };
-        Ok((examine(evidence, &self.database, self.only), Some(origin)))
+        Ok((examine(evidence, self.database, self.only), Some(origin)))
     }
 
     /// Mends what can be mended safely; the report is that of the host as it is then.
@@ -236,7 +236,7 @@ impl With<'_> {
 
     fn plan(&self, report: &Report) -> Plan {
         let now = jiff::Timestamp::now().to_string();
-        repair(&self.database, report.host.clone(), repairs(report), now)
+        repair(self.database, report.host.clone(), repairs(report), now)
     }
 }
 

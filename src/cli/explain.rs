@@ -92,7 +92,7 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> 
     let database = options.host.database()?;
     let locked = Locked::read(options.request.locked.as_ref())?;
     let versions = options.host.is_meant().then(|| locked.versions());
-    let (facts, assumed) = super::facts::look(&options.host, &database, versions.as_ref())?;
+    let (facts, assumed) = super::facts::look(&options.host, database, versions.as_ref())?;
     let mut request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
     let named = match layer {
         "driver" => {
@@ -108,7 +108,7 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> 
             format!("cuDNN {wanted}")
         }
     };
-    let answer = match resolve(&database, &facts, &request) {
+    let answer = match resolve(database, &facts, &request) {
         Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
         Err(misfit @ Misfit { kind: MisfitKind::NothingFits, .. }) => Err(misfit),
         Err(misfit) => return Err(misfit.into()),
@@ -117,7 +117,7 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> 
         super::print_json(&render::explain::Proof::of(&answer))?;
     } else {
         let paint = super::paint(options.look.color);
-        super::print(&render::explain::text(&named, &answer, &database, paint, super::width()))?;
+        super::print(&render::explain::text(&named, &answer, database, paint, super::width()))?;
     }
     Ok(if answer.is_ok() { 0 } else { 4 })
 }

@@ -21,7 +21,7 @@ pub struct Options {
 /// Prints the facts.
 pub fn run(options: &Options) -> Result<u8, Problem> {
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, &database, Some(&Versions::new()))?;
+    let (facts, _) = look(&options.host, database, Some(&Versions::new()))?;
     if options.look.json {
         super::print_json(&facts)?;
     } else {

@@ -282,7 +282,7 @@ pub enum ColorOption {
 
 impl HostOptions {
     /// The database asked for.
-    pub fn database(&self) -> Result<Database, Problem> {
+    pub fn database(&self) -> Result<&'static Database, Problem> {
         self.database.open()
     }
 
@@ -295,16 +295,23 @@ impl HostOptions {
 
 impl DatabaseOptions {
     /// The database in the folder; else the one that `db update` installed, where it is newer; else the built-in one.
-    pub fn open(&self) -> Result<Database, Problem> {
+    pub fn open(&self) -> Result<&'static Database, Problem> {
         if let Some(folder) = &self.folder {
-            return load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")));
+            let loaded = load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
+            return Ok(to_the_end(loaded));
         }
         let newer = Store::at(&self.store).newer_than(VERSION).map_err(|e| {
             Problem::integrity(format!("the database that was installed cannot be used: {e}"))
                 .hint("gpusetup db update --built-in goes back to the one in this binary")
         })?;
-        Ok(newer.unwrap_or_else(embedded))
+        Ok(to_the_end(newer.unwrap_or_else(embedded)))
     }
+}
+
+/// Keeps a database for as long as the process lives: giving back its thousands of texts one by one takes longer than some
+/// plans.
+pub fn to_the_end(database: Database) -> &'static Database {
+    Box::leak(Box::new(database))
 }
 
 /// Seconds: apt's daily update takes as long on a fresh machine.

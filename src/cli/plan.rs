@@ -77,21 +77,21 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
     let (mut facts, assumed) = match &options.facts {
         Some(path) => (read_facts(path)?, Vec::new()),
-        None => look(&options.host, &database, asked.as_ref())?,
+        None => look(&options.host, database, asked.as_ref())?,
     };
     let chosen = match &sources.bundle {
         Some(bundle) => {
-            facts.offered = offered_by(bundle.offers(&facts), &facts, &database);
-            bundle::chosen(bundle, &facts, &database)?
+            facts.offered = offered_by(bundle.offers(&facts), &facts, database);
+            bundle::chosen(bundle, &facts, database)?
         }
         None => Chosen::Nothing,
     };
     let planned = match chosen {
         Chosen::Plan(plan) => Ok(*plan),
-        Chosen::Request(request) => plan(&database, facts.clone(), locked.request(*request, &facts)?),
+        Chosen::Request(request) => plan(database, facts.clone(), locked.request(*request, &facts)?),
         Chosen::Nothing => {
             let request = options.request.request(&options.host, assumed)?;
-            plan(&database, facts.clone(), locked.request(request, &facts)?)
+            plan(database, facts.clone(), locked.request(request, &facts)?)
         }
     };
     let plan = match planned {
@@ -102,9 +102,9 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         planned => locked.hold(planned?)?,
     };
     if let Some(path) = &options.lock {
-        locked::write(path, &super::apply::system_of(options.host.root.as_ref()), &database, &plan)?;
+        locked::write(path, &super::apply::system_of(options.host.root.as_ref()), database, &plan)?;
     }
-    let plan = plan.fetched_from(&sources.mirrors, &database);
+    let plan = plan.fetched_from(&sources.mirrors, database);
     if let Some(path) = &options.out {
         save(&plan, path)?;
     }

@@ -133,13 +133,13 @@ fn show(options: &Options, plan: &Plan) -> Result<u8, Problem> {
 
 fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, &database, None)?;
+    let (facts, _) = look(&options.host, database, None)?;
     let unwanted = options.unwanted();
     let inventory = inventory(system, &facts, &unwanted)?;
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
-    let plan = removal(&database, facts, &inventory, &unwanted, request)?;
+    let plan = removal(database, facts, &inventory, &unwanted, request)?;
     // The simulation says what cannot be without them; where it fails, `apply` will say why.
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
 }

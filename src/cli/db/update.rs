@@ -1,6 +1,7 @@
 //! `gpusetup db update`: a newer database, believed for its signature alone.
 
-use super::super::{Problem, options::DatabaseOptions, print};
+use super::super::options::{DatabaseOptions, to_the_end};
+use super::super::{Problem, print};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{Store, StoreError, Updated};
 use crate::fetch::{Sources, fetch_small};
@@ -51,8 +52,8 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
     // What cannot be used any more must not stand in the way of its own replacement.
     let used = DatabaseOptions { folder: None, store: options.database.store.clone() }.open();
-    let used = used.unwrap_or_else(|_| crate::database::embedded());
-    let done = store.install(&bytes, &signature, &database, &used).map_err(|e| match e {
+    let used = used.unwrap_or_else(|_| to_the_end(crate::database::embedded()));
+    let done = store.install(&bytes, &signature, &database, used).map_err(|e| match e {
         StoreError::NotNewer { .. } | StoreError::Other(_) => refused(&e),
         e => told(e),
     })?;
