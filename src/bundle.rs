@@ -77,6 +77,9 @@ pub enum BundleError {
     /// Packages of a system that this host is not.
     #[error("{0}")]
     Elsewhere(String),
+    /// Packages that a plan installs, and that the package manager did not bring.
+    #[error("the package manager has brought no {}, which a plan installs", .0.join(", no "))]
+    NotBrought(Vec<String>),
     /// Somebody stopped it.
     #[error("interrupted")]
     Interrupted,
@@ -109,6 +112,7 @@ impl BundleError {
             | Self::OtherProgram(_)
             | Self::Packages(_)
             | Self::Elsewhere(_)
+            | Self::NotBrought(_)
             | Self::Interrupted => false,
         }
     }

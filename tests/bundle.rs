@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A host that bundles are made on, with all that its plans download in its cache, and a folder for what is made.
 struct Bench {
@@ -224,6 +224,32 @@ fn an_archive_is_the_same_as_its_folder() {
     assert!(
         fs::read_dir(bench.folder.path()).expect("listed").flatten().all(|e| !text(&e.path()).contains("gpusetup-new"))
     );
+}
+
+#[test]
+fn packing_stops_when_it_is_told_to() {
+    let bench = Bench::new();
+    let bundle = bench.bundle("bundle");
+    // Far more than is read before the signal comes, and no room.
+    let size = 1_u64 << 36;
+    fs::File::create(bundle.join("gpusetup")).and_then(|f| f.set_len(size)).expect("sparse");
+    let mut value = manifest(&bundle);
+    value["files"]["gpusetup"]["size"] = size.into();
+    fs::write(bundle.join("bundle.json"), value.to_string()).expect("written");
+    let out = bench.path("bundle.tar.zst");
+    let mut packs = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
+    let packs = packs.args(["bundle", "pack", text(&bundle), "-o", text(&out)]).stderr(Stdio::piped());
+    let mut packs = packs.spawn().expect("it starts");
+    let begun = bench.path(".bundle.tar.zst.gpusetup-new");
+    while !begun.exists() {
+        assert!(packs.try_wait().expect("a child").is_none(), "it has not begun, and has ended");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let told = Command::new("kill").args(["-INT", &packs.id().to_string()]).status().expect("kill starts");
+    assert!(told.success());
+    let ended = packs.wait_with_output().expect("a child");
+    assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(130), &b"error: interrupted\n"[..]));
+    assert!(!begun.exists() && !out.exists(), "nothing stays of it");
 }
 
 #[test]

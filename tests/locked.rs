@@ -10,7 +10,7 @@ mod schema;
 mod short;
 
 use common::Tree;
-use host::{Host, text};
+use host::{Host, gpusetup, text};
 use serde_json::Value;
 use short::{Deb, deb};
 use std::fs;
@@ -110,13 +110,16 @@ fn what_is_not_as_it_was_locked_is_said() {
     assert_eq!(plan(&file, &[]).code, 2);
 }
 
-/// The driver's packages as a repository has them in these versions, the oldest first; one comes along with them.
+/// The driver's packages as a repository has them in these versions, the oldest first; one comes along with them. Others are
+/// there as the host has them, where it has.
 fn offer(host: &Host, names: &[String], versions: &[&str]) {
     let together: Vec<_> = versions.iter().map(|v| format!("nvidia-part (= {v})")).collect();
     let mut debs = Vec::new();
-    for name in names {
+    let installed: Vec<_> =
+        names.iter().map(|name| host.ask(&format!("dpkg-query -W -f '${{Version}}' {name} || true"))).collect();
+    for (name, installed) in names.iter().zip(&installed) {
         if !name.contains("nvidia") {
-            debs.push(deb(name, ":"));
+            debs.push(if installed.is_empty() { deb(name, ":") } else { Deb { version: installed, ..deb(name, ":") } });
             continue;
         }
         debs.extend(versions.iter().zip(&together).map(|(v, d)| Deb { version: v, depends: d, ..deb(name, ":") }));
@@ -167,6 +170,11 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     assert_eq!(free["selection"]["driver"]["version"], "535.309.01");
     let held = second.gpusetup_plain(&locked).succeeds().json();
     assert_eq!(held["selection"]["driver"]["version"], "535.261.03");
+    // A bundle of a locked plan has what was locked, for a host that has no repository at all.
+    let (plan_file, bundle) = (folder.path().join("plan.json"), folder.path().join("bundle"));
+    second.gpusetup_plain(&[&locked[..], &["--out", text(&plan_file)]].concat()).succeeds();
+    let root = second.root();
+    gpusetup(["bundle", "create", "--root", text(&root), "--plan", text(&plan_file), "-o", text(&bundle)]).succeeds();
     let said = second.gpusetup_plain(&apply);
     // These packages have no kernel module in them, and gpusetup asks the host for one at its end.
     assert_eq!(said.code, Some(8), "{said:?}");
@@ -182,6 +190,14 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     assert_eq!(second_lock["packages"]["nvidia-part"], OLD);
     second.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(version(&second, driver), "");
+
+    let offline = Host::new("locked-offline");
+    offline.ask("rm -r /etc/apt/sources.list* /var/lib/apt/lists; mkdir -p /var/lib/apt/lists/partial");
+    let said = offline.gpusetup_under(&["unshare", "--net"], &[&apply[..], &["--bundle", text(&bundle)]].concat());
+    assert_eq!(said.code, Some(8), "no kernel module in these either: {said:?}");
+    for name in [driver, "nvidia-part"] {
+        assert_eq!(version(&offline, name), format!("installed {OLD}"));
+    }
 
     // A third one, where the locked version is gone: of all packages, and of what comes along alone.
     let third = Host::new("locked-gone");

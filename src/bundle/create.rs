@@ -13,7 +13,7 @@ use crate::host::SystemId;
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
-use crate::system::digest;
+use crate::system::{digest, interrupt};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -151,7 +151,8 @@ impl Contents {
         let written = if is_archive(out) { self.pack(&new, tell) } else { self.lay_out(&new, tell) };
         if let Err(e) = written {
             let _ = form::clear(&new);
-            return Err(e);
+            // What tar and zstd make of an interruption is an error like any other.
+            return Err(if interrupt::heard().is_some() { BundleError::Interrupted } else { e });
         }
         fs::rename(&new, out).map_err(BundleError::io(out))?;
         let size = self.manifest.size();
@@ -237,7 +238,7 @@ impl Summed<'_> {
 
 impl Read for Summed<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if crate::system::interrupt::heard().is_some() {
+        if interrupt::heard().is_some() {
             return Err(io::Error::other("interrupted"));
         }
         let n = self.from.read(bytes)?;

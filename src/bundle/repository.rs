@@ -6,7 +6,7 @@
 //! The package manager works in folders of its own: this host's lists, caches, locks and packages stay as they are. What it
 //! fetches it verifies by its own chain, from the repository's signature to each package's sum.
 
-use super::BundleError;
+use super::{BundleError, form};
 use crate::compat::PackageManager;
 use crate::host::SystemId;
 use crate::operation::packages::{Packages, pins, said};
@@ -34,6 +34,15 @@ pub struct Closure {
     pub offers: BTreeMap<String, String>,
 }
 
+impl Closure {
+    /// Itself, where it has what is to be installed. What else that needs, the package manager knew.
+    fn with_all_of(self, transactions: &[&Packages]) -> Result<Self, BundleError> {
+        let names: BTreeSet<_> = transactions.iter().flat_map(|t| &t.install).collect();
+        let missing: Vec<_> = names.into_iter().filter(|name| !self.offers.contains_key(*name)).cloned().collect();
+        if missing.is_empty() { Ok(self) } else { Err(BundleError::NotBrought(missing)) }
+    }
+}
+
 /// The transactions of a plan that install something, whether the host that it was made for has that already or not: by then
 /// it may not.
 pub fn needed_packages(plan: &Plan) -> Vec<&Packages> {
@@ -59,7 +68,7 @@ pub fn closure(
             let mut new = transactions.iter().filter(|t| asked.insert((&t.install, &t.stream, &t.versions)));
             host.prepare()?;
             new.try_for_each(|t| host.fetch(t))?;
-            host.index(created)
+            host.index(created)?.with_all_of(transactions)
         }
         _ => Err(BundleError::Elsewhere("the plans are for package managers of two kinds".to_owned())),
     }
@@ -180,7 +189,23 @@ impl Manager<'_> {
             argv.extend(["-o".to_owned(), format!("Dir::Etc::preferences={}", self.at("pins"))]);
         }
         argv.extend(transaction.with_versions());
+        if self.kind == PackageManager::Apt {
+            self.copy_local(&argv)?;
+        }
         self.run(argv)
+    }
+
+    /// Copies the packages of repositories that are folders of this host: apt installs those from where they are, and brings
+    /// only others to its archives. It reads the sums of what it finds there.
+    fn copy_local(&self, install: &[String]) -> Result<(), BundleError> {
+        let argv = self.argv().into_iter().chain(["--print-uris".to_owned()]).chain(install.iter().cloned()).collect();
+        for (path, name) in self.ask(argv, "apt-get")?.lines().filter_map(local) {
+            let from = self.on.open(&path).map_err(BundleError::io(&path))?;
+            let to = self.outside("archives")?.join(name);
+            let copied = form::create(&to, 0o600).and_then(|mut to| io::copy(&mut &from, &mut to));
+            copied.map_err(BundleError::io(&to))?;
+        }
+        Ok(())
     }
 
     fn index(&self, created: &str) -> Result<Closure, BundleError> {
@@ -248,6 +273,14 @@ impl Manager<'_> {
     }
 }
 
+/// Where a package is, and what apt calls its file, where a line of `--print-uris` tells of a package in a folder.
+fn local(line: &str) -> Option<(PathBuf, &str)> {
+    let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+    let path = reqwest::Url::parse(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?;
+    let name = rest.split(' ').next().filter(|name| name.ends_with(".deb") && !name.contains('/'))?;
+    Some((path, name))
+}
+
 /// Files below a folder whose names end so.
 fn files_below(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -297,6 +330,17 @@ mod tests {
     fn a_packages_file_has_the_name_that_the_archive_gives_it() {
         assert_eq!(without_epoch("g++_4%3a12.2.0-3_amd64.deb"), "g++_12.2.0-3_amd64.deb");
         assert_eq!(without_epoch("dkms_3.0.10-8+deb12u1_all.deb"), "dkms_3.0.10-8+deb12u1_all.deb");
+    }
+
+    #[test]
+    fn packages_in_folders_are_told_from_others() {
+        let line = |address| format!("'{address}' gcc_4%3a12.2.0-3_amd64.deb 5216 SHA256:ab");
+        let in_folder = line("file:/srv/my%20packages/./gcc_12.2.0-3_amd64.deb");
+        let path = PathBuf::from("/srv/my packages/gcc_12.2.0-3_amd64.deb");
+        assert_eq!(local(&in_folder), Some((path, "gcc_4%3a12.2.0-3_amd64.deb")));
+        assert_eq!(local(&line("http://deb.debian.org/debian/pool/gcc.deb")), None);
+        assert_eq!(local("Reading package lists..."), None);
+        assert_eq!(local("'file:/srv/x.deb' ../x.deb 1 SHA256:ab"), None);
     }
 
     #[test]

@@ -75,18 +75,31 @@ impl From<BundleError> for Problem {
     fn from(e: BundleError) -> Self {
         let code = match &e {
             BundleError::Interrupted => 128 + interrupt::heard().unwrap_or(2),
-            BundleError::Elsewhere(_) => 4,
+            BundleError::Elsewhere(_) | BundleError::NotBrought(_) => 4,
             BundleError::OtherProgram(_) => 10,
             BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
             BundleError::Io { .. } | BundleError::Write(_) => 1,
             _ => 10,
         };
         match e {
-            BundleError::Packages(e) => Failure::from(e).into(),
+            BundleError::Packages(e) => not_gathered(e),
             BundleError::OtherProgram(_) => Self::new(code, e.to_string())
                 .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
             e => Self::new(code, e.to_string()),
         }
+    }
+}
+
+/// Why something cannot be gathered. There is no journal here that could be gone on with.
+fn not_gathered(e: impl Into<Failure>) -> Problem {
+    if interrupt::heard().is_some() {
+        return BundleError::Interrupted.into();
+    }
+    match e.into() {
+        Failure::Step(what) => {
+            Problem::new(4, what).hint("what the plans install must be in the repositories of this host")
+        }
+        failure => failure.into(),
     }
 }
 
@@ -175,8 +188,7 @@ fn artifacts(
             let began = Instant::now();
             let operation = &act.operation;
             let working = |have| News::Working { operation, since: began.elapsed(), bytes: Some((have, *size)) };
-            fetch(system, &wanted, sources, &mut |have| teller.tell(&working(have)), None)
-                .map_err(|e| Problem::from(Failure::from(e)))?;
+            fetch(system, &wanted, sources, &mut |have| teller.tell(&working(have)), None).map_err(not_gathered)?;
             teller.tell(&News::Done(operation));
         }
         let path =

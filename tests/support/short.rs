@@ -98,22 +98,23 @@ pub fn offer(host: &Host, packages: &[Deb]) {
              Description: a test\n",
             if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") }
         );
-        let file = |path: &str, content: &str, mode: u32| {
+        let put = |path: &str, content: &str, mode: u32| {
             let at = tree.path().join(path);
             fs::create_dir_all(at.parent().expect("below the tree")).expect("made");
             fs::write(&at, content).expect("written");
             fs::set_permissions(&at, fs::Permissions::from_mode(mode)).expect("ours");
         };
         fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).expect("ours");
-        file("DEBIAN/control", &control, 0o644);
-        file("DEBIAN/postinst", &format!("#!/bin/sh\nset -e\n{postinst}\n"), 0o755);
-        file("DEBIAN/postrm", &format!("#!/bin/sh\nrm -f /etc/{name}\n"), 0o755);
-        file(&format!("usr/share/{name}/file"), "of a package\n", 0o644);
+        put("DEBIAN/control", &control, 0o644);
+        put("DEBIAN/postinst", &format!("#!/bin/sh\nset -e\n{postinst}\n"), 0o755);
+        put("DEBIAN/postrm", &format!("#!/bin/sh\nrm -f /etc/{name}\n"), 0o755);
+        put(&format!("usr/share/{name}/file"), "of a package\n", 0o644);
         fs::create_dir_all(&pool).expect("made");
-        let deb = pool.join(format!("{name}_{version}_all.deb"));
+        let file = format!("{name}_{}_all.deb", version.replace(':', "_"));
+        let deb = pool.join(&file);
         machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&deb)]).succeeds();
         let size = deb.metadata().expect("made").len();
-        index += &format!("{control}Filename: ./{name}_{version}_all.deb\nSize: {size}\nSHA256: {}\n\n", sum(&deb));
+        index += &format!("{control}Filename: ./{file}\nSize: {size}\nSHA256: {}\n\n", sum(&deb));
     }
     fs::write(pool.join("Packages"), index).expect("written");
     fs::write(host.path("/etc/apt/sources.list"), "deb [trusted=yes] file:/srv/packages ./\n").expect("written");
