@@ -2,6 +2,7 @@
 //! archive has proved to be what it should be is anything moved in. Reading (with the sum, where nobody knows it yet), unpacking,
 //! writing and waiting for the disk have a thread each.
 
+mod blocks;
 mod decode;
 mod entries;
 mod files;

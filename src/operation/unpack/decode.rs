@@ -1,15 +1,13 @@
 //! The formats that archives are packed in, told by their first bytes: a name may say anything. However an archive was
 //! packed, its decoder takes no more memory than is said here.
 
+use super::blocks::{self, Blocks};
 use liblzma::bufread::XzDecoder;
-use liblzma::stream::{Error as XzError, MtStreamBuilder};
-use std::io::{self, BufRead, Read};
+use liblzma::stream::{Error as XzError, Stream};
+use std::io::{self, BufRead, Chain, Cursor, Read};
 
 /// Bytes that a decoder may need. `xz -9` looks back over 64 MiB and packs a little beside it; no preset needs more.
 const MOST_MEMORY: u64 = 66 << 20;
-/// Bytes that blocks decoded at the same time may need together: two of `xz -T0`, 24 MiB each with what they are packed in. An
-/// apply needs some 20 MiB itself (measured), and all of it is to stay below 100.
-const MOST_MEMORY_OF_THREADS: u64 = 76 << 20;
 /// zstd may look back so far, as a power of two in bytes: 64 MiB.
 const WINDOW: u32 = 26;
 
@@ -22,7 +20,7 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let start = from.fill_buf()?;
     if start.starts_with(XZ) {
-        Ok(Box::new(Xz { decoder: Some(xz(from)?), is_first: true }))
+        Ok(Box::new(Streams { now: Some(Xz::new(from)?), is_first: true }))
     } else if start.starts_with(GZIP) {
         Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from)))
     } else if start.starts_with(ZSTD) {
@@ -34,31 +32,53 @@ pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>
     }
 }
 
-fn xz<R: BufRead>(from: R) -> io::Result<XzDecoder<R>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let stream = MtStreamBuilder::new()
-        .threads(u32::try_from(threads).unwrap_or(1))
-        .memlimit_threading(MOST_MEMORY_OF_THREADS)
-        .memlimit_stop(MOST_MEMORY)
-        .decoder()?;
-    Ok(XzDecoder::new_stream(from, stream))
+/// A stream at work.
+enum Xz<R> {
+    One(XzDecoder<Chain<Cursor<Vec<u8>>, R>>),
+    Many(Blocks<R>),
+}
+
+impl<R: BufRead> Xz<R> {
+    fn new(mut from: R) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (read, division) = blocks::look(&mut from, cores)?;
+        if let Some(division) = division {
+            return Ok(Self::Many(Blocks::new(from, read, division)));
+        }
+        let stream = Stream::new_stream_decoder(MOST_MEMORY, 0)?;
+        Ok(Self::One(XzDecoder::new_stream(Cursor::new(read).chain(from), stream)))
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::One(decoder) => decoder.read(buffer),
+            Self::Many(blocks) => blocks.read(buffer),
+        }
+    }
+
+    fn into_inner(self) -> R {
+        match self {
+            Self::One(decoder) => decoder.into_inner().into_inner().1,
+            Self::Many(blocks) => blocks.into_inner(),
+        }
+    }
 }
 
 /// One xz stream or several, one behind the other, as some packers of several threads make them.
-struct Xz<R> {
-    decoder: Option<XzDecoder<R>>,
+struct Streams<R> {
+    now: Option<Xz<R>>,
     is_first: bool,
 }
 
-impl<R: BufRead> Read for Xz<R> {
+impl<R: BufRead> Read for Streams<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(decoder) = &mut self.decoder {
-            match decoder.read(buffer) {
+        while let Some(stream) = &mut self.now {
+            match stream.read(buffer) {
                 Ok(0) if !buffer.is_empty() => {}
                 read => return read.map_err(|e| explained(e, self.is_first)),
             }
-            let next = self.decoder.take().map(XzDecoder::into_inner).map(behind_padding).transpose()?.flatten();
-            (self.decoder, self.is_first) = (next.map(xz).transpose()?, false);
+            let next = self.now.take().map(Xz::into_inner).map(behind_padding).transpose()?.flatten();
+            (self.now, self.is_first) = (next.map(Xz::new).transpose()?, false);
         }
         Ok(0)
     }
