@@ -50,7 +50,8 @@ fn installs(root: &Path, sum: &str) {
     let on = System::at(root);
     let into = into();
     let staging = unpack::staging(&on, sum, &into);
-    let staged = unpack::stage(&on, Path::new(ARCHIVE), sum, &into, None, &staging).expect("a good archive");
+    let staged =
+        unpack::stage(&on, Path::new(ARCHIVE), sum, &into, None, &staging, &mut |_, _| {}).expect("a good archive");
     staged.intend(&on, &mut Backups::new("/backup".into(), 0)).expect("noted");
     staged.commit(&on).expect("moved in");
     let status = fs::read_to_string("/proc/self/status").expect("readable");

@@ -13,7 +13,7 @@ use crate::operation::{Operation, Standing, file, locks, packages, program, serv
 use crate::plan::{Plan, State, Step};
 use crate::system::{Node, System, interrupt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where copies of what was replaced are.
 const BACKUPS: &str = "/var/lib/gpusetup/backup";
@@ -25,7 +25,7 @@ const LOGS: &str = "/var/log/gpusetup";
 pub enum News<'a> {
     /// A step begins.
     Step(&'a Step),
-    /// Something of it is done, which took more than a moment: bytes of all, where it is a download.
+    /// Something of it is done, which took more than a moment: bytes of all, where it is a download or an archive.
     Working {
         /// What.
         operation: &'a Operation,
@@ -255,7 +255,7 @@ fn with_network(
     mut work: impl FnMut(Teller) -> Result<(), (Failure, bool)>,
 ) -> Result<(), Failure> {
     const PAUSE: Duration = Duration::from_secs(2);
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     loop {
         match work(tell) {
             Err((failure, true)) if began.elapsed() + PAUSE < manner.network_timeout => {
@@ -278,7 +278,7 @@ fn downloads(on: &System, plan: &Plan, manner: &Manner, work: &mut Work, tell: T
             continue;
         }
         not_interrupted()?;
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         with_network(manner, tell, |tell| {
             let working = |since, bytes| News::Working { operation: &act.operation, since, bytes };
             let progress = &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size))));
@@ -349,7 +349,11 @@ fn carry_out(
                 Some(staged) => staged,
                 None => {
                     journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
-                    unpack::stage(on, archive, sha256, into, *limit, &staging)?
+                    let began = Instant::now();
+                    let working = &mut |have, all| {
+                        tell(&News::Working { operation, since: began.elapsed(), bytes: Some((have, Some(all))) });
+                    };
+                    unpack::stage(on, archive, sha256, into, *limit, &staging, working)?
                 }
             };
             undo.extend(staged.intend(on, backups).map_err(io)?);

@@ -23,6 +23,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an archive may hold that says nothing of it: NVIDIA's unpack to two or three times their size, a runfile to twice.
 /// A bomb has a thousand and more.
@@ -82,7 +83,7 @@ pub fn staging(on: &System, sha256: &str, into: &[Placement]) -> PathBuf {
 }
 
 /// Unpacks what has a place of a file in the cache into the folder `staging`, and verifies the archive on the way, unless it is
-/// known to be what it was when it was verified.
+/// known to be what it was when it was verified. `progress` hears how many bytes of how many were read.
 pub fn stage(
     on: &System,
     archive: &Path,
@@ -90,6 +91,7 @@ pub fn stage(
     into: &[Placement],
     limit: Option<Limit>,
     staging: &Path,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Staged, UnpackError> {
     let failed = |source| UnpackError::Io { archive: archive.to_owned(), source };
     // Opened once: what is looked at is what is read.
@@ -97,7 +99,8 @@ pub fn stage(
     let before = Identity::of(&file.metadata().map_err(failed)?);
     let known = cache::is_noted(on, archive, &before, sha256);
     let limit = limit.unwrap_or_else(|| likely(before.size));
-    let (unpacked, found) = unpack(on, &file, !known, into, limit, staging);
+    let mut read = |bytes| progress(bytes, before.size);
+    let (unpacked, found) = unpack(on, &file, !known, into, limit, staging, &mut read);
     let after = Identity::of(&file.metadata().map_err(failed)?);
     let altered = |found| Err(UnpackError::Altered { archive: archive.to_owned(), found, wanted: sha256.to_owned() });
     // A wrong sum explains every other error.
@@ -122,7 +125,7 @@ pub fn stage_from(
     staging: &Path,
 ) -> Result<Staged, UnpackError> {
     let limit = limit.unwrap_or_else(|| likely(size.unwrap_or(0)));
-    unpack(on, from, false, into, limit, staging).0.map_err(|wrong| explained(archive, wrong))
+    unpack(on, from, false, into, limit, staging, &mut |_| {}).0.map_err(|wrong| explained(archive, wrong))
 }
 
 fn explained(archive: &Path, wrong: Wrong) -> UnpackError {
@@ -146,14 +149,19 @@ fn unpack(
     into: &[Placement],
     limit: Limit,
     staging: &Path,
+    progress: &mut dyn FnMut(u64),
 ) -> (Result<Staged, Wrong>, Option<String>) {
+    let read = &AtomicU64::new(0);
     let (packed_in, packed) = pipe::pipe();
     let (plain_in, plain) = pipe::pipe();
     let (flusher, written) = Flusher::new();
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
             let (mut from, mut sum) = (from, summed.then(Sha256::new));
-            packed_in.send(&mut from, |block| sum.iter_mut().for_each(|sum| sum.update(block)));
+            packed_in.send(&mut from, |block| {
+                read.fetch_add(block.len() as u64, Ordering::Relaxed);
+                sum.iter_mut().for_each(|sum| sum.update(block));
+            });
             // Nobody waits for more; of a sum that is wanted all of it is part.
             drop(packed_in);
             sum.map(|sum| digest_on(sum, from)).transpose()
@@ -163,8 +171,10 @@ fn unpack(
             Err(e) => plain_in.fail(e),
         });
         let flushing = scope.spawn(move || Flusher::flush(&written));
-        let staged =
-            in_folder(on, staging, |folder| entries::unpack(Interruptible(plain), into, limit, folder, &flusher));
+        let staged = in_folder(on, staging, |folder| {
+            let watched = Watched { from: plain, tell: || progress(read.load(Ordering::Relaxed)) };
+            entries::unpack(watched, into, limit, folder, &flusher)
+        });
         drop(flusher);
         let broken = |_| Err(io::Error::other("one of its threads broke off"));
         let (flushed, sum) = (
@@ -179,15 +189,19 @@ fn unpack(
     })
 }
 
-/// Bytes that end as soon as gpusetup is told to stop.
-struct Interruptible<R>(R);
+/// Bytes that end as soon as gpusetup is told to stop, and tell that they go on.
+struct Watched<R, F> {
+    from: R,
+    tell: F,
+}
 
-impl<R: Read> Read for Interruptible<R> {
+impl<R: Read, F: FnMut()> Read for Watched<R, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match interrupt::heard() {
-            Some(_) => Err(io::Error::other("gpusetup was told to stop")),
-            None => self.0.read(buffer),
+        if interrupt::heard().is_some() {
+            return Err(io::Error::other("gpusetup was told to stop"));
         }
+        (self.tell)();
+        self.from.read(buffer)
     }
 }
 

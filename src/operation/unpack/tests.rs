@@ -79,7 +79,7 @@ impl Host {
 
     fn stage_limited(&self, sum: &str, limit: Option<Limit>) -> Result<Staged, UnpackError> {
         let into = [Placement { from: "lib".into(), to: LIB.into() }];
-        stage(&self.on, Path::new(ARCHIVE), sum, &into, limit, &staging(&self.on, sum, &into))
+        stage(&self.on, Path::new(ARCHIVE), sum, &into, limit, &staging(&self.on, sum, &into), &mut |_, _| {})
     }
 
     fn unpack(&self, packed: &[u8], limit: Option<Limit>) -> Result<Vec<Undo>, UnpackError> {
@@ -141,6 +141,32 @@ fn links_stay_links_and_everybody_may_read() {
 }
 
 /// Refused with these words, and nothing is moved in.
+#[test]
+fn whoever_waits_hears_how_far_it_is() {
+    // More than lies between the threads, and it does not pack.
+    let mut random = 1_u64;
+    let mut noise = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 56) as u8
+    };
+    let noise: Vec<u8> = (0..4_000_000).map(|_| noise()).collect();
+    let mut header = tar::Header::new_gnu();
+    header.set_size(noise.len() as u64);
+    header.set_mode(0o644);
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_data(&mut header, "x/lib/libx.so", &noise[..]).expect("appended");
+    let packed = gzip(&tar.into_inner().expect("a tar"));
+    let (host, into) = (host().with(&packed), [Placement { from: "lib".into(), to: LIB.into() }]);
+    let (sum, mut told) = (sha256(&packed), Vec::new());
+    let staging = staging(&host.on, &sum, &into);
+    let progress = &mut |have, all| told.push((have, all));
+    stage(&host.on, Path::new(ARCHIVE), &sum, &into, None, &staging, progress).expect("unpacked");
+    let all = packed.len() as u64;
+    assert!(all > noise.len() as u64 / 2, "{all}");
+    assert!(told.is_sorted() && told.first().is_some_and(|(have, _)| *have < all), "{told:?}");
+    assert_eq!(told.last(), Some(&(all, all)));
+}
+
 fn refused(packed: &[u8], limit: Option<Limit>, words: &str) {
     let host = host().with(packed);
     let before = host.tree();
