@@ -17,6 +17,8 @@ use std::thread::JoinHandle;
 const HELD: usize = 26 << 20;
 /// Bytes that all decoders may look back over together: two of `xz -T0` do.
 const DICTIONARIES: u64 = 16 << 20;
+/// The most threads: each holds pieces of its own, and small blocks would be given to every core of a large machine.
+const MOST_WORKERS: usize = 8;
 /// What a decoder needs beside what it looks back over, at most, in bytes.
 const BESIDE: u64 = 1 << 20;
 /// Bytes that are handed over at a time.
@@ -47,7 +49,8 @@ pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Optio
         read.extend(block_header(from)?);
     }
     let division = Block::parse(read.get(HEADER..).unwrap_or_default(), &read).and_then(|block| {
-        let workers = cores.min(usize::try_from(DICTIONARIES / block.dictionary.max(1)).unwrap_or(usize::MAX));
+        let within = usize::try_from(DICTIONARIES / block.dictionary.max(1)).unwrap_or(usize::MAX);
+        let workers = cores.min(within).min(MOST_WORKERS);
         (workers > 1).then_some(Division { workers, dictionary: block.dictionary })
     });
     Ok((read, division))
@@ -613,7 +616,10 @@ mod tests {
         let text = text(300_000);
         let many = packed(&text, 100_000, 6);
         assert_eq!(division(&many, 16), Some(Division { workers: 2, dictionary: 8 << 20 }));
-        assert_eq!(division(&packed(&text, 100_000, 0), 3), Some(Division { workers: 3, dictionary: 256 << 10 }));
+        let small = packed(&text, 100_000, 0);
+        for (cores, workers) in [(3, 3), (256, MOST_WORKERS)] {
+            assert_eq!(division(&small, cores), Some(Division { workers, dictionary: 256 << 10 }));
+        }
         let mut one = XzEncoder::new(Vec::new(), 6);
         one.write_all(&text).expect("packed");
         let one = one.finish().expect("packed");
