@@ -1,5 +1,6 @@
 //! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
+mod act;
 mod ahead;
 pub mod boot;
 mod bundled;
