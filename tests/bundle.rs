@@ -2,10 +2,13 @@
 //! named. What a bundle does on a host is in `tests/real_host.rs`.
 
 mod common;
+#[path = "support/faulty.rs"]
+mod faulty;
 #[path = "support/schema.rs"]
 mod schema;
 
 use common::{Ran, Tree, run};
+use faulty::{Fault, Faulty};
 use gpusetup::sum::sha256;
 use serde_json::Value;
 use std::fs;
@@ -13,6 +16,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A host that bundles are made on, with all that its plans download in its cache, and a folder for what is made.
 struct Bench {
@@ -226,6 +230,36 @@ fn an_archive_is_the_same_as_its_folder() {
     );
 }
 
+/// What becomes of it when it is interrupted at this point: the exit code, and what it says.
+fn interrupted(arguments: &[&str], at: impl Fn() -> bool) -> (Option<i32>, String) {
+    let mut gpusetup = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
+    let mut running = gpusetup.args(arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    while !at() {
+        assert!(running.try_wait().expect("a child").is_none(), "it has not come so far, and has ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let told = Command::new("kill").args(["-INT", &running.id().to_string()]).status().expect("kill starts");
+    assert!(told.success());
+    let ended = running.wait_with_output().expect("a child");
+    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
+#[test]
+fn gathering_stops_when_it_is_told_to() {
+    let bench = Bench::new();
+    let plan = bench.plan(&bench.maker, TOOLKITS[0], "plan.json");
+    let (first, _) = downloads(&serde_json::from_slice(&fs::read(&plan).expect("there")).expect("JSON")).remove(0);
+    let server = Faulty::serve(format!("this is {first}\n").into_bytes(), vec![Fault::Stall(1)], None);
+    let mirror = server.url.trim_end_matches("/file");
+    let (database, out, cache) = (bench.text("database"), bench.text("bundle"), bench.text("cache"));
+    let create = ["bundle", "create", "--database", &database, "--mirror", mirror, "--cache", &cache];
+    let create = [&create[..], &["--root", text(bench.maker.path()), "--plan", &plan, "-o", &out]].concat();
+    let (code, said) = interrupted(&create, || !server.asked().is_empty());
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.ends_with("error: interrupted\n"), "there is nothing to resume: {said}");
+    assert!(!bench.path("bundle").exists());
+}
+
 #[test]
 fn packing_stops_when_it_is_told_to() {
     let bench = Bench::new();
@@ -237,18 +271,9 @@ fn packing_stops_when_it_is_told_to() {
     value["files"]["gpusetup"]["size"] = size.into();
     fs::write(bundle.join("bundle.json"), value.to_string()).expect("written");
     let out = bench.path("bundle.tar.zst");
-    let mut packs = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
-    let packs = packs.args(["bundle", "pack", text(&bundle), "-o", text(&out)]).stderr(Stdio::piped());
-    let mut packs = packs.spawn().expect("it starts");
     let begun = bench.path(".bundle.tar.zst.gpusetup-new");
-    while !begun.exists() {
-        assert!(packs.try_wait().expect("a child").is_none(), "it has not begun, and has ended");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let told = Command::new("kill").args(["-INT", &packs.id().to_string()]).status().expect("kill starts");
-    assert!(told.success());
-    let ended = packs.wait_with_output().expect("a child");
-    assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(130), &b"error: interrupted\n"[..]));
+    let pack = ["bundle", "pack", text(&bundle), "-o", text(&out)];
+    assert_eq!(interrupted(&pack, || begun.exists()), (Some(130), "error: interrupted\n".to_owned()));
     assert!(!begun.exists() && !out.exists(), "nothing stays of it");
 }
 
