@@ -5,6 +5,9 @@
 //! Each block is given to liblzma as a stream of its own, made of what the file says and an index of one block: it verifies the
 //! block as it would in the file. The file's own index must be, byte for byte, the one that such blocks have.
 
+mod headers;
+
+use headers::{Block, HEADER, block_header, tail};
 use liblzma::stream::{Action, Status, Stream};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -12,24 +15,19 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes that are held packed, and as many decoded: a block of `xz -T0` has 24 MiB, and all of one must be read before the next
-/// can be begun.
-const HELD: usize = 26 << 20;
+/// Pieces that are held packed, and as many decoded: 26 MiB each. A block of `xz -T0` has 24, and all of one must be read before
+/// the next can be begun.
+const HELD: usize = 104;
 /// Bytes that all decoders may look back over together: two of `xz -T0` do.
 const DICTIONARIES: u64 = 16 << 20;
 /// The most threads: each holds pieces of its own, and small blocks would be given to every core of a large machine.
 const MOST_WORKERS: usize = 8;
 /// What a decoder needs beside what it looks back over, at most, in bytes.
 const BESIDE: u64 = 1 << 20;
-/// Bytes that are handed over at a time.
+/// Bytes that are handed over at a time, at most.
 const PIECE: usize = 1 << 18;
 /// Pieces of the block whose turn it is that may be held whatever else is: with none it would never end.
 const AT_LEAST: usize = 4;
-
-/// The length of a stream's header, and of what ends it, in bytes.
-pub const HEADER: usize = 12;
-/// LZMA2's number among the filters.
-const LZMA2: u64 = 0x21;
 
 /// How a stream is to be decoded, told by its first two headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,107 +52,6 @@ pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Optio
         (workers > 1).then_some(Division { workers, dictionary: block.dictionary })
     });
     Ok((read, division))
-}
-
-/// A block's header, whose first byte tells its length; of an index only that byte, of what has ended nothing.
-fn block_header(from: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut header = Vec::new();
-    from.take(1).read_to_end(&mut header)?;
-    if let Some(length @ 1..) = header.first().map(|n| u64::from(*n)) {
-        from.take(length * 4 + 3).read_to_end(&mut header)?;
-    }
-    Ok(header)
-}
-
-/// What a block's header says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Block {
-    /// Its length without padding, in bytes.
-    unpadded: u64,
-    /// Its length unpacked, in bytes.
-    plain: u64,
-    /// How far it looks back, in bytes.
-    dictionary: u64,
-}
-
-impl Block {
-    /// None where it does not say how long it is, or is packed by more than LZMA2. Sums are looked at by who decodes it.
-    fn parse(header: &[u8], stream: &[u8]) -> Option<Self> {
-        const HAS_BOTH_SIZES: u8 = 0xc0;
-        let (flags, mut rest) = (*header.get(1)?, header.get(2..)?);
-        if flags != HAS_BOTH_SIZES {
-            return None;
-        }
-        let (packed, plain) = (number(&mut rest)?, number(&mut rest)?);
-        let (filter, properties) = (number(&mut rest)?, number(&mut rest)?);
-        let bits = u32::from(*rest.first()?);
-        // Larger ones are no sizes.
-        if (filter, properties) != (LZMA2, 1) || bits > 39 {
-            return None;
-        }
-        let unpadded = packed.checked_add(header.len() as u64 + check(stream)?)?;
-        Some(Self { unpadded, plain, dictionary: u64::from(2 | bits & 1) << (bits / 2 + 11) })
-    }
-
-    /// Its length in the file.
-    fn padded(&self) -> Option<u64> {
-        self.unpadded.checked_next_multiple_of(4)
-    }
-}
-
-/// The length of each block's check, in bytes, by the stream's header.
-fn check(stream: &[u8]) -> Option<u64> {
-    match stream.get(7)? {
-        0 => Some(0),
-        n @ 1..16 => Some(4 << ((n - 1) / 3)),
-        _ => None,
-    }
-}
-
-/// A number as xz writes it: seven bits a byte, the lowest first.
-fn number(from: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for n in 0..9 {
-        let (byte, rest) = from.split_first()?;
-        *from = rest;
-        number |= u64::from(byte & 0x7f) << (7 * n);
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
-
-fn push_number(to: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    to.push(number as u8);
-}
-
-/// The index of these blocks, and the footer: all that is behind them in a stream.
-fn tail(blocks: &[(u64, u64)], stream: &[u8]) -> Vec<u8> {
-    let sum = |bytes: &[u8]| {
-        let mut sum = flate2::Crc::new();
-        sum.update(bytes);
-        sum.sum().to_le_bytes()
-    };
-    let mut index = vec![0];
-    push_number(&mut index, blocks.len() as u64);
-    for (unpadded, plain) in blocks {
-        push_number(&mut index, *unpadded);
-        push_number(&mut index, *plain);
-    }
-    index.resize(index.len().next_multiple_of(4), 0);
-    index.extend(sum(&index));
-    // Both are counted in fours; more than four gigabytes of index would belong to more blocks than fit on a disk.
-    let mut end = ((index.len() / 4 - 1) as u32).to_le_bytes().to_vec();
-    end.extend(&stream[6..8]);
-    index.extend(sum(&end));
-    index.extend(end);
-    index.extend(b"YZ");
-    index
 }
 
 /// A stream that is decoded while it is read. Whoever reads it also hands out the work.
@@ -194,9 +91,6 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Bytes that wait to be decoded, and bytes that wait to be read.
-    packed: usize,
-    plain: usize,
     /// Room for pieces that nobody uses: each thread would keep what it had for itself, and others need it next.
     free: Vec<Vec<u8>>,
     /// Blocks that are not read to their end yet, in the file's order.
@@ -253,7 +147,6 @@ impl<R: BufRead> Blocks<R> {
         loop {
             if let Some(head) = state.jobs.front_mut() {
                 if let Some(piece) = head.plain.pop_front() {
-                    state.plain -= piece.len();
                     shared.changed.notify_all();
                     return Ok(Some(piece));
                 }
@@ -316,9 +209,7 @@ fn hand_out(
             let (block, rest) = sizes.ok_or_else(|| invalid("one of its blocks does not say how long it is"))?;
             index.push((block.unpadded, block.plain));
             let tail = tail(&[(block.unpadded, block.plain)], stream);
-            let mut state = shared.state();
-            state.packed += header.len();
-            state.jobs.push_back(Job { packed: [header].into(), tail, ..Job::default() });
+            shared.state().jobs.push_back(Job { packed: [header].into(), tail, ..Job::default() });
             *next = Next::Packed(rest);
         }
         Next::Packed(left) => {
@@ -332,14 +223,11 @@ fn hand_out(
             from.consume(n);
             *left -= n as u64;
             let over = *left == 0;
-            let mut state = shared.state();
             // One whose decoder has failed wants no more.
-            if let Some(job) = state.jobs.back_mut().filter(|job| job.ended.is_none()) {
+            if let Some(job) = shared.state().jobs.back_mut().filter(|job| job.ended.is_none()) {
                 job.packed.push_back(piece);
                 job.handed_out = over;
-                state.packed += n;
             }
-            drop(state);
             if over {
                 *next = Next::Header(block_header(from)?);
             }
@@ -392,21 +280,16 @@ impl State {
         self.jobs.get_mut(at)
     }
 
-    fn is_turn_of(&self, number: u64) -> bool {
-        number == self.gone
-    }
-
     /// Whether more may be read. The block whose turn it is gets a little in any case.
     fn has_room_for_packed(&self, most: usize) -> bool {
         let is_turn = self.jobs.len() == 1 && self.jobs[0].packed.len() < AT_LEAST;
-        is_turn || self.packed + PIECE <= most
+        is_turn || self.jobs.iter().map(|job| job.packed.len()).sum::<usize>() < most
     }
 
     /// Whether more may be decoded of a block.
-    fn has_room_for_plain(&mut self, number: u64, most: usize) -> bool {
-        let is_turn = self.is_turn_of(number);
-        let within = self.plain + PIECE <= most;
-        self.job(number).is_some_and(|job| within || is_turn && job.plain.len() < AT_LEAST)
+    fn has_room_for_plain(&self, number: u64, most: usize) -> bool {
+        let is_turn = number == self.gone && self.jobs.front().is_some_and(|job| job.plain.len() < AT_LEAST);
+        is_turn || self.jobs.iter().map(|job| job.plain.len()).sum::<usize>() < most
     }
 }
 
@@ -466,7 +349,6 @@ impl Shared {
             let over = state.over;
             let Some(job) = state.job(number).filter(|_| !over) else { return Err(io::ErrorKind::BrokenPipe.into()) };
             if let Some(packed) = job.packed.pop_front() {
-                state.packed -= packed.len();
                 self.changed.notify_all();
                 return Ok(Some(packed));
             }
@@ -490,7 +372,6 @@ impl Shared {
         if state.over {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        state.plain += plain.len();
         state.job(number).ok_or(io::ErrorKind::BrokenPipe)?.plain.push_back(plain);
         self.changed.notify_all();
         Ok(state.piece())
@@ -506,12 +387,9 @@ struct End<'a> {
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
-        let ended = self.ended.take();
-        if let Some(job) = state.job(self.number) {
-            let left: usize = job.packed.drain(..).map(|packed| packed.len()).sum();
-            job.ended = ended;
-            state.packed -= left;
+        if let Some(job) = self.shared.state().job(self.number) {
+            job.packed.clear();
+            job.ended = self.ended.take();
         }
         self.shared.changed.notify_all();
     }
@@ -578,7 +456,7 @@ mod tests {
         look(&mut &packed[..], cores).expect("read").1
     }
 
-    /// Unpacks it by so many threads that hold so many bytes packed, and as many unpacked; what is behind it.
+    /// Unpacks it by so many threads that hold so many pieces packed, and as many unpacked; what is behind it.
     fn unpacked(mut packed: &[u8], workers: usize, most: usize) -> (io::Result<Vec<u8>>, usize) {
         let (read, division) = match look(&mut packed, 2) {
             Ok((read, Some(division))) => (read, Division { workers, ..division }),
@@ -594,9 +472,9 @@ mod tests {
         let text = text(3_000_000);
         for (block, preset) in [(100_000, 0), (1 << 20, 1), (2_999_999, 6), (4_000_000, 6)] {
             let packed = [&packed(&text, block, preset)[..], b"behind"].concat();
-            for (workers, most) in [(1, 0), (2, 0), (2, 3 * PIECE), (2, HELD), (7, 0), (7, HELD)] {
+            for (workers, most) in [(1, 0), (2, 0), (2, 3), (2, HELD), (7, 0), (7, HELD)] {
                 let (read, behind) = unpacked(&packed, workers, most);
-                assert!(read.expect("unpacked") == text, "{block} bytes a block, {workers} threads, {most} bytes");
+                assert!(read.expect("unpacked") == text, "{block} bytes a block, {workers} threads, {most} pieces");
                 assert_eq!(behind, 6);
             }
         }
@@ -664,20 +542,8 @@ mod tests {
         for read in [0, 1, 500_000] {
             let (mut from, mut buffer) = (&packed[..], vec![0; read]);
             let (head, division) = look(&mut from, 4).expect("read");
-            let mut blocks = Blocks::within(from, head, division.expect("many"), PIECE);
+            let mut blocks = Blocks::within(from, head, division.expect("many"), 1);
             blocks.read_exact(&mut buffer).expect("read");
         }
-    }
-
-    #[test]
-    fn numbers_are_written_as_they_are_read() {
-        for n in [0, 1, 127, 128, 300, 1 << 21, (1 << 63) - 1] {
-            let mut bytes = Vec::new();
-            push_number(&mut bytes, n);
-            let mut rest = &bytes[..];
-            assert_eq!((number(&mut rest), rest.len()), (Some(n), 0));
-        }
-        assert_eq!(number(&mut &[0x80; 12][..]), None);
-        assert_eq!(number(&mut &[0x80][..]), None);
     }
 }
