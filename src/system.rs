@@ -9,7 +9,7 @@ pub mod network;
 mod program;
 mod summed;
 
-pub use cores::on_all_cores;
+pub use cores::{cores, on_all_cores};
 pub use program::{Ended, Output, Program, Progress, process_name};
 pub use summed::{copy_summed, digest, digest_on};
 

@@ -5,7 +5,7 @@
 use super::BundleError;
 use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
 use crate::sum::hex;
-use crate::system::interrupt;
+use crate::system::{cores, interrupt};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -213,8 +213,7 @@ impl Writer<'_> {
     pub fn into(file: File) -> io::Result<Self> {
         let mut zstd = zstd::Encoder::new(file, LEVEL)?;
         zstd.include_checksum(true)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        zstd.multithread(u32::try_from(cores).unwrap_or(1))?;
+        zstd.multithread(u32::try_from(cores()).unwrap_or(1))?;
         Ok(Self { tar: tar::Builder::new(zstd) })
     }
 

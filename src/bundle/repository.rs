@@ -338,7 +338,7 @@ mod tests {
         let in_folder = line("file:/srv/my%20packages/./gcc_12.2.0-3_amd64.deb");
         let path = PathBuf::from("/srv/my packages/gcc_12.2.0-3_amd64.deb");
         assert_eq!(local(&in_folder), Some((path, "gcc_4%3a12.2.0-3_amd64.deb")));
-        assert_eq!(local(&line("http://deb.debian.org/debian/pool/gcc.deb")), None);
+        assert_eq!(local(&line("http://mirror.example/debian/pool/gcc.deb")), None);
         assert_eq!(local("Reading package lists..."), None);
         assert_eq!(local("'file:/srv/x.deb' ../x.deb 1 SHA256:ab"), None);
     }

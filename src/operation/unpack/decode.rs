@@ -2,6 +2,7 @@
 //! packed, its decoder takes no more memory than is said here.
 
 use super::blocks::{self, Blocks};
+use crate::system::cores;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{Error as XzError, Stream};
 use std::io::{self, BufRead, Chain, Cursor, Read};
@@ -40,8 +41,7 @@ enum Xz<R> {
 
 impl<R: BufRead> Xz<R> {
     fn new(mut from: R) -> io::Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (read, division) = blocks::look(&mut from, cores)?;
+        let (read, division) = blocks::look(&mut from, cores())?;
         if let Some(division) = division {
             return Ok(Self::Many(Blocks::new(from, read, division)));
         }

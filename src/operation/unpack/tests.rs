@@ -140,7 +140,6 @@ fn links_stay_links_and_everybody_may_read() {
     assert_eq!(host.library("libold.so"), Node::Link { target: "libold.so.1".into() });
 }
 
-/// Refused with these words, and nothing is moved in.
 #[test]
 fn whoever_waits_hears_how_far_it_is() {
     // More than lies between the threads, and it does not pack.
@@ -167,6 +166,7 @@ fn whoever_waits_hears_how_far_it_is() {
     assert_eq!(told.last(), Some(&(all, all)));
 }
 
+/// Refused with these words, and nothing is moved in.
 fn refused(packed: &[u8], limit: Option<Limit>, words: &str) {
     let host = host().with(packed);
     let before = host.tree();
