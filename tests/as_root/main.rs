@@ -24,4 +24,5 @@ mod killed;
 mod locked;
 mod outside;
 mod real_host;
+mod suites;
 mod vm;
