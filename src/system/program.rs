@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What children get to see. Nothing of the caller's environment: PATH is not trusted, `DISPLAY` and `SUDO_USER` change
@@ -30,9 +30,12 @@ pub struct Program {
     argv: Vec<String>,
     environment: Vec<(String, String)>,
     limit: Duration,
-    log: Option<PathBuf>,
+    log: Option<Log>,
     undisturbed: bool,
 }
+
+/// An open file that what programs say is appended to.
+pub type Log = Arc<File>;
 
 /// How a program came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +90,9 @@ impl Program {
         self
     }
 
-    /// With everything it says appended to this file, which is a path of the machine gpusetup runs on.
-    pub fn log(mut self, path: PathBuf) -> Self {
-        self.log = Some(path);
+    /// With everything it says appended to this file.
+    pub fn log(mut self, log: Log) -> Self {
+        self.log = Some(log);
         self
     }
 
@@ -99,8 +102,8 @@ impl Program {
         self
     }
 
-    fn expression(&self, on: &System) -> Expression {
-        // A path, not a name: the host's own programs are found by the PATH above, chroot's by nobody's PATH.
+    fn expression(&self, on: &System) -> io::Result<Expression> {
+        // The host's own programs are found by the PATH above.
         let expression = if on.is_live() {
             cmd(&self.argv[0], &self.argv[1..])
         } else {
@@ -113,7 +116,7 @@ impl Program {
             command.process_group(0);
             Ok(())
         });
-        if on.is_live() { expression.dir("/") } else { expression }
+        Ok(if on.is_live() { expression.dir("/") } else { expression })
     }
 }
 
@@ -127,14 +130,14 @@ impl System {
     /// The same, telling `progress` several times a second how long it has been running.
     pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
         let log = match &program.log {
-            Some(path) => fs::OpenOptions::new().create(true).append(true).read(true).open(path)?,
+            Some(log) => log.try_clone()?,
             // In memory: /tmp is not ours, and may be full.
             None => File::from(memfd_create("gpusetup", MemfdFlags::CLOEXEC)?),
         };
         let start_of_log = log.metadata()?.len();
         let started = Instant::now();
         crash::point();
-        let handle = program.expression(self).stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
+        let handle = program.expression(self)?.stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
         let status = loop {
             if let Some(output) = handle.wait_timeout(Duration::from_millis(100))? {
                 break Some(output.status);
