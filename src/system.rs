@@ -9,6 +9,7 @@ mod beneath;
 mod cores;
 mod crash;
 mod directory;
+pub mod enter;
 pub mod interrupt;
 pub mod link;
 pub mod network;

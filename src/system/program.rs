@@ -1,7 +1,7 @@
 //! Running a program: argv and never a shell, a fixed environment, no terminal, a time limit that ends the whole process
 //! group, everything it says kept.
 
-use super::{System, crash, interrupt};
+use super::{System, crash, enter, interrupt};
 use duct::{Expression, cmd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -107,8 +107,8 @@ impl Program {
         let expression = if on.is_live() {
             cmd(&self.argv[0], &self.argv[1..])
         } else {
-            let outer = [on.root().as_os_str().to_owned()].into_iter();
-            cmd("/usr/sbin/chroot", outer.chain(self.argv.iter().map(Into::into)))
+            let (program, arguments) = enter::command(on.place()?, on.root(), &self.argv);
+            cmd(program, arguments)
         };
         let fixed = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let environment: Vec<_> = fixed.chain(self.environment.iter().cloned()).collect();
