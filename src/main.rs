@@ -1,6 +1,6 @@
 //! The program: parse, run, exit.
 
-use gpusetup::system::enter;
+use gpusetup::system::{enter, keep_inherited_files_from_children};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -11,5 +11,6 @@ fn main() -> ExitCode {
         return ExitCode::from(enter::run(&arguments[2..]));
     }
     enter::answers();
+    keep_inherited_files_from_children();
     ExitCode::from(gpusetup::cli::run(arguments))
 }

@@ -18,7 +18,7 @@ mod summed;
 
 pub use cores::{cores, on_all_cores};
 pub use directory::Directory;
-pub use program::{Ended, Log, Output, Program, Progress, process_name};
+pub use program::{Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, process_name};
 pub use summed::{copy_summed, digest, digest_on};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
@@ -586,5 +586,56 @@ mod tests {
         host.remove_tree("/a").expect("removed");
         assert_eq!(host.node("/a").expect("seen"), Node::Absent);
         assert!(host.space("/a/b/c").expect("asked").free_bytes > 0);
+    }
+
+    #[test]
+    fn a_kept_file_is_ours_alone() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(dir.path().join("tree")).expect("made");
+        let host = System::at(dir.path().join("tree"));
+        let victim = dir.path().join("victim");
+        let in_tree = |name: &str| dir.path().join("tree").join(name);
+        fs::write(&victim, b"precious").expect("written");
+        std::os::unix::fs::symlink(&victim, in_tree("link")).expect("linked");
+        std::os::unix::fs::symlink("../victim", in_tree("relative")).expect("linked");
+        fs::hard_link(&victim, in_tree("second-name")).expect("linked");
+        rustix::fs::mknodat(CWD, in_tree("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        fs::create_dir(in_tree("folder")).expect("made");
+        for name in ["link", "relative", "second-name", "pipe", "folder"] {
+            assert!(host.open_own(Path::new("/").join(name), 0o600).is_err(), "{name}");
+            assert!(host.append_to(Path::new("/").join(name), 0o600).is_err(), "{name}");
+            assert!(host.append(Path::new("/").join(name), 0, b"x", 0o600).is_err(), "{name}");
+        }
+        host.append("/new", 0, b"ours", 0o600).expect("nothing is in the way");
+        host.append("/new", 2, b"r own", 0o600).expect("it is ours");
+        assert_eq!(host.read("/new").expect("read"), b"our own");
+        // What is put in the place of any of them leaves the victim alone.
+        for name in ["link", "relative", "second-name"] {
+            host.write(Path::new("/").join(name), b"ours", 0o600).expect("replaced");
+        }
+        assert_eq!(fs::read(&victim).expect("there"), b"precious");
+        assert!(host.link_target("/link").is_none());
+    }
+
+    #[test]
+    fn the_machines_own_root_is_no_tree() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::os::unix::fs::symlink("/", dir.path().join("tree")).expect("linked");
+        let host = System::at(dir.path().join("tree"));
+        assert!(!host.is_live() && !host.exists("/etc"), "what is done there would be done to the machine");
+        assert!(System::at("//").is_live() && System::at("//").exists("/etc"));
+    }
+
+    #[test]
+    fn the_root_is_never_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let host = System::at(dir.path());
+        host.make_directories("/a/b", 0o755).expect("made");
+        for root in ["/", "/..", "/a/..", "/a/../.."] {
+            assert!(host.remove_tree(root).is_err(), "{root}");
+        }
+        assert!(host.exists("/a/b"));
+        host.remove_tree("/a/../a").expect("a folder like any other");
+        assert!(!host.exists("/a"));
     }
 }

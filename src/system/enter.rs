@@ -119,8 +119,8 @@ fn move_in(place: &Path, root: &Path) -> io::Result<()> {
     let held = openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     // Nothing that is mounted from here on is seen outside.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Only a mount can become the root.
-    mount_bind_recursive(place, root)?;
+    // Only a mount can become the root. The descriptor is of the old namespace, and nothing of that can be mounted here.
+    mount_bind_recursive(root, root)?;
     chdir(root)?;
     is_still(&held)?;
     pivot_root(".", ".")?;
