@@ -22,6 +22,7 @@ pub mod doctor;
 pub mod fetch;
 pub mod host;
 pub mod operation;
+pub mod packages;
 pub mod plan;
 pub mod render;
 pub mod resolve;
