@@ -59,8 +59,12 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
         packages.extend(taken.map(|package| (*at, package)));
     }
     let hidden = patterns.hidden(&packages);
-    let mut packages: Vec<(usize, Package)> =
-        packages.into_iter().zip(hidden).filter(|((_, p), hidden)| !hidden && names.contains(&*p.name)).map(|(p, _)| p).collect();
+    let mut packages: Vec<(usize, Package)> = packages
+        .into_iter()
+        .zip(hidden)
+        .filter(|((_, p), hidden)| !hidden && names.contains(&*p.name))
+        .map(|(p, _)| p)
+        .collect();
     let files: Vec<&PathBuf> = available.iter().filter_map(|(_, repodata)| repodata.modules.as_ref()).collect();
     let is_hotfix = |at: usize| repositories[at].is_hotfix;
     modules::hide(system, &files, settings.platform.as_deref(), is_hotfix, &mut packages, &budget)?;
@@ -233,7 +237,8 @@ impl Patterns {
             matched
         };
         let (excluded, included) = (matching(&self.excludes), matching(&self.includes));
-        let needs_inclusion = |at: usize| self.includes.iter().any(|(repository, _)| repository.is_none_or(|r| r == at));
+        let needs_inclusion =
+            |at: usize| self.includes.iter().any(|(repository, _)| repository.is_none_or(|r| r == at));
         let all = packages.iter().zip(excluded).zip(included);
         all.map(|(((at, _), excluded), included)| excluded || needs_inclusion(*at) && !included).collect()
     }
@@ -304,7 +309,8 @@ mod tests {
     fn what_was_not_downloaded_or_is_not_supported_is_not_known() {
         let dir = host("", &[("r", "", &[("a", "1", "1")])]);
         let more = |section: &str| {
-            fs::write(dir.path().join("etc/yum.repos.d/s.repo"), format!("[s]\nbaseurl=http://s\n{section}")).expect("written");
+            fs::write(dir.path().join("etc/yum.repos.d/s.repo"), format!("[s]\nbaseurl=http://s\n{section}"))
+                .expect("written");
         };
         more("");
         assert!(offered(&dir, &[]).expect_err("unknown").contains("never downloaded"));

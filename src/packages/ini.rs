@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn sections_have_keys_with_values_over_several_lines() {
-        let text = "# no\nlost = 1\n[main]\nexcludepkgs = a, b\n  c\n# [x]\nenabled= False\npriority=7\npriority=8\n[r]\nx\n";
+        let text =
+            "# no\nlost = 1\n[main]\nexcludepkgs = a, b\n  c\n# [x]\nenabled= False\npriority=7\npriority=8\n[r]\nx\n";
         let read = sections(text);
         assert_eq!(read.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["main", "r"]);
         assert_eq!(read[0].words("excludepkgs"), ["a", "b", "c"]);

@@ -76,25 +76,56 @@ fn decoder(file: File) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// LZ4 frames, one after the other. The decoder stops at the end of each.
+/// LZ4 frames, one after the other. The decoder stops at the end of each, and does not tell it from a file that was cut off
+/// between two blocks: the last bytes do.
 struct Frames {
-    decoder: lz4_flex::frame::FrameDecoder<BufReader<File>>,
+    decoder: lz4_flex::frame::FrameDecoder<Tail>,
+}
+
+/// A file, with the last bytes that were read of it.
+struct Tail {
+    from: BufReader<File>,
+    /// The end mark and the checksum behind it, at the end of a frame.
+    last: [u8; 8],
+    has_checksum: bool,
 }
 
 impl Frames {
     fn new(from: BufReader<File>) -> Self {
-        Self { decoder: lz4_flex::frame::FrameDecoder::new(from) }
+        // In the byte after the magic number.
+        let has_checksum = from.buffer().get(4).is_some_and(|flags| flags & 4 != 0);
+        Self { decoder: lz4_flex::frame::FrameDecoder::new(Tail { from, last: [1; 8], has_checksum }) }
+    }
+}
+
+impl Tail {
+    fn is_complete(&self) -> bool {
+        let mark = if self.has_checksum { &self.last[..4] } else { &self.last[4..] };
+        mark == [0; 4]
+    }
+}
+
+impl Read for Tail {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        let new = &into[read.saturating_sub(8)..read];
+        self.last.rotate_left(new.len());
+        self.last[8 - new.len()..].copy_from_slice(new);
+        Ok(read)
     }
 }
 
 impl Read for Frames {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = self.decoder.read(into)?;
-            if read > 0 || into.is_empty() || self.decoder.get_mut().fill_buf()?.is_empty() {
-                return Ok(read);
+        let mut read = self.decoder.read(into)?;
+        if read == 0 && !into.is_empty() {
+            // Of the next frame, if there is one.
+            read = self.decoder.read(into)?;
+            if read == 0 && !self.decoder.get_ref().is_complete() {
+                return Err(ErrorKind::UnexpectedEof.into());
             }
         }
+        Ok(read)
     }
 }
 

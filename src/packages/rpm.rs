@@ -15,7 +15,9 @@ pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown
         ("/lib64/ld64.so.2", &["ppc64le", "noarch"]),
     ];
     let loader = LOADERS.into_iter().find(|(path, _)| system.exists(path));
-    loader.map(|(_, architectures)| architectures).ok_or_else(|| Unknown::at("/lib64", "no loader shows the architecture"))
+    loader
+        .map(|(_, architectures)| architectures)
+        .ok_or_else(|| Unknown::at("/lib64", "no loader shows the architecture"))
 }
 
 /// For fuzzing.

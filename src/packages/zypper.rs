@@ -157,7 +157,8 @@ fn range(text: &str) -> Result<Range, String> {
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    let package = Package { name: "a".to_owned(), version: "1".to_owned(), release: "1".to_owned(), ..Package::default() };
+    let package =
+        Package { name: "a".to_owned(), version: "1".to_owned(), release: "1".to_owned(), ..Package::default() };
     let _ = locks(text).unwrap_or_default().iter().any(|lock| lock.matches(&package, "r"));
 }
 
@@ -212,9 +213,13 @@ mod tests {
         let of = |locks: &str| offered(&host(locks, &[("r", "", all)]));
         assert_eq!(of(&format!("\n{LOCK}a\n")).expect("known"), ["b 1-1"]);
         assert_eq!(of(&format!("{LOCK}*\nversion: > 1\n")).expect("known"), ["a 1-1", "b 1-1"]);
-        assert_eq!(of(&format!("{LOCK}a\nversion: == 2-1\n\n{LOCK}b\nrepo: other\n")).expect("known"), ["a 1-1", "b 1-1"]);
+        assert_eq!(
+            of(&format!("{LOCK}a\nversion: == 2-1\n\n{LOCK}b\nrepo: other\n")).expect("known"),
+            ["a 1-1", "b 1-1"]
+        );
         assert_eq!(of("type: patch\nmatch_type: glob\nsolvable_name: a\n").expect("known"), ["a 2-1", "b 1-1"]);
-        for odd in ["type package\n", &format!("{LOCK}a\nversion: ~ 1\n"), "match_type: regex\nsolvable_name: a\n", "x: y\n"]
+        for odd in
+            ["type package\n", &format!("{LOCK}a\nversion: ~ 1\n"), "match_type: regex\nsolvable_name: a\n", "x: y\n"]
         {
             assert!(of(odd).is_err(), "{odd}");
         }

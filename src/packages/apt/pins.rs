@@ -80,7 +80,8 @@ impl Name {
         if ![native, "", "any"].contains(&architecture) {
             return Ok(None);
         }
-        let is_pattern = name.contains(['*', '[', '?']) || name.len() > 1 && name.starts_with('/') && name.ends_with('/');
+        let is_pattern =
+            name.contains(['*', '[', '?']) || name.len() > 1 && name.starts_with('/') && name.ends_with('/');
         let exact = (!is_pattern).then(|| name.to_owned());
         Ok(Some(Self { expression: Expression::parse(name)?, exact, of_source }))
     }
@@ -207,9 +208,8 @@ impl Condition {
 /// The entry that `APT::Default-Release` stands for. It names a release that is there, or apt refuses to work.
 pub fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
-    let known = |o: &Origin| {
-        [&o.archive, &o.codename, &o.version].into_iter().flatten().any(|field| expression.matches(field))
-    };
+    let known =
+        |o: &Origin| [&o.archive, &o.codename, &o.version].into_iter().flatten().any(|field| expression.matches(field));
     if !origins.iter().any(known) && text.as_bytes().get(1) != Some(&b'=') {
         return Err(format!("no repository has the release {text:?} of APT::Default-Release"));
     }
@@ -235,9 +235,7 @@ fn parse(text: &str, native: &str, pins: &mut Vec<Pin>) -> Result<(), String> {
         }
         let of_all = names == "*";
         // apt warns of kinds that it does not know, and goes on.
-        if pin.is_empty()
-            || Condition::parse(&pin)?.is_none_or(|condition| of_all && condition.is_of_versions())
-        {
+        if pin.is_empty() || Condition::parse(&pin)?.is_none_or(|condition| of_all && condition.is_of_versions()) {
             continue;
         }
         let priority = priority(&value("Pin-Priority"), of_all)?;
@@ -339,7 +337,8 @@ mod tests {
             let name = Name::parse(name, "amd64").expect("understood");
             name.is_some_and(|n| n.matches(package, "nvidia-graphics-drivers"))
         };
-        for name in ["nvidia-smi", "nvidia-*", "/smi$/", "nvidia-smi:amd64", "nvidia-smi:any", "src:nvidia-graphics-*"] {
+        for name in ["nvidia-smi", "nvidia-*", "/smi$/", "nvidia-smi:amd64", "nvidia-smi:any", "src:nvidia-graphics-*"]
+        {
             assert!(matches(name, "nvidia-smi"), "{name}");
         }
         for name in ["nvidia-sm", "nvidia-smi:i386", "src:nvidia-smi", "NVIDIA-smi", "*x"] {

@@ -43,7 +43,11 @@ pub fn default_release(system: &System) -> Result<String, Unknown> {
     if let Some((key, value)) = all.iter().find(|(key, value)| unsupported(key) && !value.is_empty()) {
         return Err(Unknown::at(FILE, format!("the setting {key} {value:?} is not supported")));
     }
-    Ok(all.into_iter().rev().find(|(key, _)| key == "apt::default-release").map_or_else(String::new, |(_, value)| value))
+    Ok(all
+        .into_iter()
+        .rev()
+        .find(|(key, _)| key == "apt::default-release")
+        .map_or_else(String::new, |(_, value)| value))
 }
 
 /// The files of a folder that apt takes: of these endings (an empty one stands for none), with usual characters in their names.
@@ -174,9 +178,15 @@ mod tests {
 
     #[test]
     fn what_moves_files_or_changes_the_choice_is_not_guessed() {
-        let (_dir, system) = host("APT::Default-Release \"a\";\napt::default-release \"/^b/\";\nDir::Cache::pkgcache \"\";\n");
+        let (_dir, system) =
+            host("APT::Default-Release \"a\";\napt::default-release \"/^b/\";\nDir::Cache::pkgcache \"\";\n");
         assert_eq!(default_release(&system).expect("known"), "/^b/");
-        for odd in ["Dir::Etc::sourcelist \"/x\";", "Dir { State { lists \"/x\"; } }", "Dir \"/x\";", "APT::Architecture i386;"] {
+        for odd in [
+            "Dir::Etc::sourcelist \"/x\";",
+            "Dir { State { lists \"/x\"; } }",
+            "Dir \"/x\";",
+            "APT::Architecture i386;",
+        ] {
             let (_dir, system) = host(odd);
             assert!(default_release(&system).is_err(), "{odd}");
         }

@@ -30,7 +30,8 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
     let mut all: Vec<Index> = Vec::new();
     for path in files(system)? {
         let text = configuration(system, &path)?;
-        let sources = if path.extension().is_some_and(|e| e == "sources") { deb822(&text) } else { one_line_style(&text) };
+        let sources =
+            if path.extension().is_some_and(|e| e == "sources") { deb822(&text) } else { one_line_style(&text) };
         let native = architectures.first().map_or("", String::as_str);
         for source in sources.map_err(|why| Unknown::at(&path, why))? {
             let found = source.indexes(architectures, native).map_err(|why| Unknown::at(&path, why))?;
@@ -196,7 +197,8 @@ fn one_line(rest: &str) -> Result<Source, String> {
         None => ("", rest),
     };
     for option in options.split_whitespace() {
-        let (key, value) = option.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or("an option has no value")?;
+        let (key, value) =
+            option.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or("an option has no value")?;
         source.option(key, value)?;
     }
     if rest.contains(['"', '[', '%']) {
@@ -296,7 +298,10 @@ mod tests {
         ];
         assert_eq!(lists(one_line_style(text)), want);
         let index = &one_line_style(text).expect("understood")[3].indexes(&[], "amd64").expect("understood")[0];
-        assert_eq!((index.release.as_str(), index.site.as_str()), ("cuda.example_repos_debian12_x86%5f64_", "cuda.example"));
+        assert_eq!(
+            (index.release.as_str(), index.site.as_str()),
+            ("cuda.example_repos_debian12_x86%5f64_", "cuda.example")
+        );
     }
 
     #[test]
@@ -338,7 +343,9 @@ mod tests {
         ] {
             assert!(lines(odd).is_err(), "{odd}");
         }
-        for odd in ["URIs: x\n", "Types: deb\n", "Types: deb\nURIs: http://a\nSuites: x\n", "Types: x\nURIs: http://a\n"] {
+        for odd in
+            ["URIs: x\n", "Types: deb\n", "Types: deb\nURIs: http://a\nSuites: x\n", "Types: x\nURIs: http://a\n"]
+        {
             assert!(deb822(odd).is_err(), "{odd}");
         }
         assert!(lines("deb [snapshot=no] http://a.example x main\n").is_ok());

@@ -74,7 +74,10 @@ mod tests {
     fn fields_are_found_in_any_case_and_with_their_further_lines() {
         let stanza = b"Package: a\nDepends: b,\n c\n\t d\nversion:1\nSize:";
         assert_eq!(text(stanza, "Depends"), "b,\n c\n\t d");
-        assert_eq!((text(stanza, "Version"), text(stanza, "Size"), field(stanza, "Sizes")), ("1".into(), "".into(), None));
+        assert_eq!(
+            (text(stanza, "Version"), text(stanza, "Size"), field(stanza, "Sizes")),
+            ("1".into(), "".into(), None)
+        );
         assert_eq!(package(stanza).as_deref(), Some(&b"a"[..]));
         assert_eq!(package(b"Version: 1\npackage:Abc\n").as_deref(), Some(&b"abc"[..]));
         assert_eq!(package(b"Version: 1\n"), None);

@@ -41,7 +41,8 @@ impl Variables {
             text.push_str(before);
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let braced = after.strip_prefix('{').and_then(|a| a.split_once('}'));
-            let (name, behind) = braced.unwrap_or_else(|| after.split_at(after.find(|c| !is_name(c)).unwrap_or(after.len())));
+            let (name, behind) =
+                braced.unwrap_or_else(|| after.split_at(after.find(|c| !is_name(c)).unwrap_or(after.len())));
             text.push_str(match name {
                 "releasever" => release,
                 "releasever_major" => release.split('.').next().unwrap_or_default(),
@@ -117,7 +118,10 @@ mod tests {
         make("r-83388d6e81404440");
         make("r-0123456789abcdef");
         make("rr-0123456789abcdef");
-        assert_eq!(of("file:///srv/rpms").expect("known").as_deref(), Some(Path::new("/var/cache/dnf/r-83388d6e81404440")));
+        assert_eq!(
+            of("file:///srv/rpms").expect("known").as_deref(),
+            Some(Path::new("/var/cache/dnf/r-83388d6e81404440"))
+        );
         assert_eq!(of("https://elsewhere").expect("known"), None, "the address was changed");
         let other = of("https://elsewhere/$odd").map(|f| f.map(|f| f.display().to_string()));
         assert!(other.is_err(), "{other:?}");

@@ -78,7 +78,8 @@ pub fn hide(
     if system.exists(DNF5_STATES) {
         return Err(Unknown::at(DNF5_STATES, "the modules of dnf 5 are not supported"));
     }
-    let defaults = parsed(texts.iter().filter(|t| t.contains("modulemd-defaults")), "modulemd-defaults").map_err(wrong)?;
+    let defaults =
+        parsed(texts.iter().filter(|t| t.contains("modulemd-defaults")), "modulemd-defaults").map_err(wrong)?;
     let chooser = Chooser { states: states(system)?, defaults: defaults_of(defaults).map_err(wrong)?, platform };
     chooser.check_dependents(&texts, &streams).map_err(wrong)?;
     let active = chooser.active(&streams).map_err(wrong)?;
@@ -184,7 +185,9 @@ fn documents(system: &System, path: &Path, budget: &Budget) -> Result<Vec<String
 /// Whether a text has an artifact of one of these names.
 fn names_any(text: &str, names: &BTreeSet<String>) -> bool {
     let items = text.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
-    items.map(|item| item.trim().trim_matches(['"', '\''])).any(|nevra| name_of(nevra).is_some_and(|n| names.contains(n)))
+    items
+        .map(|item| item.trim().trim_matches(['"', '\'']))
+        .any(|nevra| name_of(nevra).is_some_and(|n| names.contains(n)))
 }
 
 /// The name in `name-epoch:version-release.arch`.
@@ -247,8 +250,7 @@ mod tests {
         )
     }
 
-    const DEFAULT: &str =
-        "---\ndocument: modulemd-defaults\nversion: 1\ndata:\n  module: driver\n  stream: '2'\n  profiles: {'2': [default]}\n";
+    const DEFAULT: &str = "---\ndocument: modulemd-defaults\nversion: 1\ndata:\n  module: driver\n  stream: '2'\n  profiles: {'2': [default]}\n";
 
     fn packages() -> Vec<(usize, Package)> {
         let package = |name: &str, version: &str, at: usize| {
@@ -256,7 +258,13 @@ mod tests {
             let [epoch, release, architecture] = ["0", "1", "noarch"].map(str::to_owned);
             (at, Package { name, version, epoch, release, architecture, provides: Vec::new() })
         };
-        vec![package("a", "1", 0), package("a", "2", 0), package("a", "3", 0), package("a", "4", 1), package("b", "1", 0)]
+        vec![
+            package("a", "1", 0),
+            package("a", "2", 0),
+            package("a", "3", 0),
+            package("a", "4", 1),
+            package("b", "1", 0),
+        ]
     }
 
     /// The versions of `a` that are left, where repository 1 is not hidden by modules.
@@ -296,7 +304,8 @@ mod tests {
         let el9 = "{platform: [el9]}";
         let needs = stream("2", "{perl: ['5']}", "a-2-1.noarch") + DEFAULT;
         assert!(left(&needs, "").expect_err("unknown").contains("perl"));
-        let contexts = stream("2", el9, "a-2-1.noarch") + &stream("2", el9, "a-1-1.noarch").replace("abc", "def") + DEFAULT;
+        let contexts =
+            stream("2", el9, "a-2-1.noarch") + &stream("2", el9, "a-1-1.noarch").replace("abc", "def") + DEFAULT;
         assert!(left(&contexts, "").expect_err("unknown").contains("contexts"));
         let dependent = stream("1", "{driver: ['1']}", "z-1-1.noarch").replace("name: driver", "name: other");
         let default = DEFAULT.replace("driver", "other");

@@ -25,7 +25,8 @@ impl Pattern {
     pub fn new(text: &str) -> Self {
         let name = |name: &str| Form { name: name.to_owned(), ..Form::default() };
         let with_architecture = text.rsplit_once('.');
-        let architecture = |form: Form, architecture: &str| Form { architecture: Some(architecture.to_owned()), ..form };
+        let architecture =
+            |form: Form, architecture: &str| Form { architecture: Some(architecture.to_owned()), ..form };
         let forms = [
             with_architecture.and_then(|(rest, a)| Some(architecture(with_release(rest)?, a))),
             with_architecture.map(|(rest, a)| architecture(name(rest), a)),
@@ -95,7 +96,8 @@ mod tests {
     use super::*;
 
     fn package(name: &str, epoch: &str, version: &str, release: &str, architecture: &str) -> Package {
-        let [name, epoch, version, release, architecture] = [name, epoch, version, release, architecture].map(str::to_owned);
+        let [name, epoch, version, release, architecture] =
+            [name, epoch, version, release, architecture].map(str::to_owned);
         Package { name, epoch, version, release, architecture, provides: Vec::new() }
     }
 

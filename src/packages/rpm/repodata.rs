@@ -59,7 +59,9 @@ impl Package {
                     let text = text.decode().map_err(|e| e.to_string())?;
                     match path.last().map(Vec::as_slice) {
                         Some(b"name") if package.name.is_empty() => package.name = text.trim().to_owned(),
-                        Some(b"arch") if package.architecture.is_empty() => package.architecture = text.trim().to_owned(),
+                        Some(b"arch") if package.architecture.is_empty() => {
+                            package.architecture = text.trim().to_owned()
+                        }
                         _ => {}
                     }
                 }
@@ -106,8 +108,10 @@ impl Repodata {
         let mut text = Vec::new();
         let file = open(system, &path, budget).map_err(|e| wrong(e.to_string()))?;
         file.take(LIMIT).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
-        let of_kind = |kind: &str| locations(&text).map(|all| all.into_iter().find(|(k, _)| k == kind).map(|(_, name)| name));
-        let primary = of_kind("primary").map_err(wrong)?.ok_or_else(|| wrong("it names no list of packages".to_owned()))?;
+        let of_kind =
+            |kind: &str| locations(&text).map(|all| all.into_iter().find(|(k, _)| k == kind).map(|(_, name)| name));
+        let primary =
+            of_kind("primary").map_err(wrong)?.ok_or_else(|| wrong("it names no list of packages".to_owned()))?;
         let modules = of_kind("modules").map_err(wrong)?.map(|name| folder.join(name));
         Ok(Some(Self { primary: folder.join(primary), modules }))
     }
