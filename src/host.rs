@@ -33,7 +33,7 @@ pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
 pub use dpkg::upstream;
 pub use holders::holders;
-pub use offered::{Versions, offered, offered_by, versions};
+pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
@@ -97,8 +97,7 @@ pub struct Facts {
     /// Packages that the package manager began and did not come to the end with.
     #[serde(default)]
     pub unfinished_packages: Vec<String>,
-    /// Driver packages that these offer, each with the version that would be installed; none where the package manager
-    /// was not asked.
+    /// Driver packages that these offer, each with the version that would be installed; none if that is not known.
     #[serde(default)]
     pub offered: Option<BTreeMap<String, String>>,
     /// Room where gpusetup would need it: the cache, the prefix, `/boot`, `/usr`, `/var`.
@@ -395,5 +394,5 @@ impl Facts {
 /// Reads a text as each program's whose answers are read here.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    offered::read_anything(text);
+    crate::packages::read_anything(text);
 }

@@ -80,7 +80,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         nvcc: toolkit::nvcc(reader),
         loader_cache: loader::cache(reader),
         repositories: repositories::repositories(reader, os.package_manager),
-        // Asking runs programs: who wants to know calls `offered` afterwards.
+        // The lists are long: who wants to know calls `offered` afterwards.
         offered: None,
         space: space(reader, look),
         paths: paths(reader, &look.prefix),
