@@ -218,8 +218,8 @@ fn older_system(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<S
     let older = older.filter(|(_, glibc)| dotted(glibc) < dotted(from));
     let (system, glibc) = older.max_by_key(|(d, glibc)| (d.id == told.os.id, dotted(glibc)))?;
     Some(format!(
-        "it compiles in a container of an older system, such as {} (glibc {glibc}); from the host that needs the driver \
-         alone: --profile driver",
+        "it compiles in a container of an older system, such as {}, whose glibc is {glibc}; from the host that needs the \
+         driver alone: --profile driver",
         system.name
     ))
 }
