@@ -23,7 +23,8 @@ pub use prerequisites::kernel_packages;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{
-    BLACKLIST, LOADER_PATH, PROFILE, blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images,
+    BLACKLIST, LOADER_PATH, PROFILE, blacklist, host_compilers, loader_path, profile, rebuild_cache, rebuild_image,
+    rebuild_images,
 };
 
 use crate::compat::Database;

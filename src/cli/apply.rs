@@ -1,7 +1,7 @@
 //! `gpusetup apply`, `resume`, `rollback`, `status` and `reboot-required`.
 
 use super::bundle::{self, Chosen};
-use super::facts::look;
+use super::facts::{add_offers, look};
 use super::locked::Locked;
 use super::options::{
     BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
@@ -10,7 +10,7 @@ use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
 use crate::fetch::Sources;
-use crate::host::{offered, offered_by};
+use crate::host::offered_by;
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::progress::Teller;
@@ -310,10 +310,10 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             let planned = match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
                 Some(kept) => kept,
                 None => {
-                    facts.offered = match &sources.bundle {
-                        Some(bundle) => offered_by(bundle.offers(&facts), &facts, database),
-                        None => offered(system, &facts, database, &locked.versions()),
-                    };
+                    match &sources.bundle {
+                        Some(bundle) => facts.offered = offered_by(bundle.offers(&facts), &facts, database),
+                        None => add_offers(system, &mut facts, database, &locked.versions()),
+                    }
                     plan(database, facts, request)?
                 }
             };

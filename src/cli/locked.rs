@@ -3,8 +3,9 @@
 use super::Problem;
 use super::facts::read_text;
 use crate::compat::{Database, PackageManager};
-use crate::host::{Facts, Versions, versions};
+use crate::host::Facts;
 use crate::operation::packages;
+use crate::packages::{Versions, offered_versions};
 use crate::plan::{LockError, LockFile, Plan};
 use crate::resolve::{Method, Request};
 use crate::system::System;
@@ -75,9 +76,7 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
             PackageManager::Apt => packages::transaction(system, wanted).map_err(|e| unknown(e.to_string()))?,
             PackageManager::Dnf | PackageManager::Zypper => {
                 let names = wanted.install.iter().map(String::as_str).collect();
-                let found = versions(system, manager, names, &Versions::new());
-                found
-                    .ok_or_else(|| unknown("the package manager does not say what its repositories have".to_owned()))?
+                offered_versions(system, manager, &names, &Versions::new()).map_err(|e| unknown(e.to_string()))?
             }
         });
     }
