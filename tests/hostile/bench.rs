@@ -271,23 +271,30 @@ impl Bench {
 
     /// Runs gpusetup; `{}` in its arguments is the place that it works in.
     pub fn run(&self, area: &Path, arguments: &[&str]) -> Ran {
-        self.run_for(area, arguments, PATIENCE)
+        self.run_under(&[], area, arguments)
     }
 
-    /// The same, for at most as long.
-    pub fn run_for(&self, area: &Path, arguments: &[&str], limit: Duration) -> Ran {
-        let mut command = self.gpusetup(area, arguments);
+    /// The same, started by another program.
+    pub fn run_under(&self, starter: &[&str], area: &Path, arguments: &[&str]) -> Ran {
+        let mut command = self.gpusetup_under(starter, area, arguments);
         let said = area.with_extension("said");
         let file = File::create(&said).expect("made");
         command.stdout(file.try_clone().expect("a file")).stderr(file);
-        let status = wait(&mut command.spawn().expect("it starts"), limit);
+        let status = wait(&mut command.spawn().expect("it starts"), PATIENCE);
         Ran::new(status, fs::read(said).expect("made"))
     }
 
     /// gpusetup, as nothing around it can disturb it.
     pub fn gpusetup(&self, area: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.path("gpusetup"));
-        command.args(arguments.iter().map(|a| a.replace("{}", text(area))));
+        self.gpusetup_under(&[], area, arguments)
+    }
+
+    /// The same, started by another program.
+    pub fn gpusetup_under(&self, starter: &[&str], area: &Path, arguments: &[&str]) -> Command {
+        let gpusetup = self.path("gpusetup");
+        let mut words = starter.iter().copied().chain([text(&gpusetup)]);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).args(arguments.iter().map(|a| a.replace("{}", text(area))));
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir(area);
         command.stdin(Stdio::null()).process_group(0);
         command

@@ -14,23 +14,12 @@ pub fn paths(bench: &Bench, host: &Model, arguments: &[&str]) -> BTreeSet<PathBu
     host.make(&area);
     let traces = bench.path("traces");
     fs::create_dir(&traces).expect("made");
-    let gpusetup = bench.gpusetup(&area, arguments);
-    let mut strace = std::process::Command::new("strace");
     // A file for each process, and every descriptor with its path.
-    strace.args([
-        "-ff",
-        "-y",
-        "-qq",
-        "-s",
-        "4096",
-        "-e",
-        "trace=%file,pivot_root,fchdir,getdents64",
-        "-e",
-        "signal=none",
-    ]);
-    strace.arg("-o").arg(traces.join("of")).arg(gpusetup.get_program()).args(gpusetup.get_args());
-    strace.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir(&area);
-    strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let calls = "trace=%file,pivot_root,fchdir,getdents64";
+    let into = format!("-o{}/of", traces.display());
+    let strace = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", calls, "-e", "signal=none", &into];
+    let mut strace = bench.gpusetup_under(&strace, &area, arguments);
+    strace.stdout(Stdio::null()).stderr(Stdio::null());
     strace.status().expect("strace starts");
     let (mut all, mut pids) = (BTreeSet::new(), Vec::new());
     for entry in fs::read_dir(&traces).expect("made").flatten() {
