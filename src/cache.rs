@@ -2,7 +2,7 @@
 //! mirrors' files of one name do not meet. Beside a file stands what it was when it was last verified: as long as it is that,
 //! its bytes need not be read again.
 
-use crate::system::{Identity, System, digest};
+use crate::system::{Identity, System, UNFINISHED, digest};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,10 @@ pub const BEGUN: &str = ".begun";
 /// Ends the name of what came and was not what it should be.
 pub const REJECTED: &str = ".rejected";
 
-/// The same, while it is written.
-pub const UNDER_WAY: &str = "-new";
 /// The folder of what bundles brought that is no download: packages, for as long as an apply needs them.
 pub const BUNDLES: &str = ".bundles";
 /// What is no file of its own.
-const NOTES: [&str; 4] = [NOTE, BEGUN, ".verified-new", ".begun-new"];
+const NOTES: [&str; 3] = [NOTE, BEGUN, UNFINISHED];
 
 /// What a file was when it was verified.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,13 +66,10 @@ pub fn verified(on: &System, path: &Path, sha256: &str) -> io::Result<()> {
 
 /// Notes that a file that has just been written, and is on no disk yet perhaps, has this sum. The bytes are brought to the disk by
 /// the system in its time: to wait for gigabytes of them would take longer than to read them once more behind a power cut.
-pub fn arrived(on: &System, path: &Path, sha256: &str) -> io::Result<()> {
+pub fn arrived(on: &System, path: &Path, sha256: &str, file: Identity) -> io::Result<()> {
     let boot = Some(boot().ok_or_else(|| io::Error::other("this machine does not tell its boots apart"))?);
-    let text = serde_json::to_vec(&Note { sha256: sha256.to_owned(), file: on.identity(path)?, boot })?;
-    let note = on.locate(&with_ending(path, NOTE))?;
-    let new = with_ending(&note, UNDER_WAY);
-    std::fs::write(&new, text)?;
-    std::fs::rename(new, note)
+    let text = serde_json::to_vec(&Note { sha256: sha256.to_owned(), file, boot })?;
+    on.write_soon(with_ending(path, NOTE), &text, 0o600)
 }
 
 fn stands(note: &Note) -> bool {
@@ -159,8 +154,9 @@ pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
 /// Removes a file and what belongs to it; its folder too, when that was the last.
 pub fn remove(on: &System, path: &Path) -> io::Result<()> {
     on.remove(path)?;
-    for note in NOTES {
-        on.remove(with_ending(path, note))?;
+    for note in [NOTE, BEGUN].map(|ending| with_ending(path, ending)) {
+        on.remove_unfinished(&note)?;
+        on.remove(note)?;
     }
     match path.parent().map(|folder| on.remove(folder)) {
         Some(Err(e)) if e.kind() != io::ErrorKind::DirectoryNotEmpty => Err(e),
@@ -205,8 +201,8 @@ mod tests {
 
     /// Writes to a file in place, as nobody should.
     fn touch(on: &System, bytes: &[u8]) {
-        let path = on.locate(Path::new(FILE)).expect("there");
-        std::fs::OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes)).expect("written");
+        let mut file = on.open_own(FILE, 0o600).expect("there");
+        file.write_all(bytes).expect("written");
     }
 
     #[test]
@@ -242,7 +238,7 @@ mod tests {
     fn what_may_not_have_come_to_the_disk_is_read_again_behind_a_boot() {
         let (on, _dir) = host("good");
         let good = sha256("good");
-        arrived(&on, Path::new(FILE), &good).expect("noted");
+        arrived(&on, Path::new(FILE), &good, on.identity(FILE).expect("there")).expect("noted");
         assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
         let path = "/var/cache/gpusetup/ab/x.run.verified";
         let note = on.read_text(path).expect("read").expect("there");

@@ -21,7 +21,6 @@ use client::Client;
 use part::{Part, Shared, lock};
 use sha2::{Digest, Sha256};
 use std::collections::hash_map::RandomState;
-use std::fs;
 use std::hash::BuildHasher;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -191,8 +190,7 @@ struct Fetching<'a> {
     sources: &'a Sources,
     arriving: &'a Arriving,
     sums: Receiver<io::Result<String>>,
-    /// Where the file is to be, and where it is until then.
-    target: PathBuf,
+    /// Where the file is until it is verified.
     path: PathBuf,
     part: Shared,
     /// Some of it is of an earlier run.
@@ -216,12 +214,11 @@ impl<'a> Fetching<'a> {
         let folder = wanted.to.parent().unwrap_or(Path::new("/"));
         // Private: what is run from there must not be anybody else's to change.
         on.make_directories(folder, 0o700).map_err(failed(folder))?;
-        let target = on.locate(wanted.to).map_err(failed(wanted.to))?;
-        let path = with_ending(&target, PART);
-        let part = Part::open(&path, wanted.size, arriving).map_err(failed(wanted.to))?;
+        let path = with_ending(wanted.to, PART);
+        let part = Part::open(on, &path, wanted.size, arriving).map_err(failed(&path))?;
         let resumed = part.have() > 0;
         let part = Arc::new(Mutex::new(part));
-        Ok(Self { on, wanted, sources, arriving, sums, target, path, part, resumed, alone: false })
+        Ok(Self { on, wanted, sources, arriving, sums, path, part, resumed, alone: false })
     }
 
     /// Attempts until it is there, or will not be.
@@ -242,7 +239,7 @@ impl<'a> Fetching<'a> {
         if ended.is_err() && lock(&self.part).have() == 0 {
             // Nothing of it is not worth to be kept.
             let _ = lock(&self.part).forget();
-            let _ = fs::remove_file(&self.path);
+            let _ = self.on.remove(&self.path);
         }
         ended
     }
@@ -296,10 +293,13 @@ impl<'a> Fetching<'a> {
             return self.not_it(format!("its SHA-256 is {sum}, not {}", self.wanted.sha256)).map(Some);
         }
         let failed = |source| Failed::Is(FetchError::Write { path: self.wanted.to.to_owned(), source });
-        fs::rename(&self.path, &self.target).map_err(failed)?;
+        self.on.rename(&self.path, self.wanted.to).map_err(failed)?;
+        let part = lock(&self.part);
         // A disk that has no room for the note costs a reading of the file, and no more.
-        let _ = lock(&self.part).forget();
-        let _ = cache::arrived(self.on, self.wanted.to, &sum);
+        let _ = part.forget();
+        // Of the file that was verified: another that came to its name in the meantime is none.
+        let _ = part.identity().and_then(|file| cache::arrived(self.on, self.wanted.to, &sum, file));
+        drop(part);
         self.arriving.is_verified();
         Ok(None)
     }
@@ -325,9 +325,9 @@ impl<'a> Fetching<'a> {
             self.begin_anew()?;
             return Ok(Trouble::Passing("what an earlier run had left of it did not fit".to_owned()));
         }
-        let kept = with_ending(&self.target, REJECTED);
+        let kept = with_ending(self.wanted.to, REJECTED);
         let _ = lock(&self.part).forget();
-        Err(Failed::Is(match fs::rename(&self.path, &kept) {
+        Err(Failed::Is(match self.on.rename(&self.path, &kept) {
             Ok(()) => FetchError::Rejected { url: self.wanted.url.to_owned(), why, kept },
             Err(source) => FetchError::Write { path: kept, source },
         }))

@@ -1,8 +1,15 @@
 //! The one door to the outside: the files below a root directory, processes, the clock. Every path is a path as the
 //! host itself would say it (`/etc/modprobe.d`), wherever the root is. Nothing here knows of GPUs or plans.
+//!
+//! A host may be a tree whose owner is somebody else, and at work at the same time. So every path starts at a descriptor of
+//! the root directory and never leads out of it; files are judged when they are open, not by their names before; what is
+//! written is a new file, or one that gpusetup alone has; and only regular files and directories are ever opened.
 
+mod beneath;
 mod cores;
 mod crash;
+mod directory;
+pub mod enter;
 pub mod interrupt;
 pub mod link;
 pub mod network;
@@ -10,21 +17,33 @@ mod program;
 mod summed;
 
 pub use cores::{cores, on_all_cores};
-pub use program::{Ended, Output, Program, Progress, process_name};
+pub use directory::Directory;
+pub use program::{Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, process_name};
 pub use summed::{copy_summed, digest, digest_on};
 
-use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file that is read whole has at most so many bytes: the largest are a journal and a loader's cache, of some megabytes.
+const MOST_READ: u64 = 256 << 20;
+
+/// Ends the name of a file that is being written.
+pub const UNFINISHED: &str = ".gpusetup-new";
 
 /// A host: this machine, or the tree of one.
 #[derive(Debug, Clone)]
 pub struct System {
     root: PathBuf,
+    /// The root directory, open as a place.
+    place: Arc<Result<OwnedFd, Errno>>,
 }
 
 /// What stands at a path; a link at its end is not followed.
@@ -100,9 +119,11 @@ impl Identity {
 }
 
 impl System {
-    /// The host whose root directory is `root`.
+    /// The host whose root directory is `root`. Where that is no directory, everything on this host is absent.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        let root = root.into();
+        let place = Arc::new(place(&root));
+        Self { root, place }
     }
 
     /// This machine.
@@ -115,59 +136,50 @@ impl System {
         self.root == Path::new("/")
     }
 
-    /// The root directory.
+    /// The root directory, as it was named: for messages, and for programs that are started in it.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where `path` is seen from outside, its directories' links resolved as the host itself would after a chroot. The
-    /// last component is not followed.
-    pub fn locate(&self, path: &Path) -> io::Result<PathBuf> {
-        let (directories, last) = match path.file_name() {
-            Some(last) => (path.parent().unwrap_or(Path::new("/")), last.to_owned()),
-            None => return Ok(self.root.clone()),
-        };
-        Ok(self.root.join(self.resolve(directories)?).join(last))
+    fn place(&self) -> io::Result<BorrowedFd<'_>> {
+        self.place.as_ref().as_ref().map(AsFd::as_fd).map_err(|e| (*e).into())
     }
 
-    /// Like [`Self::locate`], with a link at the end followed too.
-    pub fn locate_target(&self, path: &Path) -> io::Result<PathBuf> {
-        Ok(self.root.join(self.resolve(path)?))
+    /// What a path leads to, as a mere place: nothing is opened for reading or writing, and nobody waits.
+    fn found(&self, path: &Path, follow: bool) -> io::Result<OwnedFd> {
+        let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
+        beneath::open(self.place()?, path, flags)
     }
 
-    /// `path` without links, as the host would say it but relative to its root.
-    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        // As many as Linux itself follows.
-        const MAX_LINKS: usize = 40;
-        let mut todo = components(path);
-        todo.reverse();
-        let (mut at, mut links) = (PathBuf::new(), 0);
-        while let Some(part) = todo.pop() {
-            if part == ".." {
-                at.pop();
-                continue;
-            }
-            let next = at.join(&part);
-            let Ok(target) = fs::read_link(self.root.join(&next)) else {
-                at = next;
-                continue;
-            };
-            links += 1;
-            if links > MAX_LINKS {
-                return Err(io::Error::other(format!("too many links in {}", path.display())));
-            }
-            if target.is_absolute() {
-                at = PathBuf::new();
-            }
-            todo.extend(components(&target).into_iter().rev());
-        }
-        Ok(at)
+    /// The directory that `path` is in, open, and its last component.
+    fn parent<'a>(&self, path: &'a Path) -> io::Result<(Directory, &'a OsStr)> {
+        let no_name = || io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no file", path.display()));
+        let name = path.file_name().ok_or_else(no_name)?;
+        Ok((self.directory(path.parent().unwrap_or(Path::new("/")))?, name))
+    }
+
+    /// A directory, open; links are followed.
+    pub fn directory(&self, path: impl AsRef<Path>) -> io::Result<Directory> {
+        Ok(beneath::open(self.place()?, path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)?.into())
+    }
+
+    /// `path` without links, as the host itself would say it; what does not exist stays as it is written.
+    pub fn canonical(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        Ok(Path::new("/").join(beneath::canonical(self.place()?, path.as_ref())?))
+    }
+
+    /// What the inode of a file says; links are followed. The file need not be readable.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
+        File::from(self.found(path.as_ref(), true)?).metadata()
     }
 
     /// The bytes of a file; links are followed.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.open(path)?.read_to_end(&mut bytes)?;
+        self.open(path)?.take(MOST_READ + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MOST_READ {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST_READ} bytes")));
+        }
         Ok(bytes)
     }
 
@@ -180,29 +192,38 @@ impl System {
         }
     }
 
-    /// An open file, for reading; links are followed. A pipe or a device is refused: whoever opens or reads one may wait
-    /// for ever.
+    /// An open file, for reading; links are followed. A pipe or a device is refused, and never opened: whoever opens or
+    /// reads one may wait for ever.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
-        let at = self.locate_target(path.as_ref())?;
-        // A pipe that nobody writes to is opened at once this way, and then refused; for a file it changes nothing.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(at)?;
-        let kind = file.metadata()?.file_type();
-        if kind.is_file() || kind.is_dir() {
-            return Ok(file);
+        let place = self.found(path.as_ref(), true)?;
+        if !is_file_or_directory(&place)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+        // For a file this changes nothing; another that came in its place must not keep us.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = match beneath::reopen(place.as_fd(), flags) {
+            // There is no /proc, as in some chroots.
+            Err(Errno::NOENT) => beneath::open(self.place()?, path.as_ref(), flags)?,
+            opened => opened?,
+        };
+        if is_file_or_directory(&opened)? {
+            return Ok(File::from(opened));
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
 
     /// The names in a directory, sorted; none when there is no such directory.
     pub fn list(&self, directory: impl AsRef<Path>) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(self.locate_target(directory.as_ref())?) {
-            Ok(entries) => entries,
+        let opened = match beneath::open(self.place()?, directory.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY) {
             Err(e) if is_absent(&e) => return Ok(Vec::new()),
-            Err(e) => return Err(e),
+            opened => opened?,
         };
         let mut names = Vec::new();
-        for entry in entries {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
+        for entry in rustix::fs::Dir::new(opened)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
         }
         names.sort();
         Ok(names)
@@ -210,51 +231,50 @@ impl System {
 
     /// Whether anything is there; links are followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.locate_target(path.as_ref()).is_ok_and(|p| p.symlink_metadata().is_ok())
+        self.found(path.as_ref(), true).is_ok()
     }
 
     /// Whether a directory is there; links are followed.
     pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
-        self.locate_target(path.as_ref()).is_ok_and(|p| p.is_dir())
+        self.metadata(path).is_ok_and(|meta| meta.is_dir())
     }
 
     /// What a file is now; links are followed.
     pub fn identity(&self, path: impl AsRef<Path>) -> io::Result<Identity> {
-        Ok(Identity::of(&self.locate_target(path.as_ref())?.metadata()?))
+        Ok(Identity::of(&self.metadata(path)?))
     }
 
     /// The target of a link, as written; none for anything else.
     pub fn link_target(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
-        fs::read_link(self.locate(path.as_ref()).ok()?).ok()
+        beneath::target(self.found(path.as_ref(), false).ok()?.as_fd()).ok()
     }
 
     /// When a file was last written, in seconds since 1970; links are followed.
     pub fn modified(&self, path: impl AsRef<Path>) -> Option<i64> {
-        Some(self.locate_target(path.as_ref()).ok()?.metadata().ok()?.mtime())
+        Some(self.metadata(path).ok()?.mtime())
     }
 
     /// When a regular file came to be what and where it is, in seconds since 1970; none for anything else.
     pub fn changed(&self, path: impl AsRef<Path>) -> Option<i64> {
-        let meta = self.locate(path.as_ref()).ok()?.symlink_metadata().ok()?;
+        let meta = File::from(self.found(path.as_ref(), false).ok()?).metadata().ok()?;
         meta.is_file().then(|| meta.ctime())
     }
 
     /// What stands at `path`.
     pub fn node(&self, path: impl AsRef<Path>) -> io::Result<Node> {
-        let at = self.locate(path.as_ref())?;
-        let meta = match at.symlink_metadata() {
-            Ok(meta) => meta,
+        let place = match self.found(path.as_ref(), false) {
             Err(e) if is_absent(&e) => return Ok(Node::Absent),
-            Err(e) => return Err(e),
+            found => found?,
         };
-        Ok(match meta.file_type() {
-            t if t.is_symlink() => Node::Link { target: fs::read_link(&at)? },
-            t if t.is_dir() => Node::Directory,
-            t if t.is_file() => Node::File {
-                sha256: digest(File::open(&at)?)?,
-                mode: meta.permissions().mode() & 0o7777,
-                uid: meta.uid(),
-                gid: meta.gid(),
+        let stat = fstat(&place)?;
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => Node::Link { target: beneath::target(place.as_fd())? },
+            FileType::Directory => Node::Directory,
+            FileType::RegularFile => Node::File {
+                sha256: digest(File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,
+                mode: stat.st_mode & 0o7777,
+                uid: stat.st_uid,
+                gid: stat.st_gid,
             },
             _ => Node::Other,
         })
@@ -262,39 +282,84 @@ impl System {
 
     /// The room on the file system that `path` is on, or would be.
     pub fn space(&self, path: impl AsRef<Path>) -> io::Result<Space> {
-        let mut at = self.locate_target(path.as_ref())?;
-        while !at.exists() && at.pop() {}
-        let s = statvfs(&at)?;
+        let asked = self.canonical(path.as_ref())?;
+        let nearest = asked.ancestors().find_map(|at| self.found(at, true).ok());
+        let nearest = nearest.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let s = fstatvfs(&nearest)?;
         Ok(Space {
             path: path.as_ref().to_owned(),
             free_bytes: s.f_bavail.saturating_mul(s.f_frsize),
             read_only: s.f_flag.contains(StatVfsMountFlags::RDONLY),
             no_exec: s.f_flag.contains(StatVfsMountFlags::NOEXEC),
-            file_system: fs::metadata(&at)?.dev(),
+            file_system: File::from(nearest).metadata()?.dev(),
         })
     }
 
     /// Puts a file at `path`, replacing what is there in one rename; it is on the disk when this returns.
     pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let at = self.locate(path.as_ref())?;
-        let new = sibling(&at);
-        remove_if_there(&new)?;
-        crash::point();
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-        file.write_all(bytes)?;
-        // The umask took its part when the file was made.
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.sync_all()?;
-        crash::point();
-        fs::rename(&new, &at)?;
-        crash::point();
-        sync_directory(&at)
+        self.replaced(path.as_ref(), mode, &mut |file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })?
+        .sync()
     }
 
-    /// Appends to a file behind its first `length` bytes, cuts off what was behind them, and waits for the disk.
+    /// The same without waiting for the disk: after a power cut the old file may be there, or an empty one.
+    pub fn write_soon(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
+        self.replaced(path.as_ref(), mode, &mut |file| file.write_all(bytes)).map(|_| ())
+    }
+
+    /// Puts a copy of a file at `path`, as [`Self::write`] does.
+    pub fn copy(&self, from: &mut dyn Read, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        self.replaced(path.as_ref(), mode, &mut |file| {
+            io::copy(from, file)?;
+            file.sync_all()
+        })?
+        .sync()
+    }
+
+    /// Has a new file written beside `path`, then puts it there; the directory that it is in.
+    fn replaced(
+        &self,
+        path: &Path,
+        mode: u32,
+        write: &mut dyn FnMut(&mut File) -> io::Result<()>,
+    ) -> io::Result<Directory> {
+        let (directory, name) = self.parent(path)?;
+        let new = unfinished(name);
+        directory.remove_file_if_there(&new)?;
+        crash::point();
+        let mut file = directory.create_new(&new, mode)?;
+        write(&mut file)?;
+        crash::point();
+        directory.rename(&new, &directory, name)?;
+        crash::point();
+        Ok(directory)
+    }
+
+    /// A file that was not there, for reading and writing.
+    pub fn create_new(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
+        let (directory, name) = self.parent(path.as_ref())?;
+        directory.create_new(name, mode)
+    }
+
+    /// A file that gpusetup keeps, for reading and writing: made when it is not there. One that is a link, has a second name
+    /// or another owner is refused: somebody could have put it there to have another file written.
+    pub fn open_own(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
+        let (directory, name) = self.parent(path.as_ref())?;
+        directory.open_own(name, mode, false)
+    }
+
+    /// The same, with everything written to its end.
+    pub fn append_to(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
+        let (directory, name) = self.parent(path.as_ref())?;
+        directory.open_own(name, mode, true)
+    }
+
+    /// Appends to a file of ours behind its first `length` bytes, cuts off what was behind them, and waits for the disk.
     pub fn append(&self, path: impl AsRef<Path>, length: u64, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let at = self.locate(path.as_ref())?;
-        let mut file = OpenOptions::new().create(true).append(true).mode(mode).open(&at)?;
+        let (directory, name) = self.parent(path.as_ref())?;
+        let mut file = directory.open_own(name, mode, true)?;
         crash::point();
         file.set_len(length)?;
         // Half of it is what a power cut may leave.
@@ -304,12 +369,18 @@ impl System {
         file.write_all(rest)?;
         file.sync_all()?;
         crash::point();
-        sync_directory(&at)
+        directory.sync()
     }
 
-    /// Waits until everything written so far to the file system of `path` is on the disk.
-    pub fn sync_around(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(File::open(self.locate_target(path.as_ref())?)?)?)
+    /// Gives an open file the name `path` too. False where the file system cannot.
+    pub fn link_open(&self, open: &File, path: impl AsRef<Path>) -> io::Result<bool> {
+        let (directory, name) = self.parent(path.as_ref())?;
+        Ok(directory.link_open(open, name).is_ok())
+    }
+
+    /// Waits until everything written so far to the file system of a directory is on the disk.
+    pub fn sync_around(&self, directory: impl AsRef<Path>) -> io::Result<()> {
+        self.directory(directory)?.sync_file_system()
     }
 
     /// Waits until everything that was written is on the disk.
@@ -320,55 +391,59 @@ impl System {
 
     /// Removes what a write or a link at `path` left beside it when it was killed.
     pub fn remove_unfinished(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        remove_if_there(&sibling(&self.locate(path.as_ref())?))
+        match self.parent(path.as_ref()) {
+            Err(e) if is_absent(&e) => Ok(()),
+            Err(e) => Err(e),
+            Ok((directory, name)) => directory.remove_file_if_there(&unfinished(name)),
+        }
     }
 
     /// Gives what stands at `path` to a user and a group; a link itself, not what it leads to.
     pub fn own(&self, path: impl AsRef<Path>, uid: u32, gid: u32) -> io::Result<()> {
-        let at = self.locate(path.as_ref())?;
-        let meta = at.symlink_metadata()?;
+        let (directory, name) = self.parent(path.as_ref())?;
+        let stat = directory.stat(name)?;
         // Nothing to do for whoever may not: a file made again by its owner is theirs.
-        if (meta.uid(), meta.gid()) == (uid, gid) {
+        if (stat.st_uid, stat.st_gid) == (uid, gid) {
             return Ok(());
         }
-        std::os::unix::fs::lchown(&at, Some(uid), Some(gid))
+        directory.own(name, uid, gid)
     }
 
     /// Puts a link at `path`, replacing what is there in one rename.
     pub fn link(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
-        let at = self.locate(path.as_ref())?;
-        let new = sibling(&at);
-        remove_if_there(&new)?;
+        let (directory, name) = self.parent(path.as_ref())?;
+        let new = unfinished(name);
+        directory.remove_file_if_there(&new)?;
         crash::point();
-        symlink(target, &new)?;
+        directory.symlink(target, &new)?;
         crash::point();
-        fs::rename(&new, &at)?;
+        directory.rename(&new, &directory, name)?;
         crash::point();
-        sync_directory(&at)
+        directory.sync()
     }
 
-    /// Puts a copy of the file or link `from`, a path as seen from outside, at `path`, replacing what is there in one
-    /// rename.
-    pub fn put(&self, from: &Path, path: impl AsRef<Path>) -> io::Result<()> {
-        if let Ok(target) = fs::read_link(from) {
-            return self.link(path, &target);
-        }
-        let at = self.locate(path.as_ref())?;
-        let new = sibling(&at);
-        remove_if_there(&new)?;
-        crash::point();
-        fs::copy(from, &new)?;
-        crash::point();
-        fs::rename(&new, &at)
-    }
-
-    /// Moves what stands at `from` to `to`, in the same folder, in one rename.
+    /// Moves what stands at `from` to `to` in one rename.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
-        let (from, to) = (self.locate(from.as_ref())?, self.locate(to.as_ref())?);
+        let ((directory, name), (to, to_name)) = (self.parent(from.as_ref())?, self.parent(to.as_ref())?);
         crash::point();
-        fs::rename(&from, &to)?;
+        directory.rename(name, &to, to_name)?;
         crash::point();
-        sync_directory(&to)
+        to.sync()
+    }
+
+    /// Moves a file out of an open directory to `path`, replacing a file or link there. One that comes from another file
+    /// system is copied.
+    pub fn take_from(&self, directory: &Directory, name: &OsStr, path: impl AsRef<Path>) -> io::Result<()> {
+        let (to, to_name) = self.parent(path.as_ref())?;
+        match directory.rename(name, &to, to_name) {
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {}
+            moved => return moved,
+        }
+        let stat = directory.stat(name)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return self.link(path, &directory.link_target(name)?);
+        }
+        self.copy(&mut directory.open(name)?, path, stat.st_mode & 0o7777)
     }
 
     /// Makes a directory and those above it that are not there; returns the ones made, outermost first.
@@ -383,36 +458,43 @@ impl System {
         }
         missing.reverse();
         for directory in &missing {
-            let outside = self.locate(directory)?;
+            let (parent, name) = self.parent(directory)?;
             crash::point();
-            fs::create_dir(&outside)?;
-            fs::set_permissions(&outside, fs::Permissions::from_mode(mode))?;
-            sync_directory(&outside)?;
+            parent.create_directory(name, mode)?;
+            parent.sync()?;
         }
         Ok(missing)
     }
 
+    /// Makes a directory that was not there, and opens it.
+    pub fn create_directory(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Directory> {
+        let (parent, name) = self.parent(path.as_ref())?;
+        parent.create_directory(name, mode)
+    }
+
     /// Removes a file, a link or an empty directory; absence is success.
     pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let at = self.locate(path.as_ref())?;
-        crash::point();
-        let removed = match at.symlink_metadata() {
-            Ok(meta) if meta.is_dir() => fs::remove_dir(&at),
-            Ok(_) => fs::remove_file(&at),
-            Err(e) => Err(e),
+        let (directory, name) = match self.parent(path.as_ref()) {
+            Err(e) if is_absent(&e) => return Ok(()),
+            parent => parent?,
         };
-        match removed {
+        crash::point();
+        match directory.remove(name) {
             Err(e) if !is_absent(&e) => Err(e),
             Err(_) => Ok(()),
-            Ok(()) => sync_directory(&at),
+            Ok(()) => directory.sync(),
         }
     }
 
-    /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed.
+    /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed. The root
+    /// itself is never removed.
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let at = self.locate(path.as_ref())?;
+        let (directory, name) = match self.parent(path.as_ref()) {
+            Err(e) if is_absent(&e) => return Ok(()),
+            parent => parent?,
+        };
         crash::point();
-        match fs::remove_dir_all(&at) {
+        match directory.remove_tree(name) {
             Err(e) if !is_absent(&e) => Err(e),
             _ => {
                 crash::point();
@@ -420,6 +502,25 @@ impl System {
             }
         }
     }
+}
+
+/// Opens a root directory as a place. A path that leads to this machine's own root by another name is no tree: what is done
+/// "in the tree" would be done to the machine.
+fn place(root: &Path) -> Result<OwnedFd, Errno> {
+    let open = |path: &Path| openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let place = open(root)?;
+    if root != Path::new("/") {
+        let (it, own) = (fstat(&place)?, fstat(open(Path::new("/"))?)?);
+        if (it.st_dev, it.st_ino) == (own.st_dev, own.st_ino) {
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(place)
+}
+
+fn is_file_or_directory(open: &OwnedFd) -> io::Result<bool> {
+    let kind = FileType::from_raw_mode(fstat(open)?.st_mode);
+    Ok(matches!(kind, FileType::RegularFile | FileType::Directory))
 }
 
 /// An error with what it stems from.
@@ -443,29 +544,12 @@ pub fn is_absent(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn components(path: &Path) -> Vec<OsString> {
-    path.components()
-        .filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir))
-        .map(|c| c.as_os_str().to_owned())
-        .collect()
-}
-
-fn sibling(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".gpusetup-new");
-    path.with_file_name(name)
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if !is_absent(&e) => Err(e),
-        _ => Ok(()),
-    }
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+/// The name of a file while it is written.
+fn unfinished(name: &OsStr) -> OsString {
+    let mut unfinished = OsString::from(".");
+    unfinished.push(name);
+    unfinished.push(UNFINISHED);
+    unfinished
 }
 
 #[cfg(test)]
@@ -482,7 +566,7 @@ mod tests {
         host.write("/usr/local/cuda/version.json", b"{}", 0o644).expect("written");
         assert_eq!(host.read("/usr/local/cuda-12.8/version.json").expect("read"), b"{}");
         assert!(dir.path().join("usr/local/cuda-12.8/version.json").is_file());
-        assert_eq!(host.locate(Path::new("/up/passwd")).expect("found"), dir.path().join("etc/passwd"));
+        assert_eq!(host.canonical("/up/passwd").expect("found"), Path::new("/etc/passwd"));
         assert_eq!(host.node("/usr/local/cuda").expect("seen"), Node::Link { target: "/usr/local/cuda-12.8".into() });
         host.link("/loop", Path::new("loop")).expect("linked");
         assert!(host.read("/loop/x").is_err());
@@ -502,5 +586,56 @@ mod tests {
         host.remove_tree("/a").expect("removed");
         assert_eq!(host.node("/a").expect("seen"), Node::Absent);
         assert!(host.space("/a/b/c").expect("asked").free_bytes > 0);
+    }
+
+    #[test]
+    fn a_kept_file_is_ours_alone() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(dir.path().join("tree")).expect("made");
+        let host = System::at(dir.path().join("tree"));
+        let victim = dir.path().join("victim");
+        let in_tree = |name: &str| dir.path().join("tree").join(name);
+        fs::write(&victim, b"precious").expect("written");
+        std::os::unix::fs::symlink(&victim, in_tree("link")).expect("linked");
+        std::os::unix::fs::symlink("../victim", in_tree("relative")).expect("linked");
+        fs::hard_link(&victim, in_tree("second-name")).expect("linked");
+        rustix::fs::mknodat(CWD, in_tree("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        fs::create_dir(in_tree("folder")).expect("made");
+        for name in ["link", "relative", "second-name", "pipe", "folder"] {
+            assert!(host.open_own(Path::new("/").join(name), 0o600).is_err(), "{name}");
+            assert!(host.append_to(Path::new("/").join(name), 0o600).is_err(), "{name}");
+            assert!(host.append(Path::new("/").join(name), 0, b"x", 0o600).is_err(), "{name}");
+        }
+        host.append("/new", 0, b"ours", 0o600).expect("nothing is in the way");
+        host.append("/new", 2, b"r own", 0o600).expect("it is ours");
+        assert_eq!(host.read("/new").expect("read"), b"our own");
+        // What is put in the place of any of them leaves the victim alone.
+        for name in ["link", "relative", "second-name"] {
+            host.write(Path::new("/").join(name), b"ours", 0o600).expect("replaced");
+        }
+        assert_eq!(fs::read(&victim).expect("there"), b"precious");
+        assert!(host.link_target("/link").is_none());
+    }
+
+    #[test]
+    fn the_machines_own_root_is_no_tree() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::os::unix::fs::symlink("/", dir.path().join("tree")).expect("linked");
+        let host = System::at(dir.path().join("tree"));
+        assert!(!host.is_live() && !host.exists("/etc"), "what is done there would be done to the machine");
+        assert!(System::at("//").is_live() && System::at("//").exists("/etc"));
+    }
+
+    #[test]
+    fn the_root_is_never_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let host = System::at(dir.path());
+        host.make_directories("/a/b", 0o755).expect("made");
+        for root in ["/", "/..", "/a/..", "/a/../.."] {
+            assert!(host.remove_tree(root).is_err(), "{root}");
+        }
+        assert!(host.exists("/a/b"));
+        host.remove_tree("/a/../a").expect("a folder like any other");
+        assert!(!host.exists("/a"));
     }
 }

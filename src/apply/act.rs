@@ -7,8 +7,8 @@ use super::run::{Manner, News, Teller, boot_id, with_network};
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
-use crate::system::{Node, System};
-use std::path::{Path, PathBuf};
+use crate::system::{Log, Node, System};
+use std::path::Path;
 use std::time::Instant;
 
 /// Where everything that programs say goes.
@@ -141,8 +141,9 @@ fn settle(on: &System, journal: &mut Journal, at: At, undo: Vec<Undo>, boot: Opt
 }
 
 /// A log of its own for each operation, below the host's root.
-fn log_file(on: &System, (step, operation): (usize, usize)) -> Result<PathBuf, Failure> {
+fn log_file(on: &System, (step, operation): (usize, usize)) -> Result<Log, Failure> {
     let io = |e: std::io::Error| Failure::Step(format!("cannot write below {LOGS}: {e}"));
     on.make_directories(LOGS, 0o750).map_err(io)?;
-    on.locate(&Path::new(LOGS).join(format!("step-{}-{}.log", step + 1, operation + 1))).map_err(io)
+    let path = Path::new(LOGS).join(format!("step-{}-{}.log", step + 1, operation + 1));
+    on.append_to(path, 0o640).map(Log::new).map_err(io)
 }

@@ -66,7 +66,7 @@ fn word(text: &str) -> String {
 /// which anybody may read: it is in the config file, or it is not known then.
 pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<()> {
     on.make_directories("/var/lib/gpusetup", 0o700)?;
-    on.write(COPY, &std::fs::read("/proc/self/exe")?, 0o700)?;
+    on.copy(&mut std::fs::File::open("/proc/self/exe")?, COPY, 0o700)?;
     on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
     on.write(UNIT, unit(reboot, sources, &environment()).as_bytes(), 0o644)?;
     on.link(WANTED, Path::new(UNIT))

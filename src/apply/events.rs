@@ -6,9 +6,8 @@ use crate::operation::Operation;
 use crate::plan::StepId;
 use crate::system::System;
 use serde::Serialize;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// `tell`, with everything noted too.
@@ -88,6 +87,6 @@ impl<'a> Events<'a> {
         if let Some(folder) = Path::new(PATH).parent() {
             self.on.make_directories(folder, 0o750)?;
         }
-        OpenOptions::new().append(true).create(true).mode(0o640).open(self.on.locate(Path::new(PATH))?)
+        self.on.append_to(PATH, 0o640)
     }
 }

@@ -5,9 +5,8 @@ use super::Failure;
 use crate::system::{System, interrupt};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -90,7 +89,7 @@ fn open(on: &System) -> io::Result<File> {
         on.make_directories(folder, 0o755)?;
     }
     // Nobody else may open it: who can, can hold it and keep every apply out.
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(on.locate(Path::new(PATH))?)
+    on.append_to(PATH, 0o600)
 }
 
 #[cfg(test)]

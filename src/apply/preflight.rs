@@ -132,7 +132,7 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
 fn private(on: &System, to: &Path) -> Result<(), Failure> {
     let me = rustix::process::geteuid().as_raw();
     for folder in to.ancestors().skip(1) {
-        let meta = match on.locate_target(folder).and_then(|p| p.metadata()) {
+        let meta = match on.metadata(folder) {
             Ok(meta) => meta,
             Err(e) if is_absent(&e) => continue,
             Err(e) => return Err(Failure::Blocked(format!("cannot look at {}: {e}", folder.display()))),

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::system::{System, digest, link};
 use rustix::fs::ioctl_ficlone;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -171,11 +171,10 @@ fn place(
     let folder = to.parent().unwrap_or(Path::new("/"));
     // Private: what is installed from there must not be anybody else's to change.
     on.make_directories(folder, 0o700).map_err(BundleError::io(folder))?;
-    let target = on.locate(to).map_err(BundleError::io(to))?;
-    let new = cache::with_ending(&target, cache::PART);
+    let new = cache::with_ending(to, cache::PART);
     // What a transfer that broke off has left, with its note.
     for old in [&new, &cache::with_ending(&new, cache::BEGUN)] {
-        form::clear(old).map_err(BundleError::io(old))?;
+        on.remove_tree(old).map_err(BundleError::io(old))?;
     }
     // Downloads are read once more behind a power cut; a package that is torn then would only fail to install.
     let durable = name.starts_with(PACKAGES);
@@ -183,34 +182,35 @@ fn place(
     let came = match from {
         From::File(path) => {
             let mut file = form::open(path).map_err(|_| altered())?;
-            if shared(path, &file, &new).map_err(BundleError::io(&new))? {
-                let file = form::open(&new).map_err(BundleError::io(&new))?;
+            if shared(on, &file, &new).map_err(BundleError::io(&new))? {
+                let file = on.open(&new).map_err(BundleError::io(&new))?;
                 let size = file.metadata().map_err(BundleError::io(&new))?.len();
                 (digest(file).map_err(BundleError::Read)?, size)
             } else {
-                written(&mut file, &new, entry.size, durable, tell)?
+                written(on, &mut file, &new, entry.size, durable, tell)?
             }
         }
-        From::Stream(bytes) => written(bytes, &new, entry.size, durable, tell)?,
+        From::Stream(bytes) => written(on, bytes, &new, entry.size, durable, tell)?,
     };
     if !entry.is(&came) {
-        form::clear(&new).map_err(BundleError::io(&new))?;
+        on.remove(&new).map_err(BundleError::io(&new))?;
         return Err(altered());
     }
-    fs::rename(&new, &target).map_err(BundleError::io(to))?;
+    on.rename(&new, to).map_err(BundleError::io(to))?;
     // A disk that has no room for the note costs a reading of the file, and no more.
-    let _ = cache::arrived(on, to, &entry.sha256);
+    let _ = on.identity(to).and_then(|file| cache::arrived(on, to, &entry.sha256, file));
     Ok(())
 }
 
 fn written(
+    on: &System,
     from: &mut dyn Read,
     new: &Path,
     size: u64,
     durable: bool,
     tell: &mut dyn FnMut(u64),
 ) -> Result<(String, u64), BundleError> {
-    let mut out = form::create(new, 0o600).map_err(BundleError::io(new))?;
+    let mut out = on.create_new(new, 0o600).map_err(BundleError::io(new))?;
     let came = form::copy(from, &mut out, size, tell)?;
     if durable {
         out.sync_all().map_err(BundleError::io(new))?;
@@ -220,15 +220,15 @@ fn written(
 
 /// Whether the file system could share the bytes of a file: by a link where nobody but root (or whoever runs this) can write to
 /// it, else by a copy on write, where it knows that.
-fn shared(path: &Path, file: &File, new: &Path) -> io::Result<bool> {
-    if link::is_ours_alone(&file.metadata()?) && link::second_name(file, path, new)? {
+fn shared(on: &System, file: &File, new: &Path) -> io::Result<bool> {
+    if link::is_ours_alone(&file.metadata()?) && on.link_open(file, new)? {
         return Ok(true);
     }
-    let out = form::create(new, 0o600)?;
+    let out = on.create_new(new, 0o600)?;
     if ioctl_ficlone(&out, file).is_ok() {
         return Ok(true);
     }
-    fs::remove_file(new)?;
+    on.remove(new)?;
     Ok(false)
 }
 
@@ -236,6 +236,7 @@ fn shared(path: &Path, file: &File, new: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::sum::sha256;
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     const TO: &str = "/var/cache/gpusetup/ab/x.run";
@@ -263,7 +264,7 @@ mod tests {
             let (brought, on, _dir) = bring(From::File(&path), &entry);
             brought.expect("brought");
             let inode = |path: &Path| path.metadata().expect("there").ino();
-            assert_eq!(inode(&on.locate(Path::new(TO)).expect("there")) == inode(&path), is_shared, "{mode:o}");
+            assert_eq!(on.identity(TO).expect("there").inode == inode(&path), is_shared, "{mode:o}");
             assert_eq!(on.read(TO).expect("read"), b"good");
             assert_eq!(on.list("/var/cache/gpusetup/ab").expect("listed"), ["x.run", "x.run.verified"]);
         }

@@ -13,7 +13,7 @@ use crate::host::SystemId;
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
-use crate::system::{digest, interrupt};
+use crate::system::{System, digest, interrupt};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -33,7 +33,27 @@ pub struct Contents {
 #[derive(Debug)]
 enum From {
     Memory(Vec<u8>),
+    /// A file of this machine.
     File(PathBuf),
+    /// A file of the host that the bundle is made on, which may be a tree.
+    OnHost(System, PathBuf),
+}
+
+impl From {
+    fn open(&self) -> Result<Box<dyn Read + '_>, BundleError> {
+        Ok(match self {
+            Self::Memory(bytes) => Box::new(bytes.as_slice()),
+            Self::File(_) | Self::OnHost(..) => Box::new(self.file()?),
+        })
+    }
+
+    fn file(&self) -> Result<File, BundleError> {
+        match self {
+            Self::Memory(_) => Err(BundleError::Read(io::ErrorKind::Unsupported.into())),
+            Self::File(path) => File::open(path).map_err(BundleError::io(path)),
+            Self::OnHost(on, path) => on.open(path).map_err(BundleError::io(path)),
+        }
+    }
 }
 
 /// What was written.
@@ -62,8 +82,7 @@ impl Contents {
         let mut contents = Self { manifest, read: None, bytes: BTreeMap::new() };
         let compact = store::to_compact(database).map_err(|e| BundleError::Write(io::Error::other(e)))?;
         contents.add(DATABASE, compact);
-        let program = Path::new("/proc/self/exe");
-        contents.add_file(PROGRAM, program, None)?;
+        contents.add_file(PROGRAM, From::File("/proc/self/exe".into()), None)?;
         for plan in plans {
             let file = format!("{PLANS}/{}.json", short(&plan.fingerprint));
             if contents.bytes.contains_key(&file) {
@@ -97,29 +116,35 @@ impl Contents {
         self.bytes.insert(name.to_owned(), From::Memory(bytes));
     }
 
-    fn add_file(&mut self, name: &str, path: &Path, sum: Option<&str>) -> Result<(), BundleError> {
-        let file = File::open(path).map_err(BundleError::io(path))?;
-        let size = file.metadata().map_err(BundleError::io(path))?.len();
+    fn add_file(&mut self, name: &str, from: From, sum: Option<&str>) -> Result<(), BundleError> {
+        let file = from.file()?;
+        let size = file.metadata().map_err(BundleError::Read)?.len();
         let sha256 = match sum {
             Some(sum) => sum.to_owned(),
-            None => digest(file).map_err(BundleError::io(path))?,
+            None => digest(file).map_err(BundleError::Read)?,
         };
         self.manifest.files.insert(name.to_owned(), Entry { size, sha256 });
-        self.bytes.insert(name.to_owned(), From::File(path.to_owned()));
+        self.bytes.insert(name.to_owned(), from);
         Ok(())
     }
 
     /// With a verified download, which several plans may share.
-    pub fn artifact(&mut self, sum: &str, path: &Path) -> Result<(), BundleError> {
+    pub fn artifact(&mut self, on: &System, sum: &str, path: &Path) -> Result<(), BundleError> {
         let name = artifact(sum, &path.file_name().unwrap_or_default().to_string_lossy());
-        self.add_file(&name, path, Some(sum))
+        self.add_file(&name, From::OnHost(on.clone(), path.to_owned()), Some(sum))
     }
 
     /// With a repository of packages.
-    pub fn packages(&mut self, system: SystemId, manager: PackageManager, closure: Closure) -> Result<(), BundleError> {
+    pub fn packages(
+        &mut self,
+        on: &System,
+        system: SystemId,
+        manager: PackageManager,
+        closure: Closure,
+    ) -> Result<(), BundleError> {
         let folder = manifest::folder(&system);
-        for (name, path) in &closure.packages {
-            self.add_file(&format!("{folder}/{name}"), path, None)?;
+        for (name, path) in closure.packages {
+            self.add_file(&format!("{folder}/{name}"), From::OnHost(on.clone(), path), None)?;
         }
         for (name, bytes) in closure.indices {
             self.add(&format!("{folder}/{name}"), bytes);
@@ -205,11 +230,7 @@ impl Contents {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, BundleError> {
-        match self.bytes.get(name) {
-            Some(From::Memory(bytes)) => Ok(Box::new(bytes.as_slice())),
-            Some(From::File(path)) => Ok(Box::new(File::open(path).map_err(BundleError::io(path))?)),
-            None => Err(BundleError::Altered(vec![name.to_owned()])),
-        }
+        self.bytes.get(name).ok_or_else(|| BundleError::Altered(vec![name.to_owned()]))?.open()
     }
 }
 

@@ -6,7 +6,7 @@
 //! The package manager works in folders of its own: this host's lists, caches, locks and packages stay as they are. What it
 //! fetches it verifies by its own chain, from the repository's signature to each package's sum.
 
-use super::{BundleError, form};
+use super::BundleError;
 use crate::compat::PackageManager;
 use crate::host::SystemId;
 use crate::operation::packages::{Packages, pins, said};
@@ -15,7 +15,6 @@ use crate::plan::Plan;
 use crate::sum::sha256;
 use crate::system::{Program, System, digest};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// A repository in the making: its files, by their names, and what it offers.
 #[derive(Debug, Default)]
 pub struct Closure {
-    /// Packages, as paths of the machine gpusetup runs on.
+    /// Packages, as paths of the host that they were fetched on.
     pub packages: BTreeMap<String, PathBuf>,
     /// What is made beside them.
     pub indices: BTreeMap<String, Vec<u8>>,
@@ -85,11 +84,6 @@ struct Manager<'a> {
 impl Manager<'_> {
     fn at(&self, name: &str) -> String {
         self.work.join(name).display().to_string()
-    }
-
-    fn outside(&self, name: &str) -> Result<PathBuf, BundleError> {
-        let path = self.work.join(name);
-        self.on.locate(&path).map_err(BundleError::io(&path))
     }
 
     /// The program, and what keeps it to the folder.
@@ -201,8 +195,8 @@ impl Manager<'_> {
         let argv = self.argv().into_iter().chain(["--print-uris".to_owned()]).chain(install.iter().cloned()).collect();
         for (path, name) in self.ask(argv, "apt-get")?.lines().filter_map(local) {
             let from = self.on.open(&path).map_err(BundleError::io(&path))?;
-            let to = self.outside("archives")?.join(name);
-            let copied = form::create(&to, 0o600).and_then(|mut to| io::copy(&mut &from, &mut to));
+            let to = self.work.join("archives").join(name);
+            let copied = self.on.create_new(&to, 0o600).and_then(|mut to| io::copy(&mut &from, &mut to));
             copied.map_err(BundleError::io(&to))?;
         }
         Ok(())
@@ -210,26 +204,26 @@ impl Manager<'_> {
 
     fn index(&self, created: &str) -> Result<Closure, BundleError> {
         let mut found = Vec::new();
-        let folder = self.outside("archives")?;
+        let folder = self.work.join("archives");
         let ending = if self.kind == PackageManager::Apt { ".deb" } else { ".rpm" };
-        files_below(&folder, ending, &mut found).map_err(BundleError::io(&folder))?;
+        files_below(self.on, &folder, ending, &mut found).map_err(BundleError::io(&folder))?;
         match self.kind {
-            PackageManager::Apt => self.index_of_debs(&folder, &found, created),
+            PackageManager::Apt => self.index_of_debs(&found, created),
             PackageManager::Dnf | PackageManager::Zypper => self.index_of_rpms(&found),
         }
     }
 
-    fn index_of_debs(&self, folder: &Path, found: &[PathBuf], created: &str) -> Result<Closure, BundleError> {
+    fn index_of_debs(&self, found: &[PathBuf], created: &str) -> Result<Closure, BundleError> {
         let mut closure = Closure::default();
         let mut stanzas = BTreeMap::new();
         for path in found {
-            let inside = self.work.join("archives").join(path.strip_prefix(folder).unwrap_or(path));
-            let argv = ["dpkg-deb", "-f", &inside.display().to_string()].map(str::to_owned).to_vec();
+            let argv = ["dpkg-deb", "-f", &path.display().to_string()].map(str::to_owned).to_vec();
             let control = self.ask(argv, "dpkg-deb")?;
             let file = without_epoch(&path.file_name().unwrap_or_default().to_string_lossy());
             let (name, version) = (field(&control, "Package"), field(&control, "Version"));
-            let size = path.metadata().map_err(BundleError::io(path))?.len();
-            let sum = File::open(path).and_then(digest).map_err(BundleError::io(path))?;
+            let open = self.on.open(path).map_err(BundleError::io(path))?;
+            let size = open.metadata().map_err(BundleError::io(path))?.len();
+            let sum = digest(open).map_err(BundleError::io(path))?;
             stanzas.insert(file.clone(), stanza(&control, &file, size, &sum));
             closure.offers.insert(name.to_owned(), version.to_owned());
             closure.packages.insert(file, path.clone());
@@ -246,8 +240,8 @@ impl Manager<'_> {
         self.on.make_directories(self.work.join("repository"), 0o700).map_err(BundleError::io(self.work))?;
         for path in found {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let to = self.outside("repository")?.join(&name);
-            fs::rename(path, &to).map_err(BundleError::io(&to))?;
+            let to = self.work.join("repository").join(&name);
+            self.on.rename(path, &to).map_err(BundleError::io(&to))?;
             closure.packages.insert(name, to);
         }
         if closure.packages.is_empty() {
@@ -261,12 +255,12 @@ impl Manager<'_> {
         // zypper takes a folder of packages as it is; dnf wants to be told what is in it.
         if self.kind == PackageManager::Dnf {
             self.ask(["createrepo_c", "--quiet", &self.at("repository")].map(str::to_owned).to_vec(), "createrepo_c")?;
-            let folder = self.outside("repository")?;
+            let folder = self.work.join("repository");
             let mut made = Vec::new();
-            files_below(&folder.join("repodata"), "", &mut made).map_err(BundleError::io(&folder))?;
+            files_below(self.on, &folder.join("repodata"), "", &mut made).map_err(BundleError::io(&folder))?;
             for path in made {
                 let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-                closure.indices.insert(name, fs::read(&path).map_err(BundleError::io(&path))?);
+                closure.indices.insert(name, self.on.read(&path).map_err(BundleError::io(&path))?);
             }
         }
         Ok(closure)
@@ -282,11 +276,11 @@ fn local(line: &str) -> Option<(PathBuf, &str)> {
 }
 
 /// Files below a folder whose names end so.
-fn files_below(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let (entry, path) = entry.map(|e| (e.file_type(), e.path()))?;
-        if entry?.is_dir() {
-            files_below(&path, ending, found)?;
+fn files_below(on: &System, folder: &Path, ending: &str, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for name in on.list(folder)? {
+        let path = folder.join(name);
+        if on.is_directory(&path) && on.link_target(&path).is_none() {
+            files_below(on, &path, ending, found)?;
         } else if path.to_string_lossy().ends_with(ending) {
             found.push(path);
         }

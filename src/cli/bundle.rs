@@ -191,9 +191,7 @@ fn artifacts(
             fetch(system, &wanted, sources, &mut |have| teller.tell(&working(have)), None).map_err(not_gathered)?;
             teller.tell(&News::Done(operation));
         }
-        let path =
-            system.locate(&to).map_err(|e| Problem::unexpected(format!("cannot look at {}: {e}", to.display())))?;
-        contents.artifact(sha256, &path)?;
+        contents.artifact(system, sha256, &to)?;
     }
     Ok(())
 }
@@ -242,7 +240,7 @@ fn packages(
     })?;
     let closure = closure(system, &here, &work.path, &transactions, created)?;
     say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
-    Ok(contents.packages(here, manager, closure)?)
+    Ok(contents.packages(system, here, manager, closure)?)
 }
 
 /// The system whose repositories are asked.

@@ -147,7 +147,7 @@ impl Store {
     }
 
     fn only_ours(&self, path: &Path) -> Result<(), StoreError> {
-        let meta = match self.system.locate_target(path).and_then(|p| p.metadata()) {
+        let meta = match self.system.metadata(path) {
             Ok(meta) => meta,
             Err(e) if is_absent(&e) => return Ok(()),
             Err(e) => return Err(failed(path)(e)),

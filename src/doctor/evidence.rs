@@ -466,6 +466,6 @@ mod tests {
         system.write("/etc/profile.d/b.sh", b"export LD_LIBRARY_PATH=/x\n", 0o644).expect("written");
         let found = set_for_everybody(&system, "LD_LIBRARY_PATH=");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(system.read("/etc/profile.d/a.sh").is_err_and(|e| e.to_string().contains("no regular file")));
+        assert!(system.read("/etc/profile.d/a.sh").is_err_and(|e| e.to_string().contains("not a regular file")));
     }
 }

@@ -2,13 +2,14 @@
 //! next run can ask that server for the rest of the very same file.
 
 use super::arriving::Arriving;
-use crate::cache::{BEGUN, UNDER_WAY, with_ending};
+use crate::cache::{BEGUN, with_ending};
+use crate::system::{Identity, System};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +47,7 @@ pub(super) fn lock(part: &Shared) -> MutexGuard<'_, Part> {
 #[derive(Debug)]
 pub(super) struct Part {
     file: Arc<File>,
+    on: System,
     note: PathBuf,
     arriving: Arriving,
     /// From the beginning to here nothing is missing.
@@ -60,16 +62,17 @@ pub(super) struct Part {
 
 impl Part {
     /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More than `size` bytes are no beginning.
-    pub fn open(path: &Path, size: Option<u64>, arriving: &Arriving) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    pub fn open(on: &System, path: &Path, size: Option<u64>, arriving: &Arriving) -> io::Result<Self> {
+        let file = on.open_own(path, 0o600)?;
         let note = with_ending(path, BEGUN);
-        let left = fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+        let left = on.read(&note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
         let length = file.metadata()?.len();
         let have = left.as_ref().and_then(|note| note.have).map_or(length, |have| have.min(length));
         let have = if size.is_some_and(|size| have > size) { 0 } else { have };
         let origin = left.map(|note| note.origin).unwrap_or_default();
         let mut part = Self {
             file: Arc::new(file),
+            on: on.clone(),
             note,
             arriving: arriving.clone(),
             have: 0,
@@ -146,9 +149,7 @@ impl Part {
     /// Notes how far it has come, where its length does not tell.
     pub fn remember(&self) -> io::Result<()> {
         let note = Note { origin: self.origin.clone(), have: (!self.ahead.is_empty()).then_some(self.have) };
-        let new = with_ending(&self.note, UNDER_WAY);
-        fs::write(&new, serde_json::to_vec(&note)?)?;
-        fs::rename(new, &self.note)
+        self.on.write_soon(&self.note, &serde_json::to_vec(&note)?, 0o600)
     }
 
     /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken for the rest.
@@ -159,10 +160,12 @@ impl Part {
 
     /// Puts its note away: it is no part any more.
     pub fn forget(&self) -> io::Result<()> {
-        match fs::remove_file(&self.note) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
+        self.on.remove(&self.note)
+    }
+
+    /// What the file is now, whatever its name means.
+    pub fn identity(&self) -> io::Result<Identity> {
+        Ok(Identity::of(&self.file.metadata()?))
     }
 
     fn cut_to(&mut self, have: u64) -> io::Result<()> {
@@ -191,10 +194,15 @@ fn joined(have: u64, mut pieces: Vec<(u64, u64)>, new: (u64, u64)) -> (u64, Vec<
 mod tests {
     use super::*;
 
+    fn reopened(root: &Path, size: u64) -> Part {
+        let path = Path::new("/f.part");
+        Part::open(&System::at(root), path, Some(size), &Arriving::default()).expect("opened")
+    }
+
     fn part(size: u64) -> (Part, tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().expect("a temporary directory");
+        let part = reopened(dir.path(), size);
         let path = dir.path().join("f.part");
-        let part = Part::open(&path, Some(size), &Arriving::default()).expect("opened");
         (part, dir, path)
     }
 
@@ -208,26 +216,26 @@ mod tests {
 
     #[test]
     fn after_a_kill_only_the_beginning_is_gone_on_with() {
-        let (mut part, _dir, path) = part(100);
+        let (mut part, dir, path) = part(100);
         part.reserve(100).expect("room");
         part.write(b"01234", 0).expect("written");
         assert_eq!(path.metadata().expect("there").len(), 5, "reserved is not written");
         part.write(b"far away", 50).expect("written");
         assert_eq!((part.have(), part.amount()), (5, 13));
         // Killed here: the file is as long as its last byte, and has a hole.
-        let again = Part::open(&path, Some(100), &Arriving::default()).expect("opened");
+        let again = reopened(dir.path(), 100);
         assert_eq!((again.have(), path.metadata().expect("there").len()), (5, 5));
     }
 
     #[test]
     fn where_it_came_from_is_known_to_the_next_run() {
-        let (mut part, _dir, path) = part(100);
+        let (mut part, dir, _) = part(100);
         let origin = Origin { url: "http://m/x".into(), validator: Some("\"1\"".into()) };
         part.comes_from(origin.clone()).expect("noted");
         part.write(b"01234", 0).expect("written");
-        let again = Part::open(&path, Some(100), &Arriving::default()).expect("opened");
+        let again = reopened(dir.path(), 100);
         assert_eq!((&again.origin, again.have()), (&origin, 5));
         // More than there can be is no beginning.
-        assert_eq!(Part::open(&path, Some(4), &Arriving::default()).expect("opened").have(), 0);
+        assert_eq!(reopened(dir.path(), 4).have(), 0);
     }
 }

@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
 
     /// What stands in the inode that `path` leads to. Unlike opening it, this needs no right to read the file.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Option<Metadata> {
-        self.system.locate_target(path.as_ref()).ok()?.symlink_metadata().ok()
+        self.system.metadata(path).ok()
     }
 
     /// Whether a regular file is there; links are followed.
@@ -99,9 +99,6 @@ impl<'a> Reader<'a> {
 
     /// `path` without links, as the host itself would say it.
     pub fn resolved(&self, path: impl AsRef<Path>) -> PathBuf {
-        let path = path.as_ref();
-        let outside = self.system.locate_target(path).ok();
-        let inside = outside.as_deref().and_then(|p| p.strip_prefix(self.system.root()).ok());
-        inside.map_or_else(|| path.to_owned(), |p| Path::new("/").join(p))
+        self.system.canonical(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_owned())
     }
 }

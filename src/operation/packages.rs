@@ -8,11 +8,10 @@ use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
-use crate::system::{Output, Program, Progress, System};
+use crate::system::{Log, Output, Program, Progress, System};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Half an hour: a driver's packages build its kernel modules while they are installed.
@@ -432,7 +431,7 @@ pub fn perform(
     on: &System,
     wanted: &Packages,
     supply: &Supply,
-    log: Option<PathBuf>,
+    log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
     pinned(on, wanted, || performed(on, wanted, supply, log, progress))
@@ -442,7 +441,7 @@ fn performed(
     on: &System,
     wanted: &Packages,
     supply: &Supply,
-    log: Option<PathBuf>,
+    log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
     let Packages { manager, install, remove, stream, .. } = wanted;

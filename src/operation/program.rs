@@ -2,7 +2,7 @@
 
 use super::undo::{Backups, Undo};
 use super::{Operation, packages, runfile};
-use crate::system::{Output, Program, Progress, System};
+use crate::system::{Log, Output, Program, Progress, System};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,12 +69,7 @@ pub fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::
 }
 
 /// Runs it. What it says goes to `log` too.
-pub fn perform(
-    on: &System,
-    operation: &Operation,
-    log: Option<PathBuf>,
-    progress: Progress,
-) -> Result<(), ProgramError> {
+pub fn perform(on: &System, operation: &Operation, log: Option<Log>, progress: Progress) -> Result<(), ProgramError> {
     let Operation::Run { argv, environment, verified, expects, limit, .. } = operation else { return Ok(()) };
     let name = argv.first().cloned().unwrap_or_default();
     let start = |source| ProgramError::Start { program: name.clone(), source };

@@ -11,9 +11,8 @@ use super::Verified;
 use super::program::ProgramError;
 use crate::cache;
 use crate::system::{Identity, System, copy_summed, digest, link};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What toolkits' installers write their log to, whatever `TMPDIR` says; later ones only as a user. One that they cannot open makes them crash, and
@@ -131,16 +130,13 @@ impl Ready<'_> {
             }
         }
         let now = Identity::of(&open.metadata()?);
-        let (from, to) = (self.on.locate(&file.path)?, self.on.locate(here)?);
-        if now != *before || !link::second_name(open, &from, &to)? {
-            return Ok(None);
-        }
-        Ok(Some(now))
+        let linked = now == *before && self.on.link_open(open, here)?;
+        Ok(linked.then_some(now))
     }
 
     /// A copy, whose sum is made while it is written.
     fn copy(&self, file: &Verified, here: &Path, mut from: &File) -> Result<(), Unfit> {
-        let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.on.locate(here)?)?;
+        let mut to = self.on.create_new(here, 0o600)?;
         from.rewind()?;
         let found = copy_summed(from, &mut to)?;
         if found != file.sha256 { Err(Unfit::Altered(found)) } else { Ok(()) }
@@ -215,7 +211,7 @@ mod tests {
         assert_eq!(argv, ["sh", "/var/cache/gpusetup/run/x.run", "--silent"]);
         let here = Path::new(&argv[1]);
         assert_eq!(inode(&on, here), inode(&on, Path::new(FILE)));
-        let mode = on.locate(Path::new("/var/cache/gpusetup/run")).and_then(|p| p.metadata()).expect("there").mode();
+        let mode = on.metadata("/var/cache/gpusetup/run").expect("there").mode();
         assert_eq!(mode & 0o777, 0o700);
         // Another file in its place is no matter any more.
         on.write(FILE, b"evil", 0o600).expect("written");
@@ -232,7 +228,7 @@ mod tests {
     fn a_file_that_others_may_write_is_copied() {
         let (on, _dir, sum) = host(0o666);
         cache::verified(&on, Path::new(FILE), &sum).expect("noted");
-        let held = OpenOptions::new().write(true).open(on.locate(Path::new(FILE)).expect("there")).expect("anybody's");
+        let held = on.open_own(FILE, 0o666).expect("anybody's");
         let ready = ready(&on, &verified(&sum)).expect("as it should be").expect("one");
         let here = PathBuf::from(&ready.argv(&[FILE.to_owned()])[0]);
         (&held).write_all(b"evil").expect("written");

@@ -100,7 +100,7 @@ impl Backups {
             let copy = self.folder.join(self.next.to_string());
             self.next += 1;
             on.make_directories(&self.folder, 0o700)?;
-            on.write(&copy, &on.read(path)?, 0o600)?;
+            on.copy(&mut on.open(path)?, &copy, 0o600)?;
             backup = Some(copy);
         }
         Ok(Undo::Path { path: path.to_owned(), before, backup, after })
@@ -187,7 +187,7 @@ fn put_right(on: &System, path: &Path, before: &Node, backup: Option<&Path>, aft
     }
     match (before, backup) {
         (Node::File { mode, uid, gid, .. }, Some(copy)) => {
-            on.write(path, &on.read(copy)?, *mode)?;
+            on.copy(&mut on.open(copy)?, path, *mode)?;
             on.own(path, *uid, *gid)?;
             Ok(false)
         }

@@ -14,14 +14,14 @@ mod tests;
 use super::undo::{Backups, Undo, missing_parents};
 use super::{Limit, Placement};
 use crate::cache;
-use crate::system::{Identity, Node, System, digest_on, interrupt};
+use crate::system::{Directory, Identity, Node, System, digest_on, interrupt};
 use entries::Wrong;
 use files::Flusher;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,9 +69,24 @@ pub enum UnpackError {
 /// An archive in its staging folder, which goes with this.
 #[derive(Debug)]
 pub struct Staged {
-    _folder: tempfile::TempDir,
-    /// What was unpacked: the final path on the host, and the file in the staging folder.
-    entries: BTreeMap<PathBuf, PathBuf>,
+    folder: Staging,
+    /// What was unpacked: the final path on the host, and the name of the file in the staging folder.
+    entries: BTreeMap<PathBuf, String>,
+}
+
+/// A staging folder, open; it is removed with this.
+#[derive(Debug)]
+struct Staging {
+    on: System,
+    path: PathBuf,
+    open: Directory,
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What stays is in the journal, and removed by the next run.
+        let _ = self.on.remove_tree(&self.path);
+    }
 }
 
 /// The folder beside the targets that an archive of this sum is unpacked in first.
@@ -209,16 +224,14 @@ impl<R: Read, F: FnMut()> Read for Watched<R, F> {
 fn in_folder(
     on: &System,
     staging: &Path,
-    work: impl FnOnce(&Path) -> Result<BTreeMap<PathBuf, PathBuf>, Wrong>,
+    work: impl FnOnce(&Directory) -> Result<BTreeMap<PathBuf, String>, Wrong>,
 ) -> Result<Staged, Wrong> {
     // Left by a run that was killed; nobody else is at work here.
     on.remove_tree(staging)?;
-    let outside = on.locate(staging)?;
-    let (name, beside) = (outside.file_name().unwrap_or_default(), outside.parent().unwrap_or(Path::new("/")));
-    let private = fs::Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix(name).rand_bytes(0).permissions(private).tempdir_in(beside)?;
-    let entries = work(folder.path())?;
-    Ok(Staged { _folder: folder, entries })
+    let open = on.create_directory(staging, 0o700)?;
+    let folder = Staging { on: on.clone(), path: staging.to_owned(), open };
+    let entries = work(&folder.open)?;
+    Ok(Staged { folder, entries })
 }
 
 impl Staged {
@@ -245,18 +258,14 @@ impl Staged {
             if on.node(target)? == Node::Directory {
                 return Err(io::Error::other(format!("{} is a folder", target.display())));
             }
-            let outside = on.locate(target)?;
-            match fs::rename(staging, &outside) {
-                // The target's folder may be a link to another file system.
-                Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.put(staging, target)?,
-                moved => moved?,
-            }
+            // The target's folder may be a link to another file system: then it is copied.
+            on.take_from(&self.folder.open, OsStr::new(staging), target)?;
         }
         let folders: BTreeSet<_> = self.entries.keys().filter_map(|t| t.parent()).collect();
         // Once for each file system.
         let mut synced = BTreeSet::new();
         for folder in folders {
-            if synced.insert(on.locate_target(folder)?.metadata()?.dev()) {
+            if synced.insert(on.metadata(folder)?.dev()) {
                 on.sync_around(folder)?;
             }
         }

@@ -1,14 +1,14 @@
 //! Running a program: argv and never a shell, a fixed environment, no terminal, a time limit that ends the whole process
 //! group, everything it says kept.
 
-use super::{System, crash, interrupt};
+use super::{System, crash, enter, interrupt};
 use duct::{Expression, cmd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What children get to see. Nothing of the caller's environment: PATH is not trusted, `DISPLAY` and `SUDO_USER` change
@@ -24,15 +24,27 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("UCF_FORCE_CONFFOLD", "1"),
 ];
 
+/// Keeps the files that this process was started with from its children, from descriptor 3 on: a directory outside of a tree
+/// would be a way out of it for the tree's programs. Linux knows this since 5.11; before that they are handed on.
+pub fn keep_inherited_files_from_children() {
+    const FIRST: libc::c_uint = 3;
+    const CLOSE_ON_EXEC: libc::c_uint = 1 << 2;
+    // SAFETY: it only marks descriptors, and takes none away.
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, CLOSE_ON_EXEC) };
+}
+
 /// A program to run on a host.
 #[derive(Debug, Clone)]
 pub struct Program {
     argv: Vec<String>,
     environment: Vec<(String, String)>,
     limit: Duration,
-    log: Option<PathBuf>,
+    log: Option<Log>,
     undisturbed: bool,
 }
+
+/// An open file that what programs say is appended to.
+pub type Log = Arc<File>;
 
 /// How a program came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +99,9 @@ impl Program {
         self
     }
 
-    /// With everything it says appended to this file, which is a path of the machine gpusetup runs on.
-    pub fn log(mut self, path: PathBuf) -> Self {
-        self.log = Some(path);
+    /// With everything it says appended to this file.
+    pub fn log(mut self, log: Log) -> Self {
+        self.log = Some(log);
         self
     }
 
@@ -99,13 +111,13 @@ impl Program {
         self
     }
 
-    fn expression(&self, on: &System) -> Expression {
-        // A path, not a name: the host's own programs are found by the PATH above, chroot's by nobody's PATH.
+    fn expression(&self, on: &System) -> io::Result<Expression> {
+        // The host's own programs are found by the PATH above.
         let expression = if on.is_live() {
             cmd(&self.argv[0], &self.argv[1..])
         } else {
-            let outer = [on.root().as_os_str().to_owned()].into_iter();
-            cmd("/usr/sbin/chroot", outer.chain(self.argv.iter().map(Into::into)))
+            let (program, arguments) = enter::command(on.place()?, on.root(), &self.argv);
+            cmd(program, arguments)
         };
         let fixed = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let environment: Vec<_> = fixed.chain(self.environment.iter().cloned()).collect();
@@ -113,7 +125,7 @@ impl Program {
             command.process_group(0);
             Ok(())
         });
-        if on.is_live() { expression.dir("/") } else { expression }
+        Ok(if on.is_live() { expression.dir("/") } else { expression })
     }
 }
 
@@ -127,14 +139,14 @@ impl System {
     /// The same, telling `progress` several times a second how long it has been running.
     pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
         let log = match &program.log {
-            Some(path) => fs::OpenOptions::new().create(true).append(true).read(true).open(path)?,
+            Some(log) => log.try_clone()?,
             // In memory: /tmp is not ours, and may be full.
             None => File::from(memfd_create("gpusetup", MemfdFlags::CLOEXEC)?),
         };
         let start_of_log = log.metadata()?.len();
         let started = Instant::now();
         crash::point();
-        let handle = program.expression(self).stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
+        let handle = program.expression(self)?.stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
         let status = loop {
             if let Some(output) = handle.wait_timeout(Duration::from_millis(100))? {
                 break Some(output.status);

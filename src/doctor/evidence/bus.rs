@@ -34,7 +34,7 @@ pub fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
         if !kind.is_empty() && known.is_some_and(|g| g.form.as_deref() == Some("PCIe")) {
             bus.iommu.insert(gpu.address.clone(), kind);
         }
-        let Ok(path) = system.locate_target(&device) else { continue };
+        let Ok(path) = system.canonical(&device) else { continue };
         // "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0": what stands above it, and the GPU itself.
         let names = path.components().filter_map(|c| if let Component::Normal(n) = c { n.to_str() } else { None });
         for port in names.filter(|n| n.len() == 12 && n.contains('.') && *n != gpu.address) {

@@ -63,9 +63,7 @@ fn matching(system: &System, pattern: &Path) -> Vec<PathBuf> {
 
 /// `path` without links, as the host itself would say it.
 pub fn resolved(system: &System, path: &Path) -> PathBuf {
-    let outside = system.locate_target(path).ok();
-    let inside = outside.as_deref().and_then(|p| p.strip_prefix(system.root()).ok());
-    inside.map_or_else(|| path.to_owned(), |p| Path::new("/").join(p))
+    system.canonical(path).unwrap_or_else(|_| path.to_owned())
 }
 
 pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {

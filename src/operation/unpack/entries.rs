@@ -4,13 +4,12 @@
 use super::files::{self, Flusher, Layout};
 use super::links::stays_within;
 use crate::operation::{Limit, Placement};
+use crate::system::Directory;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use tar::{Entry, EntryType};
@@ -76,14 +75,14 @@ impl<R: Read> Read for Metered<R> {
 }
 
 /// Unpacks what has a place into the folder `staging`, and reads to the end: the final path on the host of everything, with
-/// the file in the folder.
+/// the name of its file in the folder.
 pub fn unpack(
     from: impl Read,
     into: &[Placement],
     limit: Limit,
-    staging: &Path,
+    staging: &Directory,
     flusher: &Flusher,
-) -> Result<BTreeMap<PathBuf, PathBuf>, Wrong> {
+) -> Result<BTreeMap<PathBuf, String>, Wrong> {
     let meter = Rc::new(Meter::default());
     meter.rest.set(limit.bytes.saturating_add(limit.files.saturating_mul(BESIDE)));
     let unpacking =
@@ -104,7 +103,7 @@ fn read<R: Read>(
     meter: &Meter,
     limit: Limit,
     mut unpacking: Unpacking,
-) -> Result<BTreeMap<PathBuf, PathBuf>, Wrong> {
+) -> Result<BTreeMap<PathBuf, String>, Wrong> {
     let (mut tar, mut left) = (tar::Archive::new(from), limit);
     let mut all = tar.entries()?;
     loop {
@@ -241,9 +240,9 @@ fn place(path: &Path, into: &[Placement]) -> Option<(PathBuf, PathBuf)> {
 /// What was unpacked so far.
 struct Unpacking<'a> {
     into: &'a [Placement],
-    staging: &'a Path,
+    staging: &'a Directory,
     flusher: &'a Flusher,
-    staged: BTreeMap<PathBuf, PathBuf>,
+    staged: BTreeMap<PathBuf, String>,
     links: BTreeMap<PathBuf, PathBuf>,
     /// Each with its path in the archive and the folder that it may lead to as a link.
     origin: BTreeMap<PathBuf, (PathBuf, PathBuf)>,
@@ -258,14 +257,14 @@ impl Unpacking<'_> {
         if self.staged.contains_key(&target) {
             return Err(seen.refused("a file that is there twice"));
         }
-        let staging = self.staging.join(self.staged.len().to_string());
+        let name = self.staged.len().to_string();
         match seen.kind {
             Kind::Link => {
                 let link = entry.link_name()?.unwrap_or_default().into_owned();
                 if link.as_os_str().is_empty() {
                     return Err(seen.refused("a link to nothing"));
                 }
-                symlink(&link, &staging)?;
+                self.staging.symlink(&link, &name)?;
                 self.links.insert(target.clone(), link);
             }
             Kind::HardLink => {
@@ -273,19 +272,19 @@ impl Unpacking<'_> {
                 let (file, _) = place(&link, self.into).unwrap_or_default();
                 // To a file of this archive that was unpacked from it: what else stands on the host is not for it to name.
                 match self.staged.get(&file).filter(|_| !self.links.contains_key(&file)) {
-                    Some(file) => fs::hard_link(file, &staging)?,
+                    Some(file) => self.staging.hard_link(file, &name)?,
                     None => return Err(seen.refused("a hard link to what is not before it")),
                 }
             }
-            _ => files::write(&staging, seen.mode, seen.size, &seen.layout, entry, self.flusher)?,
+            _ => files::write(self.staging, (&name, seen.mode), seen.size, &seen.layout, entry, self.flusher)?,
         }
         self.origin.insert(target.clone(), (seen.path.clone(), within));
-        self.staged.insert(target, staging);
+        self.staged.insert(target, name);
         Ok(())
     }
 
     /// What only all of it together shows.
-    fn checked(self) -> Result<BTreeMap<PathBuf, PathBuf>, Wrong> {
+    fn checked(self) -> Result<BTreeMap<PathBuf, String>, Wrong> {
         for (target, (path, within)) in &self.origin {
             let refused = |what: &str| Err(Wrong::Refused(path.clone(), what.to_owned()));
             if target.ancestors().skip(1).any(|above| self.staged.contains_key(above)) {

@@ -1,10 +1,10 @@
 //! Writing an archive's files: what is full of holes keeps them, and large files are brought to the disk while the next ones
 //! are unpacked.
 
-use std::fs::{self, File};
+use crate::system::Directory;
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Bytes written at once.
@@ -50,15 +50,20 @@ pub enum Layout {
 }
 
 /// Writes a file that is not there yet.
-pub fn write(path: &Path, mode: u32, size: u64, layout: &Layout, from: impl Read, to: &Flusher) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+pub fn write(
+    folder: &Directory,
+    (name, mode): (&str, u32),
+    size: u64,
+    layout: &Layout,
+    from: impl Read,
+    to: &Flusher,
+) -> io::Result<()> {
+    let mut file = folder.create_new(name, mode)?;
     match layout {
         Layout::Plain => plain(&mut file, from)?,
         Layout::Holes => holes(&mut file, from)?,
         Layout::Stretches(size) => stretches(&mut file, from, *size)?,
     }
-    // The umask took its part when the file was made.
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
     to.take(file, size);
     Ok(())
 }

@@ -1,16 +1,12 @@
 //! The main job on a real host: a Debian root with its own kernel, real packages, a real nvcc and a real cuDNN. What counts
 //! is what the host says afterwards, not what gpusetup says. `tests/run` runs this: it takes root, and minutes.
 
-mod host;
-#[path = "support/schema.rs"]
-mod schema;
-#[path = "support/stack.rs"]
-mod stack;
-
-use host::tree::differences;
-use host::{Host, RECORDS, bench, gpusetup, machine, text, timed};
+use crate::host;
+use crate::host::tree::differences;
+use crate::host::{Host, RECORDS, bench, gpusetup, machine, text, timed};
+use crate::schema;
+use crate::stack::{MODULES, STACK, installed, installed_by, modules, planned};
 use serde_json::Value;
-use stack::{MODULES, STACK, installed, installed_by, modules, planned};
 use std::fs;
 use std::path::Path;
 

@@ -1,14 +1,9 @@
 //! `gpusetup bundle`, as a user runs it, with downloads of a few bytes: what is whole is used, and of what is not every file is
 //! named. What a bundle does on a host is in `tests/real_host.rs`.
 
-mod common;
-#[path = "support/faulty.rs"]
-mod faulty;
-#[path = "support/schema.rs"]
-mod schema;
-
-use common::{Ran, Tree, run};
-use faulty::{Fault, Faulty};
+use crate::common::{Ran, Tree, run};
+use crate::faulty::{Fault, Faulty};
+use crate::schema;
 use gpusetup::sum::sha256;
 use serde_json::Value;
 use std::fs;

@@ -2,10 +2,7 @@
 //! what a rule forbids, sorts by preference and takes the first. It shares no code with the resolver, only the database,
 //! and both must come to the same on many thousands of hosts.
 
-#[path = "support/fleet.rs"]
-mod fleet;
-
-use fleet::Fleet;
+use crate::fleet::Fleet;
 use gpusetup::compat::{
     BranchKind, CudaRelease, CudnnArtifact, Database, DriverBranch, DriverVariant, Maturity, ModuleFlavour,
 };

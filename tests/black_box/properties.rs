@@ -1,9 +1,6 @@
 //! What must hold of any answer, whatever the host: found on varied hosts, with the real database.
 
-#[path = "support/fleet.rs"]
-mod fleet;
-
-use fleet::{Fleet, unit};
+use crate::fleet::{Fleet, unit};
 use gpusetup::compat::DriverVariant;
 use gpusetup::database::embedded;
 use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};

@@ -1,8 +1,6 @@
 //! `gpusetup cache`, as a user runs it.
 
-mod common;
-
-use common::Tree;
+use crate::common::Tree;
 use gpusetup::cache::verified;
 use gpusetup::sum::sha256;
 use gpusetup::system::System;

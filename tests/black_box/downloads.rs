@@ -2,18 +2,13 @@
 //! the cache. The program is run as a user runs it, on a plan of one download in a tree, against real servers on this machine.
 //! `cargo test --test downloads -- --nocapture` prints the table.
 
-mod common;
-#[path = "support/faulty.rs"]
-mod faulty;
-#[path = "support/nginx.rs"]
-mod nginx;
-
-use common::{Ran, Tree};
-use faulty::{Fault, Faulty, Seal};
+use crate::common;
+use crate::common::{Ran, Tree};
+use crate::faulty::{Fault, Faulty, Seal};
+use crate::nginx::Nginx;
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
 use gpusetup::sum::sha256;
-use nginx::Nginx;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,8 +1,6 @@
 //! `gpusetup explain` and `gpusetup db`, as a user runs them.
 
-mod common;
-
-use common::{Tree, run};
+use crate::common::{Tree, run};
 use serde_json::Value;
 
 #[test]

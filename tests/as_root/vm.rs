@@ -3,9 +3,7 @@
 //! first boot, and the machine boots itself in the middle. What counts is what the machine says afterwards.
 //! `tests/run` runs this: it takes root, and minutes, since all of the machine is emulated.
 
-mod host;
-
-use host::{Said, bench, gpusetup, machine, script, store, text, timed};
+use crate::host::{Said, bench, gpusetup, machine, script, store, text, timed};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -5,12 +5,10 @@
 //! The seed is printed; `GPUSETUP_SEED` sets it. With the same seed the same rounds are cut off after the same parts of an
 //! undisturbed run's time.
 
-mod host;
-#[path = "support/short.rs"]
-mod short;
-
-use host::tree::differences;
-use host::{Host, RECORDS, Server, bench, text, timed};
+use crate::host;
+use crate::host::tree::differences;
+use crate::host::{Host, RECORDS, Server, bench, text, timed};
+use crate::short;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

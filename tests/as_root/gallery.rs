@@ -5,34 +5,21 @@
 //! A case is a few lines of shell in `gallery/`, told in the words of `gallery/words.sh`. A check of which no host is sick, or
 //! that has no healthy twin, fails the test. `GPUSETUP_CASE=words` runs only the cases of whose title these are a part.
 
-#[path = "gallery/around.rs"]
 mod around;
-#[path = "gallery/case.rs"]
 mod case;
-#[path = "gallery/cuda.rs"]
 mod cuda;
-#[path = "gallery/driver.rs"]
 mod driver;
-mod host;
-#[path = "gallery/kernel.rs"]
 mod kernel;
-#[path = "gallery/libraries.rs"]
 mod libraries;
-#[path = "gallery/log.rs"]
 mod log;
-#[path = "support/nvidia.rs"]
-mod nvidia;
-#[path = "support/schema.rs"]
-mod schema;
-#[path = "gallery/several.rs"]
 mod several;
-#[path = "support/stack.rs"]
-mod stack;
 
+use crate::host::{Host, Kept, Said, bench, machine, script, text, timed};
+use crate::nvidia;
+use crate::schema;
+use crate::stack::{installed, planned};
 use case::{Case, Finding, Several, Stage, differs};
 use gpusetup::doctor::{CHECKS, ELSEWHERE};
-use host::{Host, Kept, Said, bench, machine, script, text, timed};
-use stack::{installed, planned};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -146,7 +133,7 @@ fn tell_host(host: &Host, script: &str) {
 
 /// Makes a host one that runs, with NVIDIA's libraries as if there were more GPUs than any case has.
 fn running(host: &Host) {
-    script("../gallery/running", &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")]);
+    script("../as_root/gallery/running", &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")]);
     let live = host.root().join("live");
     let said = std::fs::read_to_string(live.join("answers")).unwrap_or_default();
     std::fs::create_dir_all(live.join("libraries")).expect("made");

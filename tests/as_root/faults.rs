@@ -2,19 +2,13 @@
 //! time with the exit code that the contract gives it, says so in `result.json` where that can be written, and leaves nothing
 //! that `resume` or a second `apply` does not finish, and `rollback` not take back. `tests/run` runs this: it takes root,
 //! and minutes.
-#![cfg(debug_assertions)]
 
-#[path = "support/faulty.rs"]
-mod faulty;
-mod host;
-#[path = "support/short.rs"]
-mod short;
-
-use faulty::{Fault, Faulty};
+use crate::faulty::{Fault, Faulty};
+use crate::host::tree::differences;
+use crate::host::{Host, RECORDS, Said, machine, text, timed};
+use crate::short;
 use gpusetup::operation::{Operation, Placement};
 use gpusetup::plan::{Step, StepId};
-use host::tree::differences;
-use host::{Host, RECORDS, Said, machine, text, timed};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,9 @@
 //! Plans for some sixty hosts that people have: clouds' images, NVIDIA's own machines, workstations, mixed rigs, hosts with the
 //! debris of earlier attempts. Each answer is held to a snapshot: a change of facts or rules shows in the review what it
-//! changes for whom. `INSTA_UPDATE=always cargo test --test golden` writes them anew.
+//! changes for whom. `INSTA_UPDATE=always cargo test --test black_box golden::` writes them anew.
 
-#[path = "support/fleet.rs"]
-mod fleet;
-
-use fleet::{no_wishes, unit};
+use crate::fleet;
+use crate::fleet::{no_wishes, unit};
 use gpusetup::compat::Database;
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, InstalledDriver, NvSwitch, Origin, Toolkit};
@@ -44,11 +42,11 @@ struct Host {
 
 #[test]
 fn every_host_gets_the_plan_that_was_reviewed() {
-    let hosts: Hosts = serde_yaml::from_str(include_str!("golden/hosts.yaml")).expect("hosts");
+    let hosts: Hosts = serde_yaml::from_str(include_str!("../golden/hosts.yaml")).expect("hosts");
     assert!(hosts.hosts.len() >= 60, "{} hosts", hosts.hosts.len());
     let database = embedded();
     let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("golden");
+    settings.set_snapshot_path("../golden");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {

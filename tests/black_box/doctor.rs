@@ -1,10 +1,7 @@
 //! `gpusetup doctor`, as a user runs it.
 
-mod common;
-#[path = "support/schema.rs"]
-mod schema;
-
-use common::{Tree, run};
+use crate::common::{Tree, run};
+use crate::schema;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

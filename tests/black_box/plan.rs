@@ -1,10 +1,8 @@
 //! `gpusetup plan` and `facts`, as a user runs them.
 
-mod common;
-#[path = "support/schema.rs"]
-mod schema;
-
-use common::{Tree, run, run_with_input};
+use crate::common;
+use crate::common::{Tree, run, run_with_input};
+use crate::schema;
 use serde_json::Value;
 
 fn text<'a>(json: &'a Value, path: &str) -> &'a str {

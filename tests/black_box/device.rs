@@ -1,13 +1,10 @@
 //! What doctor makes of NVIDIA's libraries, by libraries that stand in for them: `tests/support/nvidia/`, built by gcc. They
 //! answer from a file, with any code, or hang, or end their caller, as those of a sick driver do.
 
-mod common;
-#[path = "support/nvidia.rs"]
-mod nvidia;
-#[path = "support/schema.rs"]
-mod schema;
-
-use common::{Tree, program};
+use crate::common;
+use crate::common::{Tree, program};
+use crate::nvidia;
+use crate::schema;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;

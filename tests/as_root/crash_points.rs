@@ -1,16 +1,12 @@
 //! gpusetup cut off, as by SIGKILL or a power cut, at every touch of the world that an apply makes: right before it, in the
 //! middle of it, right after it. Whatever is then found is resumed, to the same end as an undisturbed run, and taken
 //! back, to what was before. The plan is the short one; `tests/run` runs this: it takes root, and minutes.
-#![cfg(debug_assertions)]
 
-mod host;
-#[path = "support/short.rs"]
-mod short;
-
+use crate::host::tree::differences;
+use crate::host::{Host, RECORDS, Server, bench, text, timed};
+use crate::short;
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Step, StepId};
-use host::tree::differences;
-use host::{Host, RECORDS, Server, bench, text, timed};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What an uninstaller removes, and a folder that gpusetup itself does.

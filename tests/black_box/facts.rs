@@ -1,8 +1,6 @@
 //! `gpusetup facts`, on recorded trees of hosts (`tests/hosts/`) and on pasted text.
 
-#[path = "support/schema.rs"]
-mod schema;
-
+use crate::schema;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -1,10 +1,7 @@
 //! A host seen by one gpusetup and diagnosed by another, as users do it: `doctor --report`, `doctor REPORT`, `doctor --facts`.
 
-mod common;
-#[path = "support/schema.rs"]
-mod schema;
-
-use common::{Ran, Tree, run, run_with_input};
+use crate::common::{Ran, Tree, run, run_with_input};
+use crate::schema;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;

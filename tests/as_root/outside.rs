@@ -1,11 +1,8 @@
 //! What gpusetup and its children write of an apply to a tree, as the kernel saw it: nothing outside of the tree. `tests/run`
 //! runs this: it takes root, and strace.
 
-mod host;
-#[path = "support/short.rs"]
-mod short;
-
-use host::{Host, Server, text, timed};
+use crate::host::{Host, Server, text, timed};
+use crate::short;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

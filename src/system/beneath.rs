@@ -1,0 +1,200 @@
+//! Opening what a path of a host leads to. Links are followed as the host itself would follow them, inside its root directory
+//! and never out of it, whoever renames directories at the same time: every step starts from an open descriptor.
+//!
+//! The kernel does it in one call (`openat2` with `RESOLVE_IN_ROOT`, Linux 5.6). Older kernels, and sandboxes that do not know
+//! the call, get the same component by component.
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+/// As many links as Linux itself follows.
+const MAX_LINKS: usize = 40;
+
+/// How often the kernel is asked again when a rename got in its way.
+const TRIES: usize = 16;
+
+/// Opens `path` below `root`. A link at the end is followed, unless `flags` contain `O_NOFOLLOW`; nothing is ever created.
+pub(super) fn open(root: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    for _ in 0..TRIES {
+        match openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            Err(Errno::AGAIN) => {}
+            // Not known here, or not allowed: old sandboxes answer EPERM to every call that they do not know.
+            Err(Errno::NOSYS | Errno::PERM) => break,
+            opened => return Ok(opened?),
+        }
+    }
+    open_by_hand(root, path, flags)
+}
+
+fn open_by_hand(root: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let walk = Walk::along(root, path, !flags.contains(OFlags::NOFOLLOW))?;
+    if !walk.missing.is_empty() {
+        return Err(Errno::NOENT.into());
+    }
+    let end = match walk.found.into_iter().next_back() {
+        Some((_, end)) => end,
+        None => root.try_clone_to_owned()?,
+    };
+    if flags.contains(OFlags::PATH) { Ok(end) } else { Ok(reopen(end.as_fd(), flags)?) }
+}
+
+/// Opens for reading or writing what is open as a mere place (`O_PATH`): the very same file, whatever its name means by now.
+pub(super) fn reopen(place: BorrowedFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let name = format!("/proc/self/fd/{}", place.as_raw_fd());
+    openat(CWD, name, flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// `path` without links, relative to the root. What does not exist stays as it is written.
+pub(super) fn canonical(root: BorrowedFd, path: &Path) -> io::Result<PathBuf> {
+    let walk = Walk::along(root, path, true)?;
+    let mut canonical: PathBuf = walk.found.iter().map(|(name, _)| name).collect();
+    for part in &walk.missing {
+        if part == ".." {
+            canonical.pop();
+        } else {
+            canonical.push(part);
+        }
+    }
+    Ok(canonical)
+}
+
+/// A way through directories that are held open, so that `..` leads back to where it came from.
+struct Walk {
+    /// Each component with its place (`O_PATH`), outermost first.
+    found: Vec<(OsString, OwnedFd)>,
+    /// What comes after the last component that exists.
+    missing: Vec<OsString>,
+}
+
+impl Walk {
+    fn along(root: BorrowedFd, path: &Path, follow_last: bool) -> io::Result<Self> {
+        let mut walk = Self { found: Vec::new(), missing: Vec::new() };
+        let (mut todo, mut links) = (reversed(path), 0);
+        while let Some(part) = todo.pop() {
+            if part == ".." {
+                walk.found.pop();
+                continue;
+            }
+            let here = walk.found.last().map_or(root, |(_, place)| place.as_fd());
+            let place = match openat(here, &part, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(place) => place,
+                Err(Errno::NOENT) => {
+                    walk.missing = std::iter::once(part).chain(todo.into_iter().rev()).collect();
+                    return Ok(walk);
+                }
+                Err(e) => return Err(e.into()),
+            };
+            let is_link = FileType::from_raw_mode(fstat(&place)?.st_mode) == FileType::Symlink;
+            if !is_link || (todo.is_empty() && !follow_last) {
+                walk.found.push((part, place));
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP.into());
+            }
+            let target = target(place.as_fd())?;
+            if target.is_absolute() {
+                walk.found.clear();
+            }
+            todo.extend(reversed(&target));
+        }
+        Ok(walk)
+    }
+}
+
+/// The target of a link that is open as a place.
+pub(super) fn target(link: BorrowedFd) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    Ok(PathBuf::from(OsString::from_vec(readlinkat(link, "", Vec::new())?.into_bytes())))
+}
+
+/// The components of a path that lead somewhere, last first.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let leads = |c: &Component| matches!(c, Component::Normal(_) | Component::ParentDir);
+    path.components().filter(leads).map(|c| c.as_os_str()).map(OsStr::to_owned).rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// A tree with links of every kind, beside a victim that no path may lead to.
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir_all(at("tree/etc/conf.d")).expect("made");
+        fs::create_dir(at("victim")).expect("made");
+        fs::write(at("victim/secret"), "outside").expect("written");
+        fs::write(at("tree/etc/f"), "inside").expect("written");
+        for (link, target) in [
+            ("absolute", "/etc/f"),
+            ("relative", "etc/../etc/f"),
+            ("through", "folder/f"),
+            ("folder", "/etc"),
+            ("up", "../../../../victim/secret"),
+            ("out", "/victim/secret"),
+            ("loop", "loop"),
+            ("etc/conf.d/back", "../../etc/f"),
+            ("dangling", "etc/none"),
+        ] {
+            symlink(target, at("tree").join(link)).expect("linked");
+        }
+        symlink(at("victim"), at("tree/host")).expect("linked");
+        dir
+    }
+
+    fn read(opened: io::Result<OwnedFd>) -> Result<String, Errno> {
+        let mut text = String::new();
+        let opened = opened.map_err(|e| Errno::from_io_error(&e).expect("an error of the kernel"))?;
+        io::Read::read_to_string(&mut fs::File::from(opened), &mut text).expect("read");
+        Ok(text)
+    }
+
+    #[test]
+    fn the_kernel_and_the_walk_agree_and_stay_inside() {
+        let dir = tree();
+        let root = fs::File::open(dir.path().join("tree")).expect("there");
+        for (path, expected) in [
+            ("/etc/f", Ok("inside")),
+            ("etc/f", Ok("inside")),
+            ("/../../etc/f", Ok("inside")),
+            ("/absolute", Ok("inside")),
+            ("/relative", Ok("inside")),
+            ("/through", Ok("inside")),
+            ("/folder/conf.d/back", Ok("inside")),
+            ("/up", Err(Errno::NOENT)),
+            ("/out", Err(Errno::NOENT)),
+            ("/host/secret", Err(Errno::NOENT)),
+            ("/dangling", Err(Errno::NOENT)),
+            ("/loop", Err(Errno::LOOP)),
+            ("/etc/f/x", Err(Errno::NOTDIR)),
+        ] {
+            let expected = expected.map(str::to_owned);
+            assert_eq!(read(open(root.as_fd(), Path::new(path), OFlags::RDONLY)), expected, "{path}");
+            assert_eq!(read(open_by_hand(root.as_fd(), Path::new(path), OFlags::RDONLY)), expected, "{path} by hand");
+        }
+        let canonical = |path: &str| canonical(root.as_fd(), Path::new(path)).expect("no loop");
+        assert_eq!(canonical("/through"), Path::new("etc/f"));
+        assert_eq!(canonical("/folder/none/x"), Path::new("etc/none/x"));
+        assert_eq!(canonical("/up"), Path::new("victim/secret"), "what would be there in the tree");
+        assert_eq!(canonical("/"), Path::new(""));
+    }
+
+    #[test]
+    fn a_link_itself_is_opened_when_that_is_asked_for() {
+        let dir = tree();
+        let root = fs::File::open(dir.path().join("tree")).expect("there");
+        for opened in [open, open_by_hand] {
+            let link = opened(root.as_fd(), Path::new("/folder"), OFlags::PATH | OFlags::NOFOLLOW).expect("opened");
+            assert_eq!(target(link.as_fd()).expect("a link"), Path::new("/etc"));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A directory that is held open: what is done in it by a name is done in it, whatever its own path means by then. The name
+//! itself is never followed when it is a link.
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, chownat, fstat, linkat, mkdirat, openat, readlinkat, renameat,
+    statat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Folders in folders that are removed at most: each level keeps a descriptor.
+const MOST_LEVELS: usize = 400;
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Directory(File);
+
+impl From<OwnedFd> for Directory {
+    fn from(fd: OwnedFd) -> Self {
+        Self(File::from(fd))
+    }
+}
+
+impl Directory {
+    /// A file that was not there, for reading and writing.
+    pub fn create_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.0, name.as_ref(), flags, Mode::from_raw_mode(mode))?);
+        // The umask took its part when the file was made.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(file)
+    }
+
+    /// A file that gpusetup keeps: made when it is not there, refused when it is not a regular file with this name alone,
+    /// owned by root or by whoever runs this. A link, also a hard one, could have any file written to.
+    pub(super) fn open_own(&self, name: &OsStr, mode: u32, append: bool) -> io::Result<File> {
+        let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        flags.set(OFlags::APPEND, append);
+        let opened =
+            openat(&self.0, name, flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode)).map_err(|e| match e {
+                Errno::LOOP | Errno::NXIO => refused(name, "is not a regular file"),
+                e => e.into(),
+            })?;
+        let stat = fstat(&opened)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(refused(name, "is not a regular file"));
+        }
+        if stat.st_nlink > 1 {
+            return Err(refused(name, "has a second name"));
+        }
+        if ![0, geteuid().as_raw()].contains(&stat.st_uid) {
+            return Err(refused(name, &format!("is owned by user {}", stat.st_uid)));
+        }
+        Ok(File::from(opened))
+    }
+
+    /// What stands at a name; a link is not followed.
+    pub(super) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The target of a link, as written.
+    pub(super) fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
+        Ok(PathBuf::from(OsString::from_vec(readlinkat(&self.0, name, Vec::new())?.into_bytes())))
+    }
+
+    /// Makes a link.
+    pub fn symlink(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(symlinkat(target, &self.0, name.as_ref())?)
+    }
+
+    /// Gives a file in here a second name.
+    pub fn hard_link(&self, name: impl AsRef<OsStr>, second: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(linkat(&self.0, name.as_ref(), &self.0, second.as_ref(), AtFlags::empty())?)
+    }
+
+    /// Gives an open file a name in here. It is that file and no other, whatever its first name means by now.
+    pub(super) fn link_open(&self, open: &File, name: &OsStr) -> io::Result<()> {
+        let first = format!("/proc/self/fd/{}", open.as_raw_fd());
+        Ok(linkat(CWD, first, &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    /// Moves what stands at a name to a name in another directory, or in this one, replacing a file or link there.
+    pub fn rename(&self, name: impl AsRef<OsStr>, to: &Self, to_name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(renameat(&self.0, name.as_ref(), &to.0, to_name.as_ref())?)
+    }
+
+    /// Opens a file for reading; a link is not followed, and only a regular file is opened.
+    pub fn open(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = openat(&self.0, name.as_ref(), flags, Mode::empty())?;
+        match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
+            FileType::RegularFile => Ok(File::from(opened)),
+            _ => Err(refused(name.as_ref(), "is not a regular file")),
+        }
+    }
+
+    /// Makes a directory in here and opens it.
+    pub(super) fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        mkdirat(&self.0, name, Mode::from_raw_mode(mode))?;
+        let made = self.open_directory(name)?;
+        made.0.set_permissions(Permissions::from_mode(mode))?;
+        Ok(made)
+    }
+
+    fn open_directory(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.0, name, flags, Mode::empty())?.into())
+    }
+
+    /// Gives what stands at a name to a user and a group; a link itself.
+    pub(super) fn own(&self, name: &OsStr, uid: u32, gid: u32) -> io::Result<()> {
+        let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+        Ok(chownat(&self.0, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Removes a file, a link or an empty directory.
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        let is_directory = FileType::from_raw_mode(self.stat(name)?.st_mode) == FileType::Directory;
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        Ok(unlinkat(&self.0, name, flags)?)
+    }
+
+    /// Removes a file or a link; absence is success.
+    pub(super) fn remove_file_if_there(&self, name: &OsStr) -> io::Result<()> {
+        match unlinkat(&self.0, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
+    /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed.
+    pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
+        self.remove_levels(name, MOST_LEVELS)
+    }
+
+    fn remove_levels(&self, name: &OsStr, levels: usize) -> io::Result<()> {
+        match unlinkat(&self.0, name, AtFlags::empty()) {
+            // Linux says EISDIR of a directory, POSIX and some file systems EPERM.
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            removed => return Ok(removed?),
+        }
+        let levels = levels.checked_sub(1).ok_or_else(|| io::Error::other("too many directories in each other"))?;
+        let directory = self.open_directory(name)?;
+        for entry in Dir::read_from(&directory.0)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                directory.remove_levels(name, levels)?;
+            }
+        }
+        drop(directory);
+        Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Waits until the names in it are on the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    /// Waits until everything written so far to its file system is on the disk.
+    pub(super) fn sync_file_system(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+}
+
+fn refused(name: &OsStr, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display()))
+}

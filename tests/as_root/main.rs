@@ -1,0 +1,27 @@
+//! gpusetup on real hosts: Debian roots, and machines under QEMU. These tests need root and take minutes, so `cargo test` leaves
+//! them out; `tests/run` runs them, several modules at a time. To run one module alone:
+//! `unshare --mount --propagation private cargo test --test as_root -- --ignored --nocapture crash_points::`.
+
+#[path = "../support/faulty.rs"]
+mod faulty;
+#[path = "../host/mod.rs"]
+mod host;
+#[path = "../support/nvidia.rs"]
+mod nvidia;
+#[path = "../support/schema.rs"]
+mod schema;
+#[path = "../support/short.rs"]
+mod short;
+#[path = "../support/stack.rs"]
+mod stack;
+
+#[cfg(debug_assertions)]
+mod crash_points;
+#[cfg(debug_assertions)]
+mod faults;
+mod gallery;
+mod killed;
+mod locked;
+mod outside;
+mod real_host;
+mod vm;

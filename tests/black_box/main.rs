@@ -1,0 +1,32 @@
+//! What a user sees of gpusetup, on trees that stand for hosts, with servers on loopback: quick, and without root. All of it is
+//! one program, since linking the library is what takes long.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../support/faulty.rs"]
+mod faulty;
+#[path = "../support/fleet.rs"]
+mod fleet;
+#[path = "../support/nginx.rs"]
+mod nginx;
+#[path = "../support/nvidia.rs"]
+mod nvidia;
+#[path = "../support/schema.rs"]
+mod schema;
+
+mod bundle;
+mod cache;
+mod database;
+mod device;
+mod doctor;
+mod downloads;
+mod explain;
+mod facts;
+mod golden;
+mod licences;
+mod locked;
+mod oracle;
+mod plan;
+mod properties;
+mod report;
+mod update;
