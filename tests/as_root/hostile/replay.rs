@@ -1,10 +1,10 @@
 //! The attacks that a review of commit e836608 made on it with success, one function each: it says whether the attack succeeds.
 
-use crate::bench::{Bench, NOBODY, Ran, give, wait};
-use crate::model::Model;
-use crate::outside::Outside;
-use crate::plans::{self, run, write_file};
-use crate::race::{CREATE, stories};
+use super::bench::{Bench, NOBODY, Ran, give, wait};
+use super::model::Model;
+use super::outside::Outside;
+use super::plans::{self, run, write_file};
+use super::race::{CREATE, stories};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -135,7 +135,7 @@ fn raced(bench: &Bench, name: &str) -> bool {
     let stories = stories();
     let story = stories.iter().find(|story| story.name == name).expect("a story");
     // One that cannot be won is tried ten thousand times elsewhere.
-    let rounds = if crate::are_to_be_won() { 1000 } else { 20 };
+    let rounds = if super::are_to_be_won() { 1000 } else { 20 };
     story.run(bench, &bench.host, rounds, true).wins > 0
 }
 
@@ -191,7 +191,7 @@ fn nobodys_bundle(bench: &Bench, make: impl Fn(&Path, &str)) -> bool {
     let evil = fs::read_to_string(area.path.join("in/evil.json")).expect("there");
     make(&area.path.join("theirs.tar.zst"), &evil);
     area.run(&["apply", "--bundle", "{}/theirs.tar.zst", "--root", "{}/tree", "--yes", "--lock-timeout", "0"]);
-    area.tree(crate::bench::EVIL).exists()
+    area.tree(super::bench::EVIL).exists()
 }
 
 fn nobodys_cache(bench: &Bench) -> bool {
@@ -251,7 +251,7 @@ fn journal_removes_all(bench: &Bench) -> bool {
     let path = area.tree("var/lib/gpusetup/journal");
     let journal = fs::read_to_string(&path).expect("there");
     let (before, last) = journal.trim_end().rsplit_once('\n').expect("records");
-    let record = |json: &str| format!("{} {json}\n", &crate::bench::sum(json.as_bytes())[..16]);
+    let record = |json: &str| format!("{} {json}\n", &super::bench::sum(json.as_bytes())[..16]);
     let intent = record(r#"{"event":"intent","at":[0,2],"undo":[{"undo":"tree","path":"/../.."}],"boot":null}"#);
     let done = record(r#"{"event":"done","at":[0,2]}"#);
     fs::write(&path, format!("{before}\n{intent}{done}{last}\n")).expect("written");

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! GPUSETUP_HOSTILE=full unshare --mount --propagation private \
-//!     cargo test --test hostile -- --ignored --nocapture --test-threads=1
+//!     cargo test --test as_root -- --ignored --nocapture --test-threads=1 hostile::
 //! ```
 //!
 //! That they can succeed is shown by an older gpusetup, which they do harm through. `GPUSETUP_BINARY` names the program that is
@@ -13,25 +13,16 @@
 //! git worktree add target/e836608 e836608
 //! (cd target/e836608 && cargo build)
 //! GPUSETUP_BINARY=$PWD/target/e836608/target/debug/gpusetup GPUSETUP_EXPECT=won unshare --mount --propagation private \
-//!     cargo test --test hostile -- --ignored --nocapture --test-threads=1
+//!     cargo test --test as_root -- --ignored --nocapture --test-threads=1 hostile::
 //! ```
 
-#[path = "hostile/bench.rs"]
 mod bench;
-mod common;
-#[path = "hostile/model.rs"]
 mod model;
-#[path = "hostile/outside.rs"]
 mod outside;
-#[path = "hostile/placement.rs"]
 mod placement;
-#[path = "hostile/plans.rs"]
 mod plans;
-#[path = "hostile/race.rs"]
 mod race;
-#[path = "hostile/replay.rs"]
 mod replay;
-#[path = "hostile/trace.rs"]
 mod trace;
 
 use bench::{Bench, sum};

@@ -1,7 +1,7 @@
 //! Which paths gpusetup looks at, as strace sees it.
 
-use crate::bench::Bench;
-use crate::model::Model;
+use super::bench::Bench;
+use super::model::Model;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};

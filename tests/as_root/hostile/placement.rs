@@ -1,9 +1,9 @@
 //! Something in the place of what gpusetup expects: a link that leads out of the tree, a second name of a file outside, something
 //! that is no file.
 
-use crate::bench::{Bench, Ran};
-use crate::model::Model;
-use crate::outside::{Outside, SECRET};
+use super::bench::{Bench, Ran};
+use super::model::Model;
+use super::outside::{Outside, SECRET};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -109,7 +109,7 @@ pub struct Placement<'a> {
 impl<'a> Scenario {
     /// Every placement that there is for it.
     pub fn placements(&'a self, bench: &Bench) -> Vec<Placement<'a>> {
-        let paths = crate::trace::paths(bench, &self.host, &self.arguments);
+        let paths = super::trace::paths(bench, &self.host, &self.arguments);
         let all =
             paths.iter().flat_map(|path| Kind::ALL.map(|kind| Placement { scenario: self, path: path.clone(), kind }));
         // A folder in a folder's place is none.

@@ -1,7 +1,7 @@
 //! Plans and bundles as an attacker makes them: gpusetup's own, with other operations and a fingerprint that fits. They are made as
 //! text, in the order in which gpusetup writes it, so that any version of it can be attacked.
 
-use crate::bench::sum;
+use super::bench::sum;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

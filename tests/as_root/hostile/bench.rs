@@ -1,9 +1,9 @@
 //! The place that attacks are made in: a file system in memory, the program that is attacked, and the hosts that it is attacked on.
 
+use super::model::Model;
+use super::placement::Scenario;
+use super::plans;
 use crate::common::Tree;
-use crate::model::Model;
-use crate::placement::Scenario;
-use crate::plans;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -98,7 +98,7 @@ impl Bench {
         let mut bench = Self { folder, host: Model::default() };
         // Without what debuggers want it is a fifth as long, and begins as much sooner.
         tool("strip", &["-o", text(&bench.path("gpusetup")), text(&attacked())]);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile/program.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/as_root/hostile/program.c");
         tool("cc", &["-static", "-Os", "-s", "-o", text(&bench.path("program")), text(&source)]);
         fs::create_dir(bench.path("pub")).expect("made");
         fs::copy(bench.path("program"), bench.path("pub/program.run")).expect("copied");

@@ -1,9 +1,9 @@
 //! A second process that exchanges two names, over and over, while gpusetup looks at them.
 
-use crate::bench::{Bench, EVIL, NOBODY, give};
-use crate::model::Model;
-use crate::outside::Outside;
-use crate::plans;
+use super::bench::{Bench, EVIL, NOBODY, give};
+use super::model::Model;
+use super::outside::Outside;
+use super::plans;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
