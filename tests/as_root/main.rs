@@ -2,6 +2,8 @@
 //! them out; `tests/run` runs them, several modules at a time. To run one module alone:
 //! `unshare --mount --propagation private cargo test --test as_root -- --ignored --nocapture crash_points::`.
 
+#[path = "../common/mod.rs"]
+mod common;
 #[path = "../support/faulty.rs"]
 mod faulty;
 #[path = "../host/mod.rs"]
@@ -20,6 +22,7 @@ mod crash_points;
 #[cfg(debug_assertions)]
 mod faults;
 mod gallery;
+mod hostile;
 mod killed;
 mod locked;
 mod outside;
