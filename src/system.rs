@@ -3,11 +3,14 @@
 
 mod cores;
 mod crash;
+pub mod hooks;
+pub mod input;
 pub mod interrupt;
 pub mod link;
 pub mod network;
 mod program;
 mod summed;
+pub mod trust;
 
 pub use cores::{cores, on_all_cores};
 pub use program::{Ended, Output, Program, Progress, process_name};

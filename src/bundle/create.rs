@@ -13,7 +13,7 @@ use crate::host::SystemId;
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
-use crate::system::{digest, interrupt};
+use crate::system::{digest, input, interrupt};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -207,7 +207,7 @@ impl Contents {
     fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, BundleError> {
         match self.bytes.get(name) {
             Some(From::Memory(bytes)) => Ok(Box::new(bytes.as_slice())),
-            Some(From::File(path)) => Ok(Box::new(File::open(path).map_err(BundleError::io(path))?)),
+            Some(From::File(path)) => Ok(Box::new(input::open(path)?)),
             None => Err(BundleError::Altered(vec![name.to_owned()])),
         }
     }

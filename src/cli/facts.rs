@@ -6,7 +6,7 @@ use crate::compat::Database;
 use crate::host::{Facts, GpuSource, Look, SpecError, Versions, assumed_gpus, offered, probe};
 use crate::render;
 use crate::system::System;
-use std::io::Read;
+use crate::system::input::{self, InputError};
 use std::path::Path;
 
 /// Flags of `facts`.
@@ -55,7 +55,7 @@ pub fn look(
             facts.gpus.push(gpu);
         }
     }
-    Ok((facts, options.gpu.clone()))
+    Ok((facts.visible(), options.gpu.clone()))
 }
 
 /// What a GPU that cannot be told from others, or is not known, comes to.
@@ -69,12 +69,10 @@ pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
 
 /// A file's text, or that of standard input for `-`.
 pub fn read_text(path: &Path) -> Result<String, Problem> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        std::fs::read_to_string(path).map(|t| text = t)
-    };
-    read.map_err(|e| Problem::usage(format!("cannot read {}: {e}", path.display())))?;
-    Ok(text)
+    input::text_or_standard_input(path, input::MOST_TEXT).map_err(|e| match e {
+        InputError::Kind { kind: "a pipe", .. } => {
+            Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
+        }
+        e => e.into(),
+    })
 }
