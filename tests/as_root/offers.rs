@@ -1,12 +1,10 @@
 //! What the repositories offer, beside what the package managers themselves say: apt's, dnf's and zypper's own programs on a
 //! Debian root, with repositories, preferences, locks and modules of many kinds. `tests/run` runs this: it takes root.
 
-mod host;
-
+use crate::host::{Said, machine, script, store, text, timed};
 use gpusetup::compat::PackageManager;
 use gpusetup::packages::{Versions, offered_versions};
 use gpusetup::system::System;
-use host::{Said, machine, script, store, text, timed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -484,7 +482,7 @@ fn no_program_of_a_tree_runs() {
     let loader = "/usr/bin/apt-cache";
     root.write(loader, "#!/bin/sh\ntouch /ran\n");
     machine("chmod", &["755", text(&root.path(loader))]).succeeds();
-    let facts = host::gpusetup(["facts", "--json", "--root", text(&root.path("/"))]).succeeds().json();
+    let facts = crate::host::gpusetup(["facts", "--json", "--root", text(&root.path("/"))]).succeeds().json();
     assert!(facts["offered"]["nvidia-smi"].is_string(), "{}", facts["offered"]);
     let tree = root.path("/");
     for verb in ["facts", "plan"] {
