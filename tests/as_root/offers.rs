@@ -106,7 +106,14 @@ const NAMES: &[&str] = &[
 fn compare(root: &Root, case: &str, sample: &[String]) {
     let names: BTreeSet<&str> = sample.iter().map(String::as_str).chain(NAMES.iter().copied()).collect();
     root.write("/root/names", &names.iter().map(|name| format!("{name}\n")).collect::<String>());
-    let policy = root.ask("xargs apt-cache policy </root/names");
+    let policy = root.sh("xargs apt-cache policy </root/names");
+    if policy.code != Some(0) {
+        let ours = offered_versions(&System::at(root.path("/")), PackageManager::Apt, &names, &Versions::new());
+        println!("  {case}: apt refuses it, and gpusetup says {:?}", ours.as_ref().map_err(ToString::to_string));
+        assert!(ours.is_err(), "{case}: {}", policy.err);
+        return;
+    }
+    let policy = policy.out;
     let (mut theirs, mut package) = (BTreeMap::new(), "");
     for line in policy.lines() {
         if let Some(name) = line.strip_suffix(':').filter(|name| !name.starts_with(' ')) {
@@ -136,7 +143,7 @@ const DEB822: &str = "# the archive\nTypes: deb deb-src\nURIs: http://deb.debian
 /// Preferences, each with what it is about.
 const PREFERENCES: &[(&str, &str)] = &[
     ("a release", "Package: *\nPin: release n=bookworm-backports\nPin-Priority: 600\n"),
-    ("never", "Package: *\nPin: release a=stable-backports\nPin-Priority: never\n"),
+    ("never", "Package: *\nPin: release a=*-backports\nPin-Priority: never\n"),
     ("a component", "Package: *\nPin: release c=non-free, o=Debian\nPin-Priority: -10\n"),
     ("names", "Package: nvidia-* /^lib(cuda|nvidia)/ dkms\nPin: release n=bookworm-backports\nPin-Priority: 990\n"),
     ("negative names", "Package: nvidia-* lib*\nPin: release o=Debian\nPin-Priority: -1\n"),
@@ -168,7 +175,7 @@ fn apt_chooses_the_same_versions() {
     println!("  {} names", sample.len());
     compare(&root, "backports enabled", &sample);
 
-    for release in ["bookworm-backports", "stable", "12*", "/^bookworm/"] {
+    for release in ["bookworm-backports", "bookworm", "12*", "/^bookworm/", "n=bookworm-updates", "nothing"] {
         root.write("/etc/apt/apt.conf.d/99release", &format!("APT {{ Default-Release \"{release}\"; }};\n"));
         compare(&root, &format!("the default release {release}"), &sample);
     }
@@ -188,7 +195,8 @@ fn apt_chooses_the_same_versions() {
 
     local(&root);
     compare(&root, "local and flat repositories", &sample);
-    root.ask("rm /etc/apt/sources.list.d/*; dpkg --add-architecture i386; apt-get -qq update");
+    // Whatever of the other architecture a mirror does not have today, both do without.
+    root.ask("rm /etc/apt/sources.list.d/*; dpkg --add-architecture i386; apt-get -qq update || true");
     compare(&root, "two architectures", &sample);
     root.ask("dpkg --remove-architecture i386; rm /etc/apt/sources.list");
     root.write("/etc/apt/sources.list.d/debian.sources", DEB822);

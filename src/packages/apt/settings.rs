@@ -142,6 +142,12 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
+/// For fuzzing.
+#[cfg(fuzzing)]
+pub fn read_anything(text: &str) {
+    let _ = parse(text, &mut Vec::new());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
