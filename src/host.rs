@@ -418,6 +418,18 @@ impl Facts {
         self.kernels.installed.iter().find(|k| k.release == release)?.gcc_major()
     }
 
+    /// With every text in one line and plain in a terminal: a host's files, and a file of facts, may say anything.
+    pub fn visible(self) -> Self {
+        crate::text::made_visible(self)
+    }
+
+    /// A kernel whose name is none. Kernels' names stand in commands that people copy into a shell.
+    pub fn unlikely_kernel(&self) -> Option<&str> {
+        let kernels = &self.kernels;
+        let mut all = kernels.installed.iter().map(|k| &k.release).chain(&kernels.running).chain(&kernels.next_boot);
+        all.find(|name| !kernel::is_likely(name)).map(String::as_str)
+    }
+
     /// The kernel whose modules matter: the one that will run, which is the next to boot, else the running one.
     pub fn kernel(&self) -> Option<&str> {
         self.kernels.next_boot.as_deref().or(self.kernels.running.as_deref())

@@ -28,4 +28,5 @@ pub mod render;
 pub mod resolve;
 pub mod sum;
 pub mod system;
+pub mod text;
 pub mod version;

@@ -7,7 +7,7 @@ use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, prob
 use crate::packages::Versions;
 use crate::render;
 use crate::system::System;
-use std::io::Read;
+use crate::system::input::{self, InputError};
 use std::path::Path;
 
 /// Flags of `facts`.
@@ -56,7 +56,7 @@ pub fn look(
             facts.gpus.push(gpu);
         }
     }
-    Ok((facts, options.gpu.clone()))
+    Ok((facts.visible(), options.gpu.clone()))
 }
 
 /// Adds what the host's repositories offer to its facts, or why that is not known.
@@ -78,12 +78,10 @@ pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
 
 /// A file's text, or that of standard input for `-`.
 pub fn read_text(path: &Path) -> Result<String, Problem> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        std::fs::read_to_string(path).map(|t| text = t)
-    };
-    read.map_err(|e| Problem::usage(format!("cannot read {}: {e}", path.display())))?;
-    Ok(text)
+    input::text_or_standard_input(path, input::MOST_TEXT).map_err(|e| match e {
+        InputError::Kind { kind: "a pipe", .. } => {
+            Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
+        }
+        e => e.into(),
+    })
 }

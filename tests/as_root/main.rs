@@ -2,6 +2,8 @@
 //! them out; `tests/run` runs them, several modules at a time. To run one module alone:
 //! `unshare --mount --propagation private cargo test --test as_root -- --ignored --nocapture crash_points::`.
 
+#[path = "../common/mod.rs"]
+mod common;
 #[path = "../support/faulty.rs"]
 mod faulty;
 #[path = "../host/mod.rs"]
@@ -20,8 +22,10 @@ mod crash_points;
 #[cfg(debug_assertions)]
 mod faults;
 mod gallery;
+mod hostile;
 mod killed;
 mod locked;
+mod offers;
 mod outside;
 mod real_host;
 mod suites;
