@@ -1,5 +1,5 @@
 //! `gpusetup bundle`, as a user runs it, with downloads of a few bytes: what is whole is used, and of what is not every file is
-//! named. What a bundle does on a host is in `tests/real_host.rs`.
+//! named. What a bundle does on a host is in `tests/as_root/real_host.rs`.
 
 use crate::common::{Ran, Tree, run};
 use crate::faulty::{Fault, Faulty};
