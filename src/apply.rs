@@ -80,7 +80,7 @@ impl From<FetchError> for Failure {
     fn from(e: FetchError) -> Self {
         match e {
             FetchError::Network { .. } | FetchError::Unreachable { .. } => Self::Later(e.to_string()),
-            FetchError::Rejected { .. } => Self::Integrity(e.to_string()),
+            FetchError::Rejected { .. } | FetchError::TooLong { .. } => Self::Integrity(e.to_string()),
             FetchError::Write { .. } => Self::Blocked(e.to_string()),
         }
     }

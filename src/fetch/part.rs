@@ -3,7 +3,8 @@
 
 use super::arriving::Arriving;
 use crate::cache::{BEGUN, UNDER_WAY, with_ending};
-use rustix::fs::{FallocateFlags, fallocate};
+use crate::render::bytes as in_words;
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -20,6 +21,18 @@ pub(super) struct Origin {
     /// A strong ETag, or else the time of the last change, as the server wrote it.
     pub validator: Option<String>,
 }
+
+/// How many bytes a file may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Length {
+    /// Exactly so many, where that was published.
+    pub size: Option<u64>,
+    /// So many at most.
+    pub most: u64,
+}
+
+/// A file whose size was not published may not take the last of its file system: this stays free, or a sixteenth of a small one.
+const MARGIN: u64 = 64 << 20;
 
 /// What the next run has to know.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,19 +67,22 @@ pub(super) struct Part {
     told: u64,
     /// What was written behind that, from where to where.
     ahead: Vec<(u64, u64)>,
+    /// Before it grows beyond this, the free space is checked; none for a file whose size was published, and found room.
+    room_until: Option<u64>,
     /// Where what is there came from.
     pub origin: Origin,
 }
 
 impl Part {
-    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More than `size` bytes are no beginning.
-    pub fn open(path: &Path, size: Option<u64>, arriving: &Arriving) -> io::Result<Self> {
+    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More bytes than there may be are no
+    /// beginning.
+    pub fn open(path: &Path, length: Length, arriving: &Arriving) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let note = with_ending(path, BEGUN);
         let left = fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
-        let length = file.metadata()?.len();
-        let have = left.as_ref().and_then(|note| note.have).map_or(length, |have| have.min(length));
-        let have = if size.is_some_and(|size| have > size) { 0 } else { have };
+        let there = file.metadata()?.len();
+        let have = left.as_ref().and_then(|note| note.have).map_or(there, |have| have.min(there));
+        let have = if have > length.most { 0 } else { have };
         let origin = left.map(|note| note.origin).unwrap_or_default();
         let mut part = Self {
             file: Arc::new(file),
@@ -75,6 +91,7 @@ impl Part {
             have: 0,
             told: 0,
             ahead: Vec::new(),
+            room_until: if length.size.is_none() { Some(0) } else { None },
             origin,
         };
         part.cut_to(have)?;
@@ -102,11 +119,30 @@ impl Part {
 
     /// Takes room for all of it, so that a disk that is too full is known now. Its length stays what was written.
     pub fn reserve(&self, size: u64) -> io::Result<()> {
+        if self.room_until.is_some() {
+            self.leaves_room(size.saturating_sub(self.amount()))?;
+        }
         match fallocate(&*self.file, FallocateFlags::KEEP_SIZE, 0, size.max(1)) {
             // It is a courtesy: preflight has looked whether there is room.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             reserved => reserved.map_err(io::Error::from),
         }
+    }
+
+    /// Whether enough of the file system stays free when so many bytes more are written.
+    fn leaves_room(&self, more: u64) -> io::Result<()> {
+        let system = fstatvfs(&*self.file)?;
+        let margin = MARGIN.min(system.f_blocks.saturating_mul(system.f_frsize) / 16);
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        if free >= margin.saturating_add(more) {
+            return Ok(());
+        }
+        let why = format!(
+            "No space left: its size was not published, and it would leave less than {} free; name a folder on a larger file \
+             system with --cache",
+            in_words(margin)
+        );
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
     /// Remembers where its bytes come from.
@@ -121,6 +157,10 @@ impl Part {
     /// Puts bytes where they belong.
     pub fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         let end = at + bytes.len() as u64;
+        if self.room_until.is_some_and(|until| end > until) {
+            self.leaves_room(bytes.len() as u64)?;
+            self.room_until = Some(end + WORTH_WAKING);
+        }
         if at > self.have && self.ahead.is_empty() {
             // From now on its length does not tell what is there.
             self.ahead.push((at, at));
@@ -191,10 +231,14 @@ fn joined(have: u64, mut pieces: Vec<(u64, u64)>, new: (u64, u64)) -> (u64, Vec<
 mod tests {
     use super::*;
 
+    fn of(size: u64) -> Length {
+        Length { size: Some(size), most: size }
+    }
+
     fn part(size: u64) -> (Part, tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("f.part");
-        let part = Part::open(&path, Some(size), &Arriving::default()).expect("opened");
+        let part = Part::open(&path, of(size), &Arriving::default()).expect("opened");
         (part, dir, path)
     }
 
@@ -215,7 +259,7 @@ mod tests {
         part.write(b"far away", 50).expect("written");
         assert_eq!((part.have(), part.amount()), (5, 13));
         // Killed here: the file is as long as its last byte, and has a hole.
-        let again = Part::open(&path, Some(100), &Arriving::default()).expect("opened");
+        let again = Part::open(&path, of(100), &Arriving::default()).expect("opened");
         assert_eq!((again.have(), path.metadata().expect("there").len()), (5, 5));
     }
 
@@ -225,9 +269,9 @@ mod tests {
         let origin = Origin { url: "http://m/x".into(), validator: Some("\"1\"".into()) };
         part.comes_from(origin.clone()).expect("noted");
         part.write(b"01234", 0).expect("written");
-        let again = Part::open(&path, Some(100), &Arriving::default()).expect("opened");
+        let again = Part::open(&path, of(100), &Arriving::default()).expect("opened");
         assert_eq!((&again.origin, again.have()), (&origin, 5));
         // More than there can be is no beginning.
-        assert_eq!(Part::open(&path, Some(4), &Arriving::default()).expect("opened").have(), 0);
+        assert_eq!(Part::open(&path, of(4), &Arriving::default()).expect("opened").have(), 0);
     }
 }
