@@ -26,6 +26,7 @@ use crate::operation::unpack::UnpackError;
 use journal::JournalError;
 
 /// Why a run ended before its end.
+use crate::trust::Untrusted;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// A person must do something first.
@@ -123,6 +124,12 @@ impl From<PackagesError> for Failure {
 impl From<JournalError> for Failure {
     fn from(e: JournalError) -> Self {
         match e {
+impl From<Untrusted> for Failure {
+    fn from(e: Untrusted) -> Self {
+        Self::Blocked(e.hint().map_or_else(|| e.to_string(), |hint| format!("{e}; {hint}")))
+    }
+}
+
             JournalError::Io(_) => Self::Blocked(e.to_string()),
             JournalError::Altered(_) | JournalError::Newer(_) => Self::Integrity(e.to_string()),
         }

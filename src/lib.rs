@@ -27,4 +27,5 @@ pub mod render;
 pub mod resolve;
 pub mod sum;
 pub mod system;
+pub mod trust;
 pub mod version;

@@ -9,8 +9,9 @@ use crate::operation::supply::Supply;
 use crate::operation::{Operation, Packages, Standing, file, packages};
 use crate::plan::{Plan, State, Step, StepId};
 use crate::render::bytes;
-use crate::system::{Space, System, is_absent};
-use std::os::unix::fs::MetadataExt;
+use crate::system::{Space, System};
+use crate::trust::{Extent, private_directory};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Refuses a plan that this host has no room for.
@@ -55,9 +56,9 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
         if let Operation::Packages(packages) = &act.operation {
             packages_can_change(on, packages, supply)?;
         }
-        if let Operation::Download { to, .. } = &act.operation {
-            private(on, to)?;
-        }
+    }
+    for directory in trusted(plan, supply) {
+        private_directory(on, directory, Extent::Path)?;
     }
     Ok(())
 }
@@ -65,6 +66,16 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
 /// Whether everything that is to be fetched can be had without a network, where none is to be asked.
 pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
     let missing = |o: &Operation| match o {
+/// The directories of the cache whose files root runs, unpacks or installs.
+fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
+    let files = plan.acts().filter(|act| !act.satisfied).flat_map(|act| match &act.operation {
+        Operation::Download { to: file, .. } | Operation::Unpack { archive: file, .. } => vec![file.as_path()],
+        Operation::Run { verified, .. } => verified.iter().map(|v| v.path.as_path()).collect(),
+        _ => Vec::new(),
+    });
+    files.filter_map(Path::parent).chain(supply.folder()).collect()
+}
+
         Operation::Download { url, sha256, size, to } => {
             let wanted = Wanted { url, sha256, size: *size, to };
             (!url.starts_with("file:") && !is_cached(on, &wanted)).then(|| url.clone())
@@ -126,27 +137,6 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
         Ok(Standing::Needed | Standing::Satisfied) => Ok(()),
         Err(e) => Err(Failure::Blocked(format!("cannot look at the host: {e}"))),
     }
-}
-
-/// Whether nobody but root (or whoever runs this) can put a file of their own in a download's place.
-fn private(on: &System, to: &Path) -> Result<(), Failure> {
-    let me = rustix::process::geteuid().as_raw();
-    for folder in to.ancestors().skip(1) {
-        let meta = match on.locate_target(folder).and_then(|p| p.metadata()) {
-            Ok(meta) => meta,
-            Err(e) if is_absent(&e) => continue,
-            Err(e) => return Err(Failure::Blocked(format!("cannot look at {}: {e}", folder.display()))),
-        };
-        // In a sticky folder (/tmp) nobody can replace what another made.
-        let theirs = meta.mode() & 0o022 != 0 && meta.mode() & 0o1000 == 0;
-        if theirs || ![0, me].contains(&meta.uid()) {
-            let folder = folder.display();
-            return Err(Failure::Blocked(format!(
-                "{folder} can be written by others, and what is downloaded below it will be run by root"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Where a step needs room, and how many bytes. An installer unpacks itself in the cache and then copies into place.

@@ -16,6 +16,7 @@ use crate::render;
 use crate::render::progress::Teller;
 use crate::system::{System, interrupt};
 use std::io::IsTerminal;
+use crate::trust::{self, Extent};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -255,10 +256,7 @@ pub fn writing(
 ) -> Result<u8, Problem> {
     let system = system(host);
     // A directory that is no host gets no lock.
-    if !system.exists("/etc/os-release") {
-        let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
-        return Err(Problem::usage(what));
-    }
+    must_be_a_host(&system)?;
     only_root(&system)?;
     let mut told = false;
     let _lock = Lock::take(&system, run.patience(), &mut |held| {
@@ -278,6 +276,7 @@ pub fn writing(
         Err(problem) => (Ending::Failed, Some((problem.code, problem.message.clone()))),
     };
     if let Err(e) = account.close(&system, state, error) {
+    trust::own_directories(&system).map_err(Failure::from)?;
         say(&format!("cannot write {}: {e}", result::PATH));
     }
     if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
@@ -462,6 +461,24 @@ pub fn agreed(question: &str) -> Result<bool, Problem> {
     }
     say(&format!("{question} [y/N]"));
     let mut answer = String::new();
+/// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.
+pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
+    if system.exists("/etc/os-release") {
+        return Ok(());
+    }
+    let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
+    Err(Problem::usage(what)
+        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
+}
+
+/// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.
+pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
+    if rustix::process::geteuid().is_root() {
+        trust::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
+    }
+    Ok(())
+}
+
     std::io::stdin().read_line(&mut answer).map_err(|e| Problem::usage(format!("no answer: {e}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

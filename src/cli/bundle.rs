@@ -1,6 +1,6 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
-use super::apply::{read_plan, system_of};
+use super::apply::{must_be_private, read_plan, system_of};
 use super::options::{DatabaseOptions, HostOptions, SourceOptions, to_the_end};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
@@ -127,6 +127,7 @@ fn create(options: &CreateOptions) -> Result<u8, Problem> {
     // Nobody else removes what is gathered; who is not root has a cache of their own.
     let _lock = match rustix::process::geteuid().is_root() {
         true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
+    must_be_private(&system, &options.cache)?;
         false => None,
     };
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -185,6 +186,7 @@ fn artifacts(
                 let sentence = format!("the network is not to be asked (--offline), and {url} is not in the cache");
                 return Err(Problem::new(5, sentence));
             }
+        must_be_private(system, to.parent().unwrap_or(&options.cache))?;
             let began = Instant::now();
             let operation = &act.operation;
             let working = |have| News::Working { operation, since: began.elapsed(), bytes: Some((have, *size)) };

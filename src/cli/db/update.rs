@@ -1,10 +1,12 @@
 //! `gpusetup db update`: a newer database, believed for its signature alone.
 
+use super::super::apply::must_be_private;
 use super::super::options::{DatabaseOptions, to_the_end};
 use super::super::{Problem, print};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{Store, StoreError, Updated};
 use crate::fetch::{Sources, fetch_small};
+use crate::system::System;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -40,6 +42,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         print(&format!("{what}: the one in this binary is in use\n"))?;
         return Ok(0);
     };
+    must_be_private(&System::live(), &options.database.store)?;
     let key = key(options)?;
     let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
