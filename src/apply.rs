@@ -14,10 +14,12 @@ mod run;
 #[cfg(test)]
 mod sample;
 
+mod status;
 pub use lock::Lock;
-pub use rollback::{Reach, recover, rollback, to_take_back};
+pub use rollback::{Reach, anything_to_take_back, recover, rollback, to_take_back};
 pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, unfinished, waits_for_boot};
 
+pub use status::status;
 use crate::bundle::BundleError;
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;

@@ -36,6 +36,17 @@ fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
     // A rollback that was begun goes on with what it began with.
     match reach {
         Reach::All if journal.rolling_back().is_none() => journal.all_made(),
+/// Whether there is anything to roll back: something that was made and still stands, an apply that has not come to its end, or
+/// a rollback that has not.
+pub fn anything_to_take_back(on: &System, reach: Reach) -> Result<bool, Failure> {
+    let journal = Journal::open(on)?;
+    Ok(is_anything(&journal, reach))
+}
+
+fn is_anything(journal: &Journal, reach: Reach) -> bool {
+    journal.rolling_back().is_some() || journal.open_apply().is_some() || !within(journal, reach).is_empty()
+}
+
         Reach::All | Reach::Last => journal.last_apply(),
     }
 }

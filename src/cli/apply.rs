@@ -119,7 +119,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 /// Prints what the last run came to, as `result.json` has it.
 pub fn tell_result(host: &HostOptions) -> Result<(), Problem> {
     // Whoever may not run it may not read it either, and is told why it did not run.
-    match result::status(&system(host)) {
+    match ended(&system(host)) {
         Ok(Some(result)) => super::print_json(&result),
         Ok(None) | Err(_) => Ok(()),
     }
@@ -176,6 +176,11 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
 pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
     writing(&options.host, &options.run, false, |system, _| {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
+        if !apply::anything_to_take_back(system, Reach::Last)? {
+            forget(system)?;
+            super::print("Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.\n")?;
+            return Ok(Ended::Untouched);
+        }
             return Ok(Ended::Untouched);
         }
         take_back(&options.run, false, system, Reach::Last)
@@ -198,13 +203,18 @@ pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Reach
 
 /// 0 when the host must boot, 1 when not: what cloud-init's `power_state.condition` asks.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
-    Ok(u8::from(!apply::waits_for_boot(&system(&options.host))?))
+    let system = system(&options.host);
+    must_be_a_host(&system)?;
+    let waits = apply::waits_for_boot(&system)?;
+    let is_due = || Ok::<_, Problem>(ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required));
+    Ok(u8::from(!(waits || is_due()?)))
 }
 
 /// Tells how the last run ended.
 pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
     let system = system(&options.host);
     let began = std::time::Instant::now();
+    must_be_a_host(&system)?;
     let mut ended = ended(&system)?;
     if options.wait {
         // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`.
@@ -239,12 +249,13 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
 }
 
 fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
-    result::status(system).map_err(|e| match e.kind() {
+    let written = result::status(system).map_err(|e| match e.kind() {
         std::io::ErrorKind::PermissionDenied => {
             Problem::unexpected(format!("only root may read {}", result::PATH)).hint("run it with sudo")
         }
         _ => Problem::integrity(format!("cannot read {}: {e}", result::PATH)),
-    })
+    })?;
+    Ok(apply::status(system, written)?)
 }
 
 /// Does something as the host's only writer, and leaves a result however it ends.
