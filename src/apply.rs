@@ -8,27 +8,28 @@ mod events;
 pub mod journal;
 mod lock;
 mod preflight;
+mod reserve;
 pub mod result;
 mod rollback;
 mod run;
 #[cfg(test)]
 mod sample;
-
 mod status;
+
 pub use lock::Lock;
 pub use rollback::{Reach, anything_to_take_back, recover, rollback, to_take_back};
 pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, unfinished, waits_for_boot};
-
 pub use status::status;
+
 use crate::bundle::BundleError;
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
 use crate::operation::program::ProgramError;
 use crate::operation::unpack::UnpackError;
+use crate::trust::Untrusted;
 use journal::JournalError;
 
 /// Why a run ended before its end.
-use crate::trust::Untrusted;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// A person must do something first.
@@ -123,15 +124,15 @@ impl From<PackagesError> for Failure {
     }
 }
 
-impl From<JournalError> for Failure {
-    fn from(e: JournalError) -> Self {
-        match e {
 impl From<Untrusted> for Failure {
     fn from(e: Untrusted) -> Self {
         Self::Blocked(e.hint().map_or_else(|| e.to_string(), |hint| format!("{e}; {hint}")))
     }
 }
 
+impl From<JournalError> for Failure {
+    fn from(e: JournalError) -> Self {
+        match e {
             JournalError::Io(_) => Self::Blocked(e.to_string()),
             JournalError::Altered(_) | JournalError::Newer(_) => Self::Integrity(e.to_string()),
         }

@@ -1,7 +1,7 @@
 //! What would stop a run halfway, found before its first change: a file system without room, one that cannot be written,
 //! one that lets nothing be executed, something in the way, a cache that others may write.
 
-use super::Failure;
+use super::{Failure, reserve};
 use crate::compat::PackageManager;
 use crate::fetch::{Sources, Wanted, is_cached};
 use crate::host::holders;
@@ -17,7 +17,10 @@ use std::path::{Path, PathBuf};
 /// Refuses a plan that this host has no room for.
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let mut needs: Vec<(Space, u64)> = Vec::new();
-    for (path, amount) in plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s)) {
+    let changes = plan.steps.iter().any(|s| s.state == State::Needed);
+    let kept = changes.then(|| (reserve::PATH.into(), reserve::size(on, plan)));
+    let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s));
+    for (path, amount) in steps.chain(kept) {
         let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
         if space.read_only {
             return Err(Failure::Blocked(format!(
@@ -63,9 +66,6 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether everything that is to be fetched can be had without a network, where none is to be asked.
-pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
-    let missing = |o: &Operation| match o {
 /// The directories of the cache whose files root runs, unpacks or installs.
 fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
     let files = plan.acts().filter(|act| !act.satisfied).flat_map(|act| match &act.operation {
@@ -76,6 +76,9 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
     files.filter_map(Path::parent).chain(supply.folder()).collect()
 }
 
+/// Whether everything that is to be fetched can be had without a network, where none is to be asked.
+pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
+    let missing = |o: &Operation| match o {
         Operation::Download { url, sha256, size, to } => {
             let wanted = Wanted { url, sha256, size: *size, to };
             (!url.starts_with("file:") && !is_cached(on, &wanted)).then(|| url.clone())
