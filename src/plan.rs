@@ -10,6 +10,7 @@ mod job;
 mod lockfile;
 mod nouveau;
 mod prerequisites;
+mod reboot;
 mod removal;
 mod repair;
 mod settings;
@@ -20,6 +21,7 @@ pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use nouveau::RIVALS;
 pub use prerequisites::kernel_packages;
+pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{

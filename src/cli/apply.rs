@@ -9,14 +9,15 @@ use super::options::{
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
+use crate::compat::Database;
 use crate::fetch::Sources;
 use crate::host::{offered, offered_by};
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::progress::Teller;
 use crate::system::{System, interrupt};
-use std::io::IsTerminal;
 use crate::trust::{self, Extent};
+use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -175,12 +176,12 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
 /// Takes the last apply back.
 pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
     writing(&options.host, &options.run, false, |system, _| {
-        if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
         if !apply::anything_to_take_back(system, Reach::Last)? {
             forget(system)?;
             super::print("Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.\n")?;
             return Ok(Ended::Untouched);
         }
+        if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
         take_back(&options.run, false, system, Reach::Last)
@@ -201,7 +202,7 @@ pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Reach
     Ok(Ended::With(Ending::RolledBack))
 }
 
-/// 0 when the host must boot, 1 when not: what cloud-init's `power_state.condition` asks.
+/// 0 when the host must reboot, 1 when not: what cloud-init's `power_state.condition` asks.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
@@ -213,8 +214,8 @@ pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
 /// Tells how the last run ended.
 pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
     let system = system(&options.host);
-    let began = std::time::Instant::now();
     must_be_a_host(&system)?;
+    let began = std::time::Instant::now();
     let mut ended = ended(&system)?;
     if options.wait {
         // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`.
@@ -275,6 +276,7 @@ pub fn writing(
             say(&format!("waiting: {held}"));
         }
     })?;
+    trust::own_directories(&system).map_err(Failure::from)?;
     interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     let mut account = Account::open();
     let ended = work(&system, &mut account);
@@ -287,7 +289,6 @@ pub fn writing(
         Err(problem) => (Ending::Failed, Some((problem.code, problem.message.clone()))),
     };
     if let Err(e) = account.close(&system, state, error) {
-    trust::own_directories(&system).map_err(Failure::from)?;
         say(&format!("cannot write {}: {e}", result::PATH));
     }
     if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
@@ -348,9 +349,15 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let plan = plan.fetched_from(&sources.mirrors, database);
     account.plan(&plan);
     if plan.is_converged() {
-        teller.end("Nothing to do: the host is as the plan wants it.");
+        let reboot = why_reboot(options, database, &plan);
+        match &reboot {
+            None => teller.end("Nothing to do: the host is as the plan wants it."),
+            Some(why) => teller.end(&format!("Nothing to install, but a reboot is required: {why}. Run: sudo reboot")),
+        }
+        reboot.iter().for_each(|_| account.requires_reboot());
         // Nothing is written where nothing has changed.
-        let said = result::status(system).ok().flatten().is_some_and(|last| last.state == Ending::Done);
+        let is_said = |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot.is_some();
+        let said = ended(system).ok().flatten().is_some_and(is_said);
         return Ok(if said { Ended::Untouched } else { Ended::With(Ending::Done) });
     }
     if !options.run.asks_nothing() {
@@ -364,7 +371,23 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
             .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
     }
-    begin(&plan, &options.run, sources, system, account, &mut teller)
+    let ended = begin(&plan, &options.run, sources, system, account, &mut teller)?;
+    if matches!(ended, Ended::With(Ending::Done))
+        && let Some(why) = why_reboot(options, database, &plan)
+    {
+        account.requires_reboot();
+        teller.end(&format!("A reboot is required: {why}. Run: sudo reboot"));
+    }
+    Ok(ended)
+}
+
+/// Why the driver of a plan that is carried out only works after a reboot, as the host is now.
+fn why_reboot(options: &Options, database: &Database, plan: &Plan) -> Option<String> {
+    if plan.selection.driver.is_none() || options.host.root.is_some() {
+        return None;
+    }
+    let (facts, _) = look(&options.host, database, None).ok()?;
+    crate::plan::why_reboot(&facts)
 }
 
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
@@ -438,6 +461,24 @@ pub fn system_of(root: Option<&PathBuf>) -> System {
     root.map_or_else(System::live, System::at)
 }
 
+/// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.
+pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
+    if system.exists("/etc/os-release") {
+        return Ok(());
+    }
+    let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
+    Err(Problem::usage(what)
+        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
+}
+
+/// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.
+pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
+    if rustix::process::geteuid().is_root() {
+        trust::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
+    }
+    Ok(())
+}
+
 fn only_root(system: &System) -> Result<(), Problem> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -472,24 +513,6 @@ pub fn agreed(question: &str) -> Result<bool, Problem> {
     }
     say(&format!("{question} [y/N]"));
     let mut answer = String::new();
-/// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.
-pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
-    if system.exists("/etc/os-release") {
-        return Ok(());
-    }
-    let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
-    Err(Problem::usage(what)
-        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
-}
-
-/// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.
-pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
-    if rustix::process::geteuid().is_root() {
-        trust::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
-    }
-    Ok(())
-}
-
     std::io::stdin().read_line(&mut answer).map_err(|e| Problem::usage(format!("no answer: {e}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
