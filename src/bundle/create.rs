@@ -9,11 +9,12 @@ use super::repository::Closure;
 use super::{Bundle, BundleError};
 use crate::compat::{Database, PackageManager};
 use crate::database::store;
-use crate::host::SystemId;
+use crate::host::{SystemId, c_library_version, needed_c_library};
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
 use crate::system::{digest, interrupt};
+use object::ReadCache;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -48,8 +49,9 @@ pub struct Written {
 }
 
 impl Contents {
-    /// Nothing yet but the program that runs, the database, and these plans, which were made with it.
-    pub fn of(plans: &[Plan], database: &Database, created: &str) -> Result<Self, BundleError> {
+    /// Nothing yet but a gpusetup for the hosts, the database, and these plans, which were made with it.
+    pub fn of(plans: &[Plan], database: &Database, program: &Path, created: &str) -> Result<Self, BundleError> {
+        starts_on_all(program, plans)?;
         let manifest = Manifest {
             schema: SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -62,7 +64,6 @@ impl Contents {
         let mut contents = Self { manifest, read: None, bytes: BTreeMap::new() };
         let compact = store::to_compact(database).map_err(|e| BundleError::Write(io::Error::other(e)))?;
         contents.add(DATABASE, compact);
-        let program = Path::new("/proc/self/exe");
         contents.add_file(PROGRAM, program, None)?;
         for plan in plans {
             let file = format!("{PLANS}/{}.json", short(&plan.fingerprint));
@@ -211,6 +212,19 @@ impl Contents {
             None => Err(BundleError::Altered(vec![name.to_owned()])),
         }
     }
+}
+
+/// Refuses a program that needs a newer C library than a plan's host has.
+fn starts_on_all(program: &Path, plans: &[Plan]) -> Result<(), BundleError> {
+    let file = File::open(program).map_err(BundleError::io(program))?;
+    let Some(needed) = needed_c_library(&ReadCache::new(file)) else { return Ok(()) };
+    let lacks = |plan: &&Plan| plan.host.glibc.as_deref().and_then(c_library_version).is_some_and(|has| has < needed);
+    plans.iter().find(lacks).map_or(Ok(()), |plan| {
+        let glibc = plan.host.glibc.clone().unwrap_or_default();
+        // Links like /proc/self/exe say little.
+        let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+        Err(BundleError::Unstartable { program, needed, host: SystemId::of(&plan.host).to_string(), glibc })
+    })
 }
 
 /// Whether a bundle of this name is an archive.

@@ -62,6 +62,9 @@ pub struct CreateOptions {
     /// Where downloads are kept
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
     cache: PathBuf,
+    /// The gpusetup to put into the bundle, for hosts where this one does not start [default: this one]
+    #[arg(long, value_name = "FILE")]
+    gpusetup: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseOptions,
     #[command(flatten)]
@@ -77,12 +80,15 @@ impl From<BundleError> for Problem {
             BundleError::Interrupted => 128 + interrupt::heard().unwrap_or(2),
             BundleError::Elsewhere(_) | BundleError::NotBrought(_) => 4,
             BundleError::OtherProgram(_) => 10,
+            BundleError::Unstartable { .. } => 5,
             BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
             BundleError::Io { .. } | BundleError::Write(_) => 1,
             _ => 10,
         };
         match e {
             BundleError::Packages(e) => not_gathered(e),
+            BundleError::Unstartable { .. } => Self::new(code, e.to_string())
+                .hint("name a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
             BundleError::OtherProgram(_) => Self::new(code, e.to_string())
                 .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
             e => Self::new(code, e.to_string()),
@@ -121,17 +127,18 @@ pub fn read_key(path: &Path) -> Result<String, Problem> {
 fn create(options: &CreateOptions) -> Result<u8, Problem> {
     is_new(&options.out)?;
     let system = system_of(options.root.as_ref());
+    must_be_private(&system, &options.cache)?;
     let database = options.database.open()?;
     let sources = options.source.sources()?;
     let plans = options.plans.iter().map(|path| made_with(path, database)).collect::<Result<Vec<_>, _>>()?;
     // Nobody else removes what is gathered; who is not root has a cache of their own.
     let _lock = match rustix::process::geteuid().is_root() {
         true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
-    must_be_private(&system, &options.cache)?;
         false => None,
     };
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut contents = Contents::of(&plans, database, &created)?;
+    let program = options.gpusetup.as_deref().unwrap_or(Path::new("/proc/self/exe"));
+    let mut contents = Contents::of(&plans, database, program, &created)?;
     for plan in &plans {
         artifacts(options, &system, &sources, plan, &mut contents)?;
     }
@@ -179,6 +186,7 @@ fn artifacts(
     for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
         let to = options.cache.join(short(sha256)).join(to.file_name().unwrap_or_default());
+        must_be_private(system, to.parent().unwrap_or(&options.cache))?;
         let url = sources.mirrors.of(url);
         let wanted = Wanted { url: &url, sha256, size: *size, to: &to };
         if !is_cached(system, &wanted) {
@@ -186,7 +194,6 @@ fn artifacts(
                 let sentence = format!("the network is not to be asked (--offline), and {url} is not in the cache");
                 return Err(Problem::new(5, sentence));
             }
-        must_be_private(system, to.parent().unwrap_or(&options.cache))?;
             let began = Instant::now();
             let operation = &act.operation;
             let working = |have| News::Working { operation, since: began.elapsed(), bytes: Some((have, *size)) };
