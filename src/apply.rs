@@ -8,21 +8,25 @@ mod events;
 pub mod journal;
 mod lock;
 mod preflight;
+mod reserve;
 pub mod result;
 mod rollback;
 mod run;
 #[cfg(test)]
 pub(crate) mod sample;
+mod status;
 
 pub use lock::Lock;
-pub use rollback::{Reach, recover, rollback, to_take_back};
+pub use rollback::{Reach, anything_to_take_back, recover, rollback, to_take_back};
 pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, unfinished, waits_for_boot};
+pub use status::status;
 
 use crate::bundle::BundleError;
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
 use crate::operation::program::ProgramError;
 use crate::operation::unpack::UnpackError;
+use crate::private::Untrusted;
 use journal::JournalError;
 
 /// Why a run ended before its end.
@@ -80,7 +84,7 @@ impl From<FetchError> for Failure {
     fn from(e: FetchError) -> Self {
         match e {
             FetchError::Network { .. } | FetchError::Unreachable { .. } => Self::Later(e.to_string()),
-            FetchError::Rejected { .. } => Self::Integrity(e.to_string()),
+            FetchError::Rejected { .. } | FetchError::TooLong { .. } => Self::Integrity(e.to_string()),
             FetchError::Write { .. } => Self::Blocked(e.to_string()),
         }
     }
@@ -117,6 +121,12 @@ impl From<PackagesError> for Failure {
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),
             PackagesError::Program(e) => e.into(),
         }
+    }
+}
+
+impl From<Untrusted> for Failure {
+    fn from(e: Untrusted) -> Self {
+        Self::Blocked(e.hint().map_or_else(|| e.to_string(), |hint| format!("{e}; {hint}")))
     }
 }
 

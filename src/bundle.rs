@@ -82,6 +82,21 @@ pub enum BundleError {
     /// Packages of a system that this host is not.
     #[error("{0}")]
     Elsewhere(String),
+    /// The gpusetup that would go along does not start on a host that the bundle is for.
+    #[error(
+        "{} needs glibc {}.{} and would not start on {host}, which has glibc {glibc}",
+        program.display(), needed.0, needed.1
+    )]
+    Unstartable {
+        /// The program.
+        program: PathBuf,
+        /// What it needs.
+        needed: (u32, u32),
+        /// The host's system.
+        host: String,
+        /// What that has.
+        glibc: String,
+    },
     /// Packages that a plan installs, and that the package manager did not bring.
     #[error("the package manager has brought no {}, which a plan installs", .0.join(", no "))]
     NotBrought(Vec<String>),
@@ -118,6 +133,7 @@ impl BundleError {
             | Self::OtherProgram(_)
             | Self::Packages(_)
             | Self::Elsewhere(_)
+            | Self::Unstartable { .. }
             | Self::NotBrought(_)
             | Self::Interrupted => false,
         }

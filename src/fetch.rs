@@ -15,10 +15,11 @@ pub use client::certificates;
 pub use sources::{Login, Mirrors, NoMirror, Sources};
 
 use crate::cache::{self, PART, REJECTED, with_ending};
+use crate::render::bytes;
 use crate::sum::hex;
 use crate::system::{System, interrupt};
 use client::Client;
-use part::{Part, Shared, lock};
+use part::{Length, Part, Shared, lock};
 use sha2::{Digest, Sha256};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -69,6 +70,14 @@ pub enum FetchError {
         /// Where it is kept for a look.
         kept: PathBuf,
     },
+    /// A file whose size was not published goes on and on.
+    #[error("{url} is refused: it is longer than {}, the most that such a file may have; nothing of it was kept", bytes(*most))]
+    TooLong {
+        /// From where.
+        url: String,
+        /// How many bytes it may have.
+        most: u64,
+    },
     /// The cache cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -90,6 +99,27 @@ pub struct Wanted<'a> {
     pub size: Option<u64>,
     /// Where it goes on the host.
     pub to: &'a Path,
+}
+
+impl Wanted<'_> {
+    /// How long it may be.
+    fn length(&self) -> Length {
+        Length { size: self.size, most: self.size.unwrap_or_else(|| longest(self.to)) }
+    }
+}
+
+/// The most bytes that a file may have whose size NVIDIA does not publish: several times as many as the largest of its kind so far.
+fn longest(file: &Path) -> u64 {
+    const GIB: u64 = 1 << 30;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    match () {
+        // Driver installers have up to 0.5 GB.
+        () if name.starts_with("NVIDIA-Linux-") => 2 * GIB,
+        // Toolkit installers have up to 7 GB.
+        () if name.starts_with("cuda_") => 20 * GIB,
+        // cuDNN's archives have up to 2 GB.
+        () => 6 * GIB,
+    }
 }
 
 /// Whether the verified file is there already.
@@ -127,12 +157,23 @@ pub fn fetch(
     progress: &mut dyn FnMut(u64),
     arriving: Option<&Arriving>,
 ) -> Result<(), FetchError> {
+    fetch_of_length(on, wanted, wanted.length(), sources, progress, arriving)
+}
+
+fn fetch_of_length(
+    on: &System,
+    wanted: &Wanted,
+    length: Length,
+    sources: &Sources,
+    progress: &mut dyn FnMut(u64),
+    arriving: Option<&Arriving>,
+) -> Result<(), FetchError> {
     let nobodys = Arriving::default();
     let arriving = arriving.unwrap_or(&nobodys);
     let fetched = thread::scope(|scope| {
         let (tell, sums) = mpsc::channel();
         scope.spawn(move || sum_up(arriving, &tell));
-        let fetched = Fetching::new(on, wanted, sources, arriving, sums).and_then(|mut it| it.run(progress));
+        let fetched = Fetching::new(on, wanted, length, sources, arriving, sums).and_then(|mut it| it.run(progress));
         // Nobody waits for more of it; what was verified stays so.
         arriving.give_up();
         fetched
@@ -187,6 +228,7 @@ impl From<Trouble> for Failed {
 struct Fetching<'a> {
     on: &'a System,
     wanted: &'a Wanted<'a>,
+    length: Length,
     sources: &'a Sources,
     arriving: &'a Arriving,
     sums: Receiver<io::Result<String>>,
@@ -203,6 +245,7 @@ impl<'a> Fetching<'a> {
     fn new(
         on: &'a System,
         wanted: &'a Wanted<'a>,
+        length: Length,
         sources: &'a Sources,
         arriving: &'a Arriving,
         sums: Receiver<io::Result<String>>,
@@ -215,10 +258,10 @@ impl<'a> Fetching<'a> {
         // Private: what is run from there must not be anybody else's to change.
         on.make_directories(folder, 0o700).map_err(failed(folder))?;
         let path = with_ending(wanted.to, PART);
-        let part = Part::open(on, &path, wanted.size, arriving).map_err(failed(&path))?;
+        let part = Part::open(on, &path, length, arriving).map_err(failed(&path))?;
         let resumed = part.have() > 0;
         let part = Arc::new(Mutex::new(part));
-        Ok(Self { on, wanted, sources, arriving, sums, path, part, resumed, alone: false })
+        Ok(Self { on, wanted, length, sources, arriving, sums, path, part, resumed, alone: false })
     }
 
     /// Attempts until it is there, or will not be.
@@ -236,21 +279,32 @@ impl<'a> Fetching<'a> {
             // Whoever looks a name up, and is not answered, is not waited for.
             runtime.shutdown_background();
         }
-        if ended.is_err() && lock(&self.part).have() == 0 {
-            // Nothing of it is not worth to be kept.
+        if let Err(failed) = &ended
+            && (lock(&self.part).have() == 0 || self.is_refused(failed))
+        {
+            // Nothing of it is worth keeping.
             let _ = lock(&self.part).forget();
             let _ = self.on.remove(&self.path);
         }
         ended
     }
 
+    /// Whether a file of unpublished size turned out to be too long: what came of it would only fill the disk.
+    fn is_refused(&self, failed: &Failed) -> bool {
+        match failed {
+            Failed::Is(e) => matches!(e, FetchError::TooLong { .. }),
+            Failed::By(Trouble::Disk(e)) => self.length.size.is_none() && e.kind() == io::ErrorKind::StorageFull,
+            Failed::By(_) => false,
+        }
+    }
+
     fn attempts(&mut self, network: Option<&(Client, Runtime)>, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
         let (mut failures, mut best) = (0, lock(&self.part).have());
         loop {
             let ended = match network {
-                None => local::copy(self.wanted.url, &self.part, self.wanted.size, progress),
+                None => local::copy(self.wanted.url, &self.part, self.length, progress),
                 Some((client, runtime)) => {
-                    runtime.block_on(transfer::transfer(client, &self.part, self.wanted.size, self.alone, progress))
+                    runtime.block_on(transfer::transfer(client, &self.part, self.length, self.alone, progress))
                 }
             };
             let ended = lock(&self.part).settle().map_err(Trouble::Disk).and(ended);
@@ -259,7 +313,11 @@ impl<'a> Fetching<'a> {
                     None => return Ok(()),
                     Some(trouble) => trouble,
                 },
-                Err(Trouble::TooLong) => self.not_it(format!("it is longer than {} bytes", self.size()))?,
+                Err(Trouble::TooLong) if self.length.size.is_none() => {
+                    let (url, most) = (self.wanted.url.to_owned(), self.length.most);
+                    return Err(Failed::Is(FetchError::TooLong { url, most }));
+                }
+                Err(Trouble::TooLong) => self.not_it(format!("it is longer than {} bytes", self.length.most))?,
                 Err(trouble) => trouble,
             };
             let have = lock(&self.part).have();
@@ -279,10 +337,6 @@ impl<'a> Fetching<'a> {
             };
             sleep(pause)?;
         }
-    }
-
-    fn size(&self) -> u64 {
-        self.wanted.size.unwrap_or_default()
     }
 
     /// All of it is there: puts it in its place, where it is what it should be; else tells what is to be done.
@@ -452,6 +506,36 @@ mod tests {
         let (url, _asked) = server(vec![answer("200 OK", "", &[b'x'; 99])]);
         let (done, _on, _dir) = get(&url, &sha256(BODY), Some(21));
         assert!(matches!(done, Err(FetchError::Rejected { .. })), "an endless body: {done:?}");
+    }
+
+    #[test]
+    fn a_file_of_unknown_size_has_a_bound() {
+        let bounded = |answers, most| {
+            let (url, _asked) = server(answers);
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let on = System::at(dir.path());
+            let wanted = Wanted { url: &url, sha256: &sha256(BODY), size: None, to: Path::new("/cache/ab/file") };
+            let length = Length { size: None, most };
+            let done = fetch_of_length(&on, &wanted, length, &Sources::default(), &mut |_| {}, None);
+            (done.map_err(|e| e.to_string()), on.list("/cache/ab").expect("listed"))
+        };
+        let endless = || answer("200 OK", "", &[b'x'; 9999]);
+        let (done, left) = bounded(vec![endless()], 5000);
+        assert!(done.as_ref().is_err_and(|e| e.contains("longer than")), "{done:?}");
+        assert_eq!(left, [""; 0], "its part is removed");
+        let (done, left) = bounded(vec![whole(9999, BODY)], 5000);
+        assert!(done.as_ref().is_err_and(|e| e.contains("longer than")), "as the server announces: {done:?}");
+        assert_eq!(left, [""; 0]);
+        bounded(vec![answer("200 OK", "", BODY)], BODY.len() as u64).0.expect("as long as it may be");
+    }
+
+    #[test]
+    fn no_file_is_without_a_bound() {
+        let of = |name: &str| Wanted { url: "", sha256: "", size: None, to: Path::new(name) }.length();
+        assert_eq!(of("/c/NVIDIA-Linux-x86_64-580.95.05.run"), Length { size: None, most: 2 << 30 });
+        assert!(of("/c/cuda_12.8.1_570.124.06_linux.run").most > of("/c/cudnn-linux-x86_64-9.tar.xz").most);
+        let known = Wanted { url: "", sha256: "", size: Some(7), to: Path::new("/c/x") }.length();
+        assert_eq!(known, Length { size: Some(7), most: 7 });
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod toolkit;
 pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
 pub use dpkg::upstream;
+pub use elf::{c_library_version, needed_c_library};
 pub use holders::holders;
 pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};

@@ -24,6 +24,7 @@ pub mod host;
 pub mod operation;
 pub mod packages;
 pub mod plan;
+pub mod private;
 pub mod render;
 pub mod resolve;
 pub mod sum;

@@ -11,6 +11,7 @@ mod lockfile;
 mod nouveau;
 mod prerequisites;
 mod read;
+mod reboot;
 mod removal;
 mod repair;
 mod settings;
@@ -22,6 +23,7 @@ pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use nouveau::RIVALS;
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;
+pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{

@@ -197,6 +197,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Every record, oldest first.
+    pub(super) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
     fn runs(&self) -> Vec<Run<'_>> {
         let mut runs: Vec<Run> = Vec::new();
         for event in &self.events {

@@ -68,7 +68,8 @@ impl Lock {
         }
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
         file.set_len(0).map_err(failed)?;
-        writeln!(file, "process {} since {now}", std::process::id()).map_err(failed)?;
+        // The lock holds without the holder's name: a full disk must not keep a rollback out.
+        let _ = writeln!(file, "process {} since {now}", std::process::id());
         // Everything that is started from now on holds it too.
         fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
         Ok(Self { file })

@@ -1,22 +1,26 @@
 //! What would stop a run halfway, found before its first change: a file system without room, one that cannot be written,
 //! one that lets nothing be executed, something in the way, a cache that others may write.
 
-use super::Failure;
+use super::{Failure, reserve};
 use crate::compat::PackageManager;
 use crate::fetch::{Sources, Wanted, is_cached};
 use crate::host::holders;
 use crate::operation::supply::Supply;
 use crate::operation::{Operation, Packages, Standing, file, packages};
 use crate::plan::{Plan, State, Step, StepId};
+use crate::private::{Extent, private_directory};
 use crate::render::bytes;
-use crate::system::{Space, System, is_absent};
-use std::os::unix::fs::MetadataExt;
+use crate::system::{Space, System};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Refuses a plan that this host has no room for.
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let mut needs: Vec<(Space, u64)> = Vec::new();
-    for (path, amount) in plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s)) {
+    let changes = plan.steps.iter().any(|s| s.state == State::Needed);
+    let kept = changes.then(|| (reserve::PATH.into(), reserve::size(on, plan)));
+    let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s));
+    for (path, amount) in steps.chain(kept) {
         let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
         if space.read_only {
             return Err(Failure::Blocked(format!(
@@ -55,11 +59,21 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
         if let Operation::Packages(packages) = &act.operation {
             packages_can_change(on, packages, supply)?;
         }
-        if let Operation::Download { to, .. } = &act.operation {
-            private(on, to)?;
-        }
+    }
+    for directory in trusted(plan, supply) {
+        private_directory(on, directory, Extent::Path)?;
     }
     Ok(())
+}
+
+/// The directories of the cache whose files root runs, unpacks or installs.
+fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
+    let files = plan.acts().filter(|act| !act.satisfied).flat_map(|act| match &act.operation {
+        Operation::Download { to: file, .. } | Operation::Unpack { archive: file, .. } => vec![file.as_path()],
+        Operation::Run { verified, .. } => verified.iter().map(|v| v.path.as_path()).collect(),
+        _ => Vec::new(),
+    });
+    files.filter_map(Path::parent).chain(supply.folder()).collect()
 }
 
 /// Whether everything that is to be fetched can be had without a network, where none is to be asked.
@@ -126,27 +140,6 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
         Ok(Standing::Needed | Standing::Satisfied) => Ok(()),
         Err(e) => Err(Failure::Blocked(format!("cannot look at the host: {e}"))),
     }
-}
-
-/// Whether nobody but root (or whoever runs this) can put a file of their own in a download's place.
-fn private(on: &System, to: &Path) -> Result<(), Failure> {
-    let me = rustix::process::geteuid().as_raw();
-    for folder in to.ancestors().skip(1) {
-        let meta = match on.metadata(folder) {
-            Ok(meta) => meta,
-            Err(e) if is_absent(&e) => continue,
-            Err(e) => return Err(Failure::Blocked(format!("cannot look at {}: {e}", folder.display()))),
-        };
-        // In a sticky folder (/tmp) nobody can replace what another made.
-        let theirs = meta.mode() & 0o022 != 0 && meta.mode() & 0o1000 == 0;
-        if theirs || ![0, me].contains(&meta.uid()) {
-            let folder = folder.display();
-            return Err(Failure::Blocked(format!(
-                "{folder} can be written by others, and what is downloaded below it will be run by root"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Where a step needs room, and how many bytes. An installer unpacks itself in the cache and then copies into place.

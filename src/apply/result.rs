@@ -27,7 +27,7 @@ pub struct RunResult {
     pub state: Ending,
     /// What gpusetup ended with.
     pub exit_code: u8,
-    /// The host must boot before the rest.
+    /// The host must boot: before the rest can follow or, where all is done, before the driver works.
     pub reboot_required: bool,
     /// When the run began, in UTC.
     pub started: String,
@@ -44,6 +44,9 @@ impl RunResult {
     pub fn sentence(&self) -> String {
         let when = &self.ended;
         match (self.state, &self.error) {
+            (Ending::Done, _) if self.reboot_required => {
+                format!("the last apply came to its end ({when}); the driver works after a reboot: sudo reboot")
+            }
             (Ending::Done, _) => format!("the last apply came to its end ({when})"),
             (Ending::RebootRequired, _) => format!("the last apply waits for a reboot ({when})"),
             (Ending::RolledBack, _) => format!("the last apply was taken back ({when})"),
@@ -53,7 +56,45 @@ impl RunResult {
             }
         }
     }
+
+    /// Whether the run left this when it began, and never wrote its own.
+    pub(super) fn is_provisional(&self) -> bool {
+        self.state == Ending::Interrupted && self.exit_code == KILLED
+    }
+
+    /// What the journal knows of a run whose result is missing or out of date; the steps are left to the caller.
+    pub(super) fn of_journal(
+        state: Ending,
+        why: Option<String>,
+        fingerprint: Option<String>,
+        started: Option<String>,
+        ended: String,
+    ) -> Self {
+        let (exit_code, error) = match state {
+            Ending::Done | Ending::RebootRequired | Ending::RolledBack => (0, None),
+            Ending::Failed => (OPERATION_FAILED, why),
+            Ending::Interrupted => (KILLED, Some(UNFINISHED.to_owned())),
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            fingerprint,
+            state,
+            exit_code,
+            reboot_required: state == Ending::RebootRequired,
+            started: started.unwrap_or_else(|| ended.clone()),
+            ended,
+            steps: Vec::new(),
+            error,
+        }
+    }
 }
+
+/// What a shell reports for a process that SIGKILL ended.
+const KILLED: u8 = 137;
+/// The contract's code for an operation that failed.
+const OPERATION_FAILED: u8 = 7;
+const UNFINISHED: &str = "it has not come to its end: it is still at work, or was killed, or the power failed";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,12 +163,18 @@ pub struct Account {
     fingerprint: Option<String>,
     started: String,
     steps: Vec<StepResult>,
+    reboot_required: bool,
 }
 
 impl Account {
     /// Of a run that begins now.
     pub fn open() -> Self {
-        Self { fingerprint: None, started: now(), steps: Vec::new() }
+        Self { fingerprint: None, started: now(), steps: Vec::new(), reboot_required: false }
+    }
+
+    /// Everything is done, and the driver only works after a reboot.
+    pub fn requires_reboot(&mut self) {
+        self.reboot_required = true;
     }
 
     /// It carries out this plan.
@@ -172,7 +219,7 @@ impl Account {
             fingerprint: self.fingerprint,
             state,
             exit_code,
-            reboot_required: state == Ending::RebootRequired,
+            reboot_required: self.reboot_required || state == Ending::RebootRequired,
             started: self.started,
             ended: now(),
             steps: self.steps,
@@ -189,9 +236,7 @@ pub fn begun(on: &System, plan: Option<&Plan>) -> io::Result<()> {
     if let Some(plan) = plan {
         account.plan(plan);
     }
-    let why = "it has not come to its end: it is still at work, or was killed, or the power failed";
-    // What a shell says of a process that SIGKILL ended.
-    account.write(on, Ending::Interrupted, Some((137, why.to_owned())))
+    account.write(on, Ending::Interrupted, Some((KILLED, UNFINISHED.to_owned())))
 }
 
 /// Writes an object to the state folder.

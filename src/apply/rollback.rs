@@ -1,9 +1,10 @@
 //! The way back: the last apply, or all of them, taken back last first; and what a run that was killed had begun.
 
-use super::Failure;
 use super::events::noting;
 use super::journal::{At, Event, Journal, Made};
-use super::run::{News, Teller, begun};
+use super::result::begun;
+use super::run::{News, Teller};
+use super::{Failure, reserve};
 use crate::operation::undo::Undo;
 use crate::operation::{Operation, file, program};
 use crate::system::System;
@@ -14,6 +15,9 @@ pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
     let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     let_go(on, &journal)?;
+    if !journal.torn().is_empty() {
+        reserve::give_up(on);
+    }
     take_back_torn(on, &mut journal, tell).map(|_| ())
 }
 
@@ -32,6 +36,17 @@ pub fn to_take_back(on: &System, reach: Reach) -> Result<Vec<String>, Failure> {
     Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
 }
 
+/// Whether there is anything to roll back: something that was made and still stands, an apply that has not come to its end, or
+/// a rollback that has not.
+pub fn anything_to_take_back(on: &System, reach: Reach) -> Result<bool, Failure> {
+    let journal = Journal::open(on)?;
+    Ok(is_anything(&journal, reach))
+}
+
+fn is_anything(journal: &Journal, reach: Reach) -> bool {
+    journal.rolling_back().is_some() || journal.open_apply().is_some() || !within(journal, reach).is_empty()
+}
+
 fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
     // A rollback that was begun goes on with what it began with.
     match reach {
@@ -45,16 +60,19 @@ pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, 
     let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     let_go(on, &journal)?;
+    if !is_anything(&journal, reach) {
+        return Ok(Vec::new());
+    }
+    // From here on it may be needed.
+    reserve::give_up(on);
     let made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
     if journal.rolling_back().is_none() {
-        if made.is_empty() && journal.open_apply().is_none() {
-            return Ok(Vec::new());
-        }
         let mut runs: Vec<_> = made.iter().map(|m| m.run).collect();
         runs.dedup();
         journal.note(on, Event::RollingBack { runs })?;
     }
-    begun(on, None)?;
+    // Without room for a result, the journal tells how it ended.
+    let _ = begun(on, None);
     let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
     journal.note(on, Event::RolledBack {})?;
     Ok(left)

@@ -4,9 +4,9 @@ use super::act::{Work, carry_out, stands};
 use super::ahead::Ahead;
 use super::events::noting;
 use super::journal::{At, BACKUPS, Event, Journal};
-use super::result::{self, save};
+use super::result::{self, begun, save};
 use super::rollback::{let_go, take_back_torn};
-use super::{Failure, bundled, preflight};
+use super::{Failure, bundled, preflight, reserve};
 use crate::fetch::{Arriving, FetchError, Sources, Wanted, fetch, is_cached};
 use crate::operation::undo::Backups;
 use crate::operation::{Operation, Standing};
@@ -99,20 +99,28 @@ pub fn apply(on: &System, plan: &Plan, mut manner: Manner, tell: Teller) -> Resu
         return Ok(Outcome { done: 0, reboot_required: false });
     }
     let backups = Backups::new(BACKUPS.into(), journal.intents());
-    let packages = manner.sources.brought.clone();
-    journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()), packages })?;
-    save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
-    begun(on, Some(plan))?;
+    reserve::make(on, &left)?;
+    begin(on, &mut journal, plan, manner.sources.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
     let mut work = Work { journal, backups, ahead: Ahead::default() };
     let carried = carry(on, &left, &manner, &mut work, (&went_on, reboots), tell);
     let Work { mut journal, ahead, .. } = work;
+    if !carried.as_ref().is_ok_and(|outcome| outcome.reboot_required) {
+        reserve::give_up(on);
+    }
     if carried.is_err() {
         // What was unpacked for later is not to be found by anybody; where that fails, the next run does it.
         drop(ahead);
         let _ = take_back_torn(on, &mut journal, tell);
     }
     carried
+}
+
+/// Notes that a run begins, before it changes anything.
+fn begin(on: &System, journal: &mut Journal, plan: &Plan, packages: Option<PathBuf>) -> Result<(), Failure> {
+    journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()), packages })?;
+    save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
+    begun(on, Some(plan)).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PATH)))
 }
 
 /// Fetches what is needed, then does step by step what is left of a plan. `reboots`: those that it asked for, each with the boot
@@ -163,6 +171,8 @@ fn carry(
                     if let Err(failure) = carry_out(on, work, at, operation, manner, tell) {
                         // A program that was ended because we are to stop failed for that reason and no other.
                         let failure = not_interrupted().err().unwrap_or(failure);
+                        // The disk may be full, and noting that takes room.
+                        reserve::give_up(on);
                         work.journal.note(on, Event::Failed { at, why: failure.to_string() })?;
                         // Half of an operation is nothing that the next run could tell from all of it.
                         take_back_torn(on, &mut work.journal, tell)?;
@@ -178,10 +188,6 @@ fn carry(
     let_go(on, &work.journal)?;
     bundled::let_go(on, &manner.sources.supply())?;
     Ok(Outcome { done, reboot_required: false })
-}
-
-pub(super) fn begun(on: &System, plan: Option<&Plan>) -> Result<(), Failure> {
-    result::begun(on, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PATH)))
 }
 
 /// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.

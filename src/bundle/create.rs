@@ -9,11 +9,12 @@ use super::repository::Closure;
 use super::{Bundle, BundleError};
 use crate::compat::{Database, PackageManager};
 use crate::database::store;
-use crate::host::SystemId;
+use crate::host::{SystemId, c_library_version, needed_c_library};
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
 use crate::system::{System, digest, input, interrupt};
+use object::ReadCache;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -29,15 +30,12 @@ pub struct Contents {
     bytes: BTreeMap<String, From>,
 }
 
-/// The program that runs.
-const OWN: &str = "/proc/self/exe";
-
 /// Where a file's bytes are.
 #[derive(Debug)]
 enum From {
     Memory(Vec<u8>),
-    /// The program that runs, whatever became of its file since.
-    OwnProgram,
+    /// A gpusetup of this machine; `/proc/self/exe` is the one that runs, whatever became of its file since.
+    Program(PathBuf),
     /// A file of a bundle.
     File(PathBuf),
     /// A file of the host that the bundle is made on, which may be a tree.
@@ -48,14 +46,14 @@ impl From {
     fn open(&self) -> Result<Box<dyn Read + '_>, BundleError> {
         Ok(match self {
             Self::Memory(bytes) => Box::new(bytes.as_slice()),
-            Self::OwnProgram | Self::File(_) | Self::OnHost(..) => Box::new(self.file()?),
+            Self::Program(_) | Self::File(_) | Self::OnHost(..) => Box::new(self.file()?),
         })
     }
 
     fn file(&self) -> Result<File, BundleError> {
         match self {
             Self::Memory(_) => Err(BundleError::Read(io::ErrorKind::Unsupported.into())),
-            Self::OwnProgram => File::open(OWN).map_err(BundleError::io(Path::new(OWN))),
+            Self::Program(path) => File::open(path).map_err(BundleError::io(path)),
             Self::File(path) => Ok(input::open(path)?),
             Self::OnHost(on, path) => on.open(path).map_err(BundleError::io(path)),
         }
@@ -74,8 +72,9 @@ pub struct Written {
 }
 
 impl Contents {
-    /// Nothing yet but the program that runs, the database, and these plans, which were made with it.
-    pub fn of(plans: &[Plan], database: &Database, created: &str) -> Result<Self, BundleError> {
+    /// Nothing yet but a gpusetup for the hosts, the database, and these plans, which were made with it.
+    pub fn of(plans: &[Plan], database: &Database, program: &Path, created: &str) -> Result<Self, BundleError> {
+        starts_on_all(program, plans)?;
         let manifest = Manifest {
             schema: SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -88,7 +87,7 @@ impl Contents {
         let mut contents = Self { manifest, read: None, bytes: BTreeMap::new() };
         let compact = store::to_compact(database).map_err(|e| BundleError::Write(io::Error::other(e)))?;
         contents.add(DATABASE, compact);
-        contents.add_file(PROGRAM, From::OwnProgram, None)?;
+        contents.add_file(PROGRAM, From::Program(program.to_owned()), None)?;
         for plan in plans {
             let file = format!("{PLANS}/{}.json", short(&plan.fingerprint));
             if contents.bytes.contains_key(&file) {
@@ -238,6 +237,19 @@ impl Contents {
     fn open(&self, name: &str) -> Result<Box<dyn Read + '_>, BundleError> {
         self.bytes.get(name).ok_or_else(|| BundleError::Altered(vec![name.to_owned()]))?.open()
     }
+}
+
+/// Refuses a program that needs a newer C library than a plan's host has.
+fn starts_on_all(program: &Path, plans: &[Plan]) -> Result<(), BundleError> {
+    let file = File::open(program).map_err(BundleError::io(program))?;
+    let Some(needed) = needed_c_library(&ReadCache::new(file)) else { return Ok(()) };
+    let lacks = |plan: &&Plan| plan.host.glibc.as_deref().and_then(c_library_version).is_some_and(|has| has < needed);
+    plans.iter().find(lacks).map_or(Ok(()), |plan| {
+        let glibc = plan.host.glibc.clone().unwrap_or_default();
+        // Links like /proc/self/exe say little.
+        let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+        Err(BundleError::Unstartable { program, needed, host: SystemId::of(&plan.host).to_string(), glibc })
+    })
 }
 
 /// Whether a bundle of this name is an archive.

@@ -10,9 +10,11 @@ use super::options::{
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
+use crate::compat::Database;
 use crate::fetch::Sources;
 use crate::host::offered_by;
 use crate::plan::{Plan, plan};
+use crate::private::{self, Extent};
 use crate::render;
 use crate::render::progress::Teller;
 use crate::system::input::{self, InputError};
@@ -124,7 +126,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 /// Prints what the last run came to, as `result.json` has it.
 pub fn tell_result(host: &HostOptions) -> Result<(), Problem> {
     // Whoever may not run it may not read it either, and is told why it did not run.
-    match result::status(&system(host)) {
+    match ended(&system(host)) {
         Ok(Some(result)) => super::print_json(&result),
         Ok(None) | Err(_) => Ok(()),
     }
@@ -183,6 +185,11 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
 /// Takes the last apply back.
 pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
     writing(&options.host, &options.run, false, |system, _| {
+        if !apply::anything_to_take_back(system, Reach::Last)? {
+            forget(system)?;
+            super::print("Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.\n")?;
+            return Ok(Ended::Untouched);
+        }
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
@@ -204,14 +211,19 @@ pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Reach
     Ok(Ended::With(Ending::RolledBack))
 }
 
-/// 0 when the host must boot, 1 when not: what cloud-init's `power_state.condition` asks.
+/// 0 when the host must reboot, 1 when not: what cloud-init's `power_state.condition` asks.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
-    Ok(u8::from(!apply::waits_for_boot(&system(&options.host))?))
+    let system = system(&options.host);
+    must_be_a_host(&system)?;
+    let waits = apply::waits_for_boot(&system)?;
+    let is_due = || Ok::<_, Problem>(ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required));
+    Ok(u8::from(!(waits || is_due()?)))
 }
 
 /// Tells how the last run ended.
 pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
     let system = system(&options.host);
+    must_be_a_host(&system)?;
     let began = std::time::Instant::now();
     let mut ended = ended(&system)?;
     if options.wait {
@@ -247,12 +259,13 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
 }
 
 fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
-    result::status(system).map_err(|e| match e.kind() {
+    let written = result::status(system).map_err(|e| match e.kind() {
         std::io::ErrorKind::PermissionDenied => {
             Problem::unexpected(format!("only root may read {}", result::PATH)).hint("run it with sudo")
         }
         _ => Problem::integrity(format!("cannot read {}: {e}", result::PATH)),
-    })
+    })?;
+    Ok(apply::status(system, written)?)
 }
 
 /// Does something as the host's only writer, and leaves a result however it ends.
@@ -264,10 +277,7 @@ pub fn writing(
 ) -> Result<u8, Problem> {
     let system = system(host);
     // A directory that is no host gets no lock.
-    if !system.exists("/etc/os-release") {
-        let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
-        return Err(Problem::usage(what));
-    }
+    must_be_a_host(&system)?;
     only_root(&system)?;
     let mut told = false;
     let _lock = Lock::take(&system, run.patience(), &mut |held| {
@@ -275,6 +285,7 @@ pub fn writing(
             say(&format!("waiting: {held}"));
         }
     })?;
+    private::own_directories(&system).map_err(Failure::from)?;
     interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     let mut account = Account::open();
     let ended = work(&system, &mut account);
@@ -350,9 +361,15 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let plan = plan.fetched_from(&sources.mirrors, database);
     account.plan(&plan);
     if plan.is_converged() {
-        teller.end("Nothing to do: the host is as the plan wants it.");
+        let reboot = why_reboot(options, database, &plan);
+        match &reboot {
+            None => teller.end("Nothing to do: the host is as the plan wants it."),
+            Some(why) => teller.end(&format!("Nothing to install, but a reboot is required: {why}. Run: sudo reboot")),
+        }
+        reboot.iter().for_each(|_| account.requires_reboot());
         // Nothing is written where nothing has changed.
-        let said = result::status(system).ok().flatten().is_some_and(|last| last.state == Ending::Done);
+        let is_said = |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot.is_some();
+        let said = ended(system).ok().flatten().is_some_and(is_said);
         return Ok(if said { Ended::Untouched } else { Ended::With(Ending::Done) });
     }
     if !options.run.asks_nothing() {
@@ -370,7 +387,23 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         let accepted = options.host.database.store().accept(&bundle.manifest.database.version);
         accepted.map_err(|e| Problem::unexpected(format!("cannot note the bundle's database: {e}")))?;
     }
-    begin(&plan, &options.run, sources, system, account, &mut teller)
+    let ended = begin(&plan, &options.run, sources, system, account, &mut teller)?;
+    if matches!(ended, Ended::With(Ending::Done))
+        && let Some(why) = why_reboot(options, database, &plan)
+    {
+        account.requires_reboot();
+        teller.end(&format!("A reboot is required: {why}. Run: sudo reboot"));
+    }
+    Ok(ended)
+}
+
+/// Why the driver of a plan that is carried out only works after a reboot, as the host is now.
+fn why_reboot(options: &Options, database: &Database, plan: &Plan) -> Option<String> {
+    if plan.selection.driver.is_none() || options.host.root.is_some() {
+        return None;
+    }
+    let (facts, _) = look(&options.host, database, None).ok()?;
+    crate::plan::why_reboot(&facts)
 }
 
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
@@ -444,6 +477,24 @@ pub fn system(host: &HostOptions) -> System {
 /// The host whose root directory this is; without one this machine.
 pub fn system_of(root: Option<&PathBuf>) -> System {
     root.map_or_else(System::live, System::at)
+}
+
+/// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.
+pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
+    if system.exists("/etc/os-release") {
+        return Ok(());
+    }
+    let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
+    Err(Problem::usage(what)
+        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
+}
+
+/// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.
+pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
+    if rustix::process::geteuid().is_root() {
+        private::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
+    }
+    Ok(())
 }
 
 fn only_root(system: &System) -> Result<(), Problem> {

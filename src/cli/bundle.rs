@@ -1,6 +1,6 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
-use super::apply::{read_plan, system_of};
+use super::apply::{must_be_private, read_plan, system_of};
 use super::options::{DatabaseOptions, HostOptions, SourceOptions, TrustOptions, to_the_end};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
@@ -64,6 +64,9 @@ pub struct CreateOptions {
     /// Where downloads are kept
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
     cache: PathBuf,
+    /// The gpusetup to put into the bundle, for hosts where this one does not start [default: this one]
+    #[arg(long, value_name = "FILE")]
+    gpusetup: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseOptions,
     #[command(flatten)]
@@ -81,6 +84,7 @@ impl From<BundleError> for Problem {
             BundleError::Interrupted => 128 + interrupt::heard().unwrap_or(2),
             BundleError::Elsewhere(_) | BundleError::NotBrought(_) => 4,
             BundleError::OtherProgram(_) => 10,
+            BundleError::Unstartable { .. } => 5,
             BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
             BundleError::Io { .. } | BundleError::Write(_) => 1,
             _ => 10,
@@ -88,6 +92,8 @@ impl From<BundleError> for Problem {
         match e {
             BundleError::Input(e) => e.into(),
             BundleError::Packages(e) => not_gathered(e),
+            BundleError::Unstartable { .. } => Self::new(code, e.to_string())
+                .hint("name a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
             BundleError::OtherProgram(_) => Self::new(code, e.to_string())
                 .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
             e => Self::new(code, e.to_string()),
@@ -126,6 +132,7 @@ pub fn read_key(path: &Path) -> Result<String, Problem> {
 fn create(options: &CreateOptions) -> Result<u8, Problem> {
     is_new(&options.out)?;
     let system = system_of(options.root.as_ref());
+    must_be_private(&system, &options.cache)?;
     let database = options.database.open()?;
     let sources = options.source.sources()?;
     let trust = options.trust.trust()?;
@@ -136,7 +143,8 @@ fn create(options: &CreateOptions) -> Result<u8, Problem> {
         false => None,
     };
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut contents = Contents::of(&plans, database, &created)?;
+    let program = options.gpusetup.as_deref().unwrap_or(Path::new("/proc/self/exe"));
+    let mut contents = Contents::of(&plans, database, program, &created)?;
     for plan in &plans {
         artifacts(options, &system, &sources, plan, &mut contents)?;
     }
@@ -184,6 +192,7 @@ fn artifacts(
     for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
         let to = options.cache.join(short(sha256)).join(to.file_name().unwrap_or_default());
+        must_be_private(system, to.parent().unwrap_or(&options.cache))?;
         let url = sources.mirrors.of(url);
         let wanted = Wanted { url: &url, sha256, size: *size, to: &to };
         if !is_cached(system, &wanted) {

@@ -1,7 +1,7 @@
 //! `gpusetup cache`: the downloads that are kept, listed, removed, read again.
 
 use super::Problem;
-use super::apply::system_of;
+use super::apply::{must_be_a_host, must_be_private, system_of};
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
 use crate::render::{self, bytes};
@@ -47,6 +47,15 @@ pub struct Place {
     root: Option<PathBuf>,
 }
 
+impl Place {
+    /// The host that the cache is on.
+    fn host(&self) -> Result<System, Problem> {
+        let system = system_of(self.root.as_ref());
+        must_be_a_host(&system)?;
+        Ok(system)
+    }
+}
+
 #[derive(Serialize)]
 struct Listing<'a> {
     schema: &'static str,
@@ -72,7 +81,7 @@ fn all(place: &Place, system: &System) -> Result<Vec<Cached>, Problem> {
 }
 
 fn list(place: &Place, json: bool) -> Result<u8, Problem> {
-    let files = all(place, &system_of(place.root.as_ref()))?;
+    let files = all(place, &place.host()?)?;
     let sum = files.iter().map(|f| f.size).sum();
     if json {
         super::print_json(&Listing { schema: "gpusetup.cache/1", cache: &place.cache, bytes: sum, files: &files })?;
@@ -97,7 +106,8 @@ fn list(place: &Place, json: bool) -> Result<u8, Problem> {
 }
 
 fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
-    let system = system_of(place.root.as_ref());
+    let system = place.host()?;
+    must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
     let is_wanted = |f: &&Cached| !partial || matches!(f.state, State::Part | State::Rejected);
     let mut freed = 0;
@@ -118,7 +128,8 @@ fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
 }
 
 fn verify(place: &Place) -> Result<u8, Problem> {
-    let system = system_of(place.root.as_ref());
+    let system = place.host()?;
+    must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
     let files: Vec<_> = all(place, &system)?.into_iter().filter(|f| f.sha256.is_some()).collect();
     // The sums are most of the work where the disk is fast.

@@ -55,7 +55,7 @@ enum Command {
     Uninstall(uninstall::Options),
     /// Tell how the last apply or rollback ended
     Status(apply::StatusOptions),
-    /// Exit 0 when the host must boot before the last apply can go on, 1 when not
+    /// Exit 0 when the host must reboot before the last apply can resume or its driver works, 1 when not
     RebootRequired(apply::RebootRequiredOptions),
     /// Verify an install: name causes, and the commands that mend them
     Doctor(doctor::Options),

@@ -1,6 +1,6 @@
 //! A file that lies on a disk here: a mirror that was mounted.
 
-use super::part::{Origin, Shared, lock};
+use super::part::{Length, Origin, Shared, lock};
 use super::trouble::Trouble;
 use crate::system::interrupt;
 use reqwest::Url;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 
 /// Copies it.
-pub(super) fn copy(url: &str, part: &Shared, size: Option<u64>, progress: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+pub(super) fn copy(url: &str, part: &Shared, length: Length, progress: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
     const BLOCK: usize = 1 << 20;
     let not_had = |why: String| Trouble::Final(why);
     let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
@@ -22,8 +22,11 @@ pub(super) fn copy(url: &str, part: &Shared, size: Option<u64>, progress: &mut d
     if !meta.is_file() {
         return Err(not_had("that is no file".to_owned()));
     }
-    if let Some(size) = size.filter(|size| *size != meta.len()) {
+    if let Some(size) = length.size.filter(|size| *size != meta.len()) {
         return Err(not_had(format!("the file has {} bytes, not {size}: the mirror is out of step", meta.len())));
+    }
+    if meta.len() > length.most {
+        return Err(Trouble::TooLong);
     }
     let mut block = vec![0; BLOCK];
     let mut at = {

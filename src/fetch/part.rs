@@ -3,8 +3,9 @@
 
 use super::arriving::Arriving;
 use crate::cache::{BEGUN, with_ending};
+use crate::render::bytes as in_words;
 use crate::system::{Identity, System};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -21,6 +22,18 @@ pub(super) struct Origin {
     /// A strong ETag, or else the time of the last change, as the server wrote it.
     pub validator: Option<String>,
 }
+
+/// How many bytes a file may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Length {
+    /// Exactly so many, where that was published.
+    pub size: Option<u64>,
+    /// So many at most.
+    pub most: u64,
+}
+
+/// A file whose size was not published may not take the last of its file system: this stays free, or a sixteenth of a small one.
+const MARGIN: u64 = 64 << 20;
 
 /// What the next run has to know.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,19 +69,22 @@ pub(super) struct Part {
     told: u64,
     /// What was written behind that, from where to where.
     ahead: Vec<(u64, u64)>,
+    /// Before it grows beyond this, the free space is checked; none for a file whose size was published, and found room.
+    room_until: Option<u64>,
     /// Where what is there came from.
     pub origin: Origin,
 }
 
 impl Part {
-    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More than `size` bytes are no beginning.
-    pub fn open(on: &System, path: &Path, size: Option<u64>, arriving: &Arriving) -> io::Result<Self> {
+    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More bytes than there may be are no
+    /// beginning.
+    pub fn open(on: &System, path: &Path, length: Length, arriving: &Arriving) -> io::Result<Self> {
         let file = on.open_own(path, 0o600)?;
         let note = with_ending(path, BEGUN);
         let left = on.read(&note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
-        let length = file.metadata()?.len();
-        let have = left.as_ref().and_then(|note| note.have).map_or(length, |have| have.min(length));
-        let have = if size.is_some_and(|size| have > size) { 0 } else { have };
+        let there = file.metadata()?.len();
+        let have = left.as_ref().and_then(|note| note.have).map_or(there, |have| have.min(there));
+        let have = if have > length.most { 0 } else { have };
         let origin = left.map(|note| note.origin).unwrap_or_default();
         let mut part = Self {
             file: Arc::new(file),
@@ -78,6 +94,7 @@ impl Part {
             have: 0,
             told: 0,
             ahead: Vec::new(),
+            room_until: if length.size.is_none() { Some(0) } else { None },
             origin,
         };
         part.cut_to(have)?;
@@ -105,11 +122,30 @@ impl Part {
 
     /// Takes room for all of it, so that a disk that is too full is known now. Its length stays what was written.
     pub fn reserve(&self, size: u64) -> io::Result<()> {
+        if self.room_until.is_some() {
+            self.leaves_room(size.saturating_sub(self.amount()))?;
+        }
         match fallocate(&*self.file, FallocateFlags::KEEP_SIZE, 0, size.max(1)) {
             // It is a courtesy: preflight has looked whether there is room.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             reserved => reserved.map_err(io::Error::from),
         }
+    }
+
+    /// Whether enough of the file system stays free when so many bytes more are written.
+    fn leaves_room(&self, more: u64) -> io::Result<()> {
+        let system = fstatvfs(&*self.file)?;
+        let margin = MARGIN.min(system.f_blocks.saturating_mul(system.f_frsize) / 16);
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        if free >= margin.saturating_add(more) {
+            return Ok(());
+        }
+        let why = format!(
+            "No space left: its size was not published, and it would leave less than {} free; name a folder on a larger file \
+             system with --cache",
+            in_words(margin)
+        );
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
     /// Remembers where its bytes come from.
@@ -124,6 +160,10 @@ impl Part {
     /// Puts bytes where they belong.
     pub fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         let end = at + bytes.len() as u64;
+        if self.room_until.is_some_and(|until| end > until) {
+            self.leaves_room(bytes.len() as u64)?;
+            self.room_until = Some(end + WORTH_WAKING);
+        }
         if at > self.have && self.ahead.is_empty() {
             // From now on its length does not tell what is there.
             self.ahead.push((at, at));
@@ -194,9 +234,13 @@ fn joined(have: u64, mut pieces: Vec<(u64, u64)>, new: (u64, u64)) -> (u64, Vec<
 mod tests {
     use super::*;
 
+    fn of(size: u64) -> Length {
+        Length { size: Some(size), most: size }
+    }
+
     fn reopened(root: &Path, size: u64) -> Part {
         let path = Path::new("/f.part");
-        Part::open(&System::at(root), path, Some(size), &Arriving::default()).expect("opened")
+        Part::open(&System::at(root), path, of(size), &Arriving::default()).expect("opened")
     }
 
     fn part(size: u64) -> (Part, tempfile::TempDir, PathBuf) {

@@ -3,7 +3,7 @@
 
 use super::client::{Answer, Client, failed};
 use super::pace::Pace;
-use super::part::{Origin, Shared, lock};
+use super::part::{Length, Origin, Shared, lock};
 use super::trouble::Trouble;
 use crate::system::interrupt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,8 @@ struct Job {
     client: Client,
     part: Shared,
     size: Option<u64>,
+    /// It has no more bytes than this.
+    most: u64,
     validator: Option<String>,
     shares: Mutex<Shares>,
 }
@@ -75,7 +77,7 @@ impl Shares {
 pub(super) async fn transfer(
     client: &Client,
     part: &Shared,
-    size: Option<u64>,
+    Length { size, most }: Length,
     alone: bool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Trouble> {
@@ -95,6 +97,9 @@ pub(super) async fn transfer(
             format!("the server's file has {total} bytes, not {size}: the mirror is out of step, or it is another");
         return Err(Trouble::Final(why));
     }
+    if answer.total.is_some_and(|total| total > most) {
+        return Err(Trouble::TooLong);
+    }
     if answer.from > 0 && validator.is_some() && answer.validator.is_some() && validator != answer.validator {
         return Err(Trouble::Changed);
     }
@@ -103,7 +108,7 @@ pub(super) async fn transfer(
     let in_parts = answer.in_parts && !alone;
     let validator = answer.validator.clone();
     let (client, part, shares) = (client.clone(), Arc::clone(part), Mutex::default());
-    let job = Arc::new(Job { client, part, size, validator, shares });
+    let job = Arc::new(Job { client, part, size, most: size.unwrap_or(most), validator, shares });
     let mut connections = JoinSet::new();
     connections.spawn(first(Arc::clone(&job), answer));
     let ended = supervise(&job, &mut connections, in_parts, progress).await;
@@ -260,7 +265,7 @@ impl Job {
     }
 
     fn write(&self, bytes: &[u8], at: u64) -> Result<(), Trouble> {
-        if self.size.is_some_and(|size| at + bytes.len() as u64 > size) {
+        if at + bytes.len() as u64 > self.most {
             return Err(Trouble::TooLong);
         }
         lock(&self.part).write(bytes, at).map_err(Trouble::Disk)

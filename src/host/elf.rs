@@ -69,6 +69,31 @@ fn banner(rodata: &[u8]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// The newest version of the GNU C library that a program asks for: (2, 34) for `GLIBC_2.34`. None for one that is linked
+/// statically, or is for another C library.
+pub fn needed_c_library<'a>(data: impl ReadRef<'a>) -> Option<(u32, u32)> {
+    let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
+    let (mut libraries, strings) = sections.gnu_verneed(ENDIAN, data).ok()??;
+    let strings = sections.strings(ENDIAN, data, strings).ok()?;
+    let mut newest = None;
+    while let Some((_, mut versions)) = libraries.next().ok()? {
+        while let Some(version) = versions.next().ok()? {
+            let name = str::from_utf8(version.name(ENDIAN, strings).ok()?).ok()?;
+            newest = newest.max(name.strip_prefix("GLIBC_").and_then(c_library_version));
+        }
+    }
+    newest
+}
+
+/// A version of the C library as numbers: `2.34`, `2.2.5`.
+pub fn c_library_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.').map(str::parse);
+    match (parts.next()?, parts.next()?) {
+        (Ok(major), Ok(minor)) => Some((major, minor)),
+        _ => None,
+    }
+}
+
 fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (_, section) = sections.section_by_name(ENDIAN, name)?;
@@ -90,9 +115,21 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_env = "gnu")]
+    fn a_program_tells_which_c_library_it_needs() {
+        let file = ReadCache::new(File::open("/proc/self/exe").expect("linux"));
+        let needed = needed_c_library(&file).expect("it is linked dynamically");
+        assert!(needed >= (2, 2) && needed < (3, 0), "{needed:?}");
+        assert_eq!(c_library_version("2.2.5"), Some((2, 2)));
+        assert!(c_library_version("2.34") > c_library_version("2.4"));
+        assert_eq!(c_library_version("PRIVATE"), None);
+    }
+
+    #[test]
     fn what_is_no_elf_file_is_not_known() {
         for bytes in [&b""[..], b"\x7fELF", b"\x7fELF\x02\x01\x01", &[0xff; 4096]] {
             assert_eq!((soname(bytes), machine(bytes), module_info(bytes)), (None, None, None));
+            assert_eq!(needed_c_library(bytes), None);
         }
     }
 

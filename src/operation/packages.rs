@@ -8,10 +8,11 @@ use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
-use crate::system::{Log, Output, Program, Progress, System, hooks};
+use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Half an hour: a driver's packages build its kernel modules while they are installed.
@@ -260,7 +261,61 @@ pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     let manager = wanted.manager;
     let now = installed(on, manager)?;
     let removed = wanted.remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
-    Ok(Transaction { manager, before: present(on, manager)?.into_iter().collect(), added: None, removed })
+    let mut automatic = if manager == PackageManager::Apt { automatic(on)? } else { BTreeSet::new() };
+    automatic.retain(|name| now.contains_key(name) && wanted.install.iter().chain(&wanted.remove).any(|n| n == name));
+    let before = present(on, manager)?.into_iter().collect();
+    let unowned = if now.contains_key(DKMS) { Vec::new() } else { absent(on, &SIGNING_KEY)? };
+    Ok(Transaction { manager, before, added: None, automatic: automatic.into_iter().collect(), unowned, removed })
+}
+
+/// The package that builds kernel modules, and the key that it makes to sign them with. Removing the package leaves the key.
+const DKMS: &str = "dkms";
+const SIGNING_KEY: [&str; 2] = ["/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"];
+
+fn absent(on: &System, paths: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let absent = |path: &str| Ok((on.node(path)? == Node::Absent).then(|| PathBuf::from(path)));
+    paths.iter().filter_map(|path| absent(path).transpose()).collect()
+}
+
+/// Removes what the packages left behind, unless DKMS is still there: then other modules may be signed with its key.
+fn remove_unowned(on: &System, done: &Transaction, now: &BTreeSet<String>) -> io::Result<()> {
+    if now.contains(DKMS) {
+        return Ok(());
+    }
+    for path in &done.unowned {
+        on.remove(path)?;
+        match path.parent().map(|folder| on.remove(folder)) {
+            Some(Err(e)) if e.kind() != io::ErrorKind::DirectoryNotEmpty => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Where apt notes which packages are there only because others need them: stanzas of `Package`, `Architecture` and
+/// `Auto-Installed`. dnf and zypper leave the reason of a package that is there already as it is.
+const EXTENDED_STATES: &str = "/var/lib/apt/extended_states";
+
+/// The packages that apt notes as installed automatically.
+fn automatic(on: &System) -> io::Result<BTreeSet<String>> {
+    let text = on.read_text(EXTENDED_STATES)?.unwrap_or_default();
+    let stanzas = text.split("\n\n").filter(|stanza| stanza.lines().any(|l| l.trim_end() == "Auto-Installed: 1"));
+    let names = stanzas.filter_map(|stanza| stanza.lines().find_map(|l| l.strip_prefix("Package: ")));
+    Ok(names.map(|name| name.trim().to_owned()).collect())
+}
+
+/// Marks packages as installed automatically again, as far as they are there.
+fn mark_automatic(on: &System, done: &Transaction) -> io::Result<()> {
+    if done.automatic.is_empty() {
+        return Ok(());
+    }
+    let now = installed(on, done.manager)?;
+    let names: Vec<_> = done.automatic.iter().filter(|name| now.contains_key(*name)).cloned().collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let argv: Vec<_> = words("apt-mark -q auto").into_iter().chain(names).collect();
+    judge("apt-mark auto", &on.run(&program(argv))?, None).map_err(io::Error::other)
 }
 
 /// The way back as it is known afterwards: what was added goes, and nothing that came later by somebody else's hand.
@@ -514,6 +569,15 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
 /// Takes a transaction back; names the packages that no repository has any more. Whatever of it failed, or was cut off, is
 /// not let finish first: it would fail again.
 pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
+    let gone = take_packages_back(on, done)?;
+    mark_automatic(on, done)?;
+    if !done.unowned.is_empty() {
+        remove_unowned(on, done, &present(on, done.manager)?)?;
+    }
+    Ok(gone)
+}
+
+fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
     let manager = done.manager;
     locks::wait(on, manager, LOCKED, &mut |_, _| {}).map_err(io::Error::other)?;
     let now = present(on, manager)?;
@@ -593,6 +657,38 @@ mod tests {
         // There is no dpkg-query in it; a rollback would remove every package that is not in the list.
         let nothing = Packages::to_install(PackageManager::Apt, Vec::new());
         assert!(intend(&System::at(dir.path()), &nothing).is_err());
+    }
+
+    #[test]
+    fn what_apt_installed_by_itself_is_known() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        assert!(automatic(&on).expect("no such file").is_empty());
+        on.make_directories("/var/lib/apt", 0o755).expect("made");
+        let text = "Package: gcc-10\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: make\nArchitecture: amd64\n\
+                    Auto-Installed: 0\n\nPackage: libx\nArchitecture: amd64\nAuto-Installed: 1\n";
+        on.write(EXTENDED_STATES, text.as_bytes(), 0o644).expect("written");
+        assert_eq!(automatic(&on).expect("read").into_iter().collect::<Vec<_>>(), ["gcc-10", "libx"]);
+    }
+
+    #[test]
+    fn a_signing_key_goes_with_the_package_that_made_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        on.make_directories("/var/lib/dkms", 0o755).expect("made");
+        let unowned = absent(&on, &SIGNING_KEY).expect("looked");
+        assert_eq!(unowned, SIGNING_KEY.map(PathBuf::from));
+        let manager = PackageManager::Apt;
+        let (before, automatic, removed) = Default::default();
+        let done = Transaction { manager, before, added: None, automatic, unowned, removed };
+        SIGNING_KEY.iter().for_each(|path| on.write(path, b"key", 0o600).expect("written"));
+        remove_unowned(&on, &done, &[DKMS.to_owned()].into()).expect("left");
+        assert!(SIGNING_KEY.iter().all(|path| on.exists(path)), "DKMS may sign other modules with it");
+        remove_unowned(&on, &done, &BTreeSet::new()).expect("removed");
+        assert!(!on.exists("/var/lib/dkms"));
+        on.make_directories("/var/lib/dkms", 0o755).expect("made");
+        on.write(SIGNING_KEY[0], b"an administrator's", 0o600).expect("written");
+        assert_eq!(absent(&on, &SIGNING_KEY).expect("looked"), [PathBuf::from(SIGNING_KEY[1])]);
     }
 
     #[test]

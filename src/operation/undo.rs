@@ -74,6 +74,13 @@ pub struct Transaction {
     /// What was added, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added: Option<Vec<String>>,
+    /// Packages of it that were there as dependencies only: a package manager that is asked for one by name marks it as wanted by
+    /// a person, and would keep it for ever.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub automatic: Vec<String>,
+    /// Files that were not there, that programs of these packages make, and that no package owns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unowned: Vec<PathBuf>,
     /// What was removed, with its version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub removed: BTreeMap<String, String>,

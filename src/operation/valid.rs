@@ -233,9 +233,11 @@ impl Undo {
             }
             Self::Directory { path: at } | Self::Tree { path: at } | Self::Gone { path: at } => path(at),
             Self::Program { argv: command } => argv(command),
-            Self::Packages(Transaction { manager: _, before, added, removed }) => {
+            Self::Packages(Transaction { manager: _, before, added, removed, automatic, unowned }) => {
                 let removed = removed.iter().flat_map(|(name, version)| [name, version]);
-                before.iter().chain(added.iter().flatten()).chain(removed).try_for_each(|text| observed(text))
+                let names = before.iter().chain(added.iter().flatten()).chain(removed).chain(automatic);
+                names.into_iter().try_for_each(|text| observed(text))?;
+                paths(unowned)
             }
             Self::Unit { unit: name, enabled: _ } => unit(name),
             Self::Aside { path: at, aside: to } => {
@@ -361,7 +363,14 @@ mod tests {
         }
         for name in ["-o", "", "a b", "a\n"] {
             let removed = [(name.to_owned(), "1".to_owned())].into();
-            let transaction = Transaction { manager: PackageManager::Apt, before: Vec::new(), added: None, removed };
+            let transaction = Transaction {
+                manager: PackageManager::Apt,
+                before: Vec::new(),
+                added: None,
+                removed,
+                automatic: Vec::new(),
+                unowned: Vec::new(),
+            };
             assert!(Undo::Packages(transaction).valid(Path::new("/b")).is_err(), "{name}");
         }
         for name in ["g++", "libc6:amd64", "kernel-devel-5.14.0-570.el9.x86_64", "nvidia-driver:580-open"] {

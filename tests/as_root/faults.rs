@@ -363,6 +363,22 @@ fn a_package_that_fails_or_hangs() {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_dependency_that_is_named_to_apt_stays_one_after_a_rollback() {
+    let (host, folder) = (Host::new("automatic"), tempfile::tempdir().expect("a temporary folder"));
+    short::offer(&host, &[short::deb("short", ""), short::deb("slow", "")]);
+    host.ask("apt-get -qq -y install short && apt-mark auto short");
+    let automatic = host.ask("apt-mark showauto");
+    let steps = vec![short::step(StepId::Prerequisites, vec![short::packages(&["short", "slow"])])];
+    let plan = short::saved(folder.path(), &short::plan(&host, steps));
+    host.gpusetup_plain(&["apply", text(&plan), "--yes"]).succeeds();
+    assert_eq!(host.ask("apt-mark showmanual short slow"), "short\nslow", "apt marks whatever is named to it");
+    host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+    assert_eq!(host.ask("apt-mark showauto"), automatic);
+    assert_eq!(host.ask("dpkg-query -W -f '${db:Status-Status}' short"), "installed");
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_package_manager_that_somebody_else_has() {
     let bench = Bench::new("locked");
     for (timeout, code) in [("1", 6), ("100", 0)] {

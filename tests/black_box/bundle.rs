@@ -4,6 +4,7 @@
 use crate::common::{Ran, Tree, run};
 use crate::faulty::{Fault, Faulty};
 use crate::schema;
+use gpusetup::plan::Plan;
 use gpusetup::sum::sha256;
 use serde_json::Value;
 use std::fs;
@@ -163,6 +164,28 @@ fn a_bundle_holds_what_its_plans_need_and_once_what_they_share() {
     assert!(sound.code == 0 && sound.out.starts_with("7 files, "), "{}{}", sound.out, sound.err);
     let again = bench.create(&[&plans[0]], "both");
     assert!(again.code == 2 && again.err.contains("is there already"), "{}", again.err);
+}
+
+#[test]
+fn a_gpusetup_that_does_not_start_on_the_host_is_not_packed() {
+    let bench = Bench::new();
+    let file = bench.plan(&bench.maker, TOOLKITS[0], "plan.json");
+    let mut plan: Plan = serde_json::from_slice(&fs::read(&file).expect("there")).expect("a plan");
+    // Older than any that Rust still builds for.
+    plan.host.glibc = Some("2.3".to_owned());
+    plan.fingerprint = plan.expected_fingerprint();
+    fs::write(&file, serde_json::to_string(&plan).expect("JSON")).expect("written");
+    let refused = bench.create(&[&file], "refused");
+    assert!(refused.code == 5 && refused.err.contains("would not start on ubuntu 24.04"), "{}", refused.err);
+    assert!(refused.err.contains("glibc 2.3\n") && refused.err.contains("--gpusetup FILE"), "{}", refused.err);
+    assert!(!bench.path("refused").exists());
+    // One that asks for no glibc.
+    fs::write(bench.path("static"), "static").expect("written");
+    let (database, out, other) = (bench.text("database"), bench.text("made"), bench.text("static"));
+    let create = ["bundle", "create", "--database", &database, "--offline", "--plan", &file, "-o", &out];
+    let made = bench.maker.run(&[&create[..], &["--gpusetup", &other]].concat());
+    assert_eq!(made.code, 0, "{}", made.err);
+    assert_eq!(fs::read_to_string(bench.path("made/gpusetup")).expect("there"), "static");
 }
 
 #[test]

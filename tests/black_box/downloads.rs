@@ -33,13 +33,18 @@ struct Bench {
 impl Bench {
     /// The plan of a file that is published at `url`.
     fn of(url: &str, body: &[u8]) -> Self {
+        Self::of_size(url, body, Some(body.len() as u64))
+    }
+
+    /// The same, with its size as published.
+    fn of_size(url: &str, body: &[u8], size: Option<u64>) -> Self {
         let tree = Tree::debian_12();
         let said = tree.run(&["plan", "--profile", "toolkit", "--cuda", "none", "--json"]);
         let mut plan: Plan = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
         let download = Operation::Download {
             url: url.to_owned(),
             sha256: sha256(body),
-            size: Some(body.len() as u64),
+            size,
             to: "/var/cache/gpusetup/one/file".into(),
         };
         plan.steps = vec![Step {
@@ -216,6 +221,35 @@ fn whatever_a_server_does_has_its_end() {
         case("sent on to a path that has it", vec![RedirectTo("/there".to_owned())], 0, "", file),
         case("a body without end", vec![Endless], 10, "longer than 3000000 bytes", "file.rejected"),
     ]);
+}
+
+/// Runs gpusetup with a small file system in the cache's place, then prints what of it is free and which files are in it.
+const ON_A_SMALL_DISK: &str = r#"
+cache=$1; shift
+mount -t tmpfs -o mode=700,size=48m small "$cache" || exit 99
+"$@"; code=$?
+echo "free $(($(stat -f -c '%a * %S' "$cache")))"
+find "$cache" -type f
+exit $code"#;
+
+#[test]
+fn an_endless_file_of_unknown_size_does_not_fill_the_disk() {
+    let server = Faulty::serve(BODY.clone(), vec![Fault::Endless], None);
+    let bench = Bench::of_size(&server.url, &BODY, None);
+    let cache = bench.tree.path().join("var/cache/gpusetup");
+    fs::create_dir_all(&cache).expect("made");
+    let mut command = Command::new("unshare");
+    command.arg("--mount");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["sh", "-c", ON_A_SMALL_DISK, "sh"]).arg(cache).arg(common::program().get_program()).arg("apply");
+    command.arg(bench.folder.path().join("plan.json")).args(["--yes", "--root"]).arg(bench.tree.path());
+    let ran = Ran::of(command.stdin(Stdio::null()).output().expect("unshare runs"));
+    assert!(ran.code == 5 && ran.err.contains("its size was not published"), "{} {}{}", ran.code, ran.out, ran.err);
+    let free = ran.out.lines().find_map(|line| line.strip_prefix("free ")).expect("printed");
+    assert!(free.parse::<u64>().expect("a number") > 40 << 20, "{free}");
+    assert!(!ran.out.contains(".part"), "{}", ran.out);
 }
 
 #[test]

@@ -29,4 +29,6 @@ mod oracle;
 mod plan;
 mod properties;
 mod report;
+mod status;
+mod strangers;
 mod update;

@@ -1,5 +1,6 @@
 //! `gpusetup db update`: a newer database, believed for its signature alone.
 
+use super::super::apply::must_be_private;
 use super::super::bundle::read_key;
 use super::super::options::{DatabaseOptions, to_the_end};
 use super::super::{Problem, print, say};
@@ -7,6 +8,7 @@ use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{StoreError, Updated};
 use crate::database::{VERSION, embedded};
 use crate::fetch::{Sources, fetch_small};
+use crate::system::System;
 use crate::system::input::{self, InputError};
 use crate::text::visible;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         print(&format!("{what}: the one in this binary is in use\n"))?;
         return Ok(0);
     };
+    must_be_private(&System::live(), &options.database.store)?;
     let key = key(options)?;
     let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };

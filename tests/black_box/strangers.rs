@@ -1,10 +1,8 @@
 //! What strangers hand to gpusetup: files that are none, plans and bundles of others, facts and trees with texts that would
 //! move a cursor or become a line of a script. What needs a second user, or changes a tree, takes root:
-//!   cargo test --test strangers -- --ignored
+//!   cargo test --test black_box -- --ignored strangers::
 
-mod common;
-
-use common::{Ran, Tree, program, run, run_with_input};
+use crate::common::{Ran, Tree, program, run, run_with_input};
 use gpusetup::operation::Operation;
 use gpusetup::plan::Plan;
 use serde_json::Value;

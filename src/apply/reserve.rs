@@ -1,0 +1,144 @@
+//! Disk space kept for the way out. A full disk stops an apply at any write, and rolling back needs to write too: journal
+//! records, `result.json`, the files that are restored. A file of that size is made before the first change; failing and rolling
+//! back remove it first.
+
+use super::Failure;
+use crate::operation::Operation;
+use crate::plan::{Act, Plan};
+use crate::render::bytes;
+use crate::system::System;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file's place on the host.
+pub const PATH: &str = "/var/lib/gpusetup/reserve";
+
+/// For `result.json`, twice, and for the records that open and close a rollback.
+const RESULTS: u64 = 256 << 10;
+/// For the journal's records of one operation: that it failed, and that it was rolled back.
+const RECORDS: u64 = 4 << 10;
+/// For a package manager, which rewrites its database to remove a package.
+const PACKAGES: u64 = 16 << 20;
+
+/// How many bytes a rollback of this plan may have to write on the file system of the reserve. Files are restored one after
+/// another, and each takes the place of one that gpusetup wrote: only the largest needs room for a moment.
+pub fn size(on: &System, plan: &Plan) -> u64 {
+    let acts: Vec<_> = plan.acts().filter(|act| !act.satisfied).collect();
+    let restored = acts.iter().flat_map(|act| replaced(&act.operation)).chain(images(&acts, plan));
+    let restored: BTreeSet<_> = restored.filter(|path| is_beside(on, path)).collect();
+    let largest = restored.iter().map(|path| on.identity(path).map_or(0, |file| file.size)).max().unwrap_or_default();
+    let packages = acts.iter().any(|act| matches!(act.operation, Operation::Packages(_)));
+    let packages = if packages && is_beside(on, Path::new("/var/lib")) { PACKAGES } else { 0 };
+    RESULTS + RECORDS * acts.len() as u64 + largest + packages
+}
+
+/// The files that undoing an operation writes again.
+fn replaced(operation: &Operation) -> Vec<PathBuf> {
+    match operation {
+        Operation::WriteFile { path, .. } | Operation::Remove { path } => vec![path.clone()],
+        Operation::Run { changes, .. } => changes.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The images that a package manager makes again when it removes a driver's packages.
+fn images(acts: &[&Act], plan: &Plan) -> Vec<PathBuf> {
+    if !acts.iter().any(|act| matches!(act.operation, Operation::Packages(_))) {
+        return Vec::new();
+    }
+    plan.host.kernels.installed.iter().filter_map(|kernel| Some(kernel.initramfs.as_ref()?.path.clone())).collect()
+}
+
+/// Whether a path is on the file system that the reserve is on.
+fn is_beside(on: &System, path: &Path) -> bool {
+    let file_system = |path: &Path| on.space(path).ok().map(|space| space.file_system);
+    file_system(path) == file_system(Path::new(PATH))
+}
+
+/// Makes the reserve for a plan that is about to be carried out.
+pub fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
+    let size = size(on, plan);
+    // An earlier run of this plan may have left its own, before a reboot.
+    give_up(on);
+    if let Some(folder) = Path::new(PATH).parent() {
+        on.make_directories(folder, 0o700).map_err(|e| failed(&e, size))?;
+    }
+    on.write(PATH, &incompressible(size), 0o600).map_err(|e| {
+        let _ = on.remove_unfinished(PATH);
+        failed(&e, size)
+    })
+}
+
+fn failed(why: &io::Error, size: u64) -> Failure {
+    Failure::Blocked(format!(
+        "cannot reserve {} in {PATH}, which a rollback may need: {why}; make room and try again: du -xh --max-depth=2 /var",
+        bytes(size)
+    ))
+}
+
+/// Gives the space back, for whoever is on the way out or has come to the end. A reserve that cannot be removed is no reason not
+/// to try.
+pub fn give_up(on: &System) {
+    let _ = on.remove_unfinished(PATH);
+    let _ = on.remove(PATH);
+}
+
+/// Bytes that a file system which compresses cannot store in fewer.
+fn incompressible(size: u64) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = (0..size.div_ceil(8)).flat_map(|_| {
+        // Marsaglia's xorshift.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.take(usize::try_from(size).unwrap_or(usize::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::sample::plan_of;
+    use crate::apply::{Manner, Reach, apply, rollback};
+
+    fn host() -> (System, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        for folder in ["/etc", "/var/lib", "/var/log"] {
+            on.make_directories(folder, 0o755).expect("made");
+        }
+        (on, dir)
+    }
+
+    fn file(path: &str) -> Operation {
+        Operation::WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 }
+    }
+
+    #[test]
+    fn the_largest_file_that_is_restored_fits() {
+        let (on, _dir) = host();
+        let small = size(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]));
+        assert_eq!(small, RESULTS + 2 * RECORDS);
+        on.write("/etc/a", &[b'a'; 9000], 0o644).expect("written");
+        on.write("/etc/b", &[b'b'; 3000], 0o644).expect("written");
+        assert_eq!(size(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")])), small + 9000);
+    }
+
+    #[test]
+    fn it_stands_while_an_apply_is_open_and_no_longer() {
+        let (on, _dir) = host();
+        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot {}]);
+        let needed = size(&on, &plan);
+        apply(&on, &plan, Manner::default(), &mut |_| {}).expect("so far");
+        assert_eq!(on.read(PATH).expect("it stands").len() as u64, needed);
+        rollback(&on, Reach::Last, &mut |_| {}).expect("rolled back");
+        assert!(!on.exists(PATH));
+        apply(&on, &plan_of(vec![file("/etc/a")]), Manner::default(), &mut |_| {}).expect("to its end");
+        assert!(!on.exists(PATH));
+        let refused = Operation::Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) };
+        apply(&on, &plan_of(vec![file("/etc/b"), refused]), Manner::default(), &mut |_| {}).expect_err("it fails");
+        assert!(!on.exists(PATH));
+    }
+}

@@ -1,0 +1,257 @@
+//! What `status`, `rollback`, `reboot-required` and `cache` report when nothing was applied, when a result or a journal is missing or
+//! damaged, and when `--root` is no host.
+
+use crate::common::{Ran, Tree};
+use gpusetup::operation::Operation;
+use gpusetup::plan::{Act, Plan, State, Step, StepId};
+use std::fs;
+use std::path::PathBuf;
+
+/// A tree, and a plan for it.
+struct Bench {
+    tree: Tree,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    /// One that writes a file in each of two steps; `last` is the path of the second.
+    fn writing(last: &str) -> Self {
+        let write = |path: &str| Operation::WriteFile { path: path.into(), content: "ours\n".to_owned(), mode: 0o644 };
+        Self::of(vec![step(StepId::Environment, write("/etc/first")), step(StepId::Ldconfig, write(last))])
+    }
+
+    fn of(steps: Vec<Step>) -> Self {
+        let tree = Tree::debian_12();
+        let said = tree.run(&["plan", "--profile", "toolkit", "--cuda", "none", "--json"]);
+        let mut plan: Plan = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
+        plan.steps = steps;
+        plan.fingerprint = plan.expected_fingerprint();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("plan.json"), serde_json::to_string(&plan).expect("JSON")).expect("written");
+        Self { tree, folder }
+    }
+
+    fn apply(&self) -> Ran {
+        let plan = self.folder.path().join("plan.json");
+        self.tree.run(&["apply", plan.to_str().expect("UTF-8"), "--yes"])
+    }
+
+    fn state(&self, file: &str) -> PathBuf {
+        self.tree.path().join("var/lib/gpusetup").join(file)
+    }
+
+    fn status(&self) -> Ran {
+        self.tree.run(&["status"])
+    }
+}
+
+fn step(id: StepId, operation: Operation) -> Step {
+    Step {
+        id,
+        title: id.as_str().to_owned(),
+        why: "the test wants it".to_owned(),
+        state: State::Needed,
+        operations: vec![Act { operation, satisfied: false }],
+        download_bytes: 0,
+        disk_bytes: 0,
+    }
+}
+
+/// Only root changes a tree; `tests/run` runs these as root.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_root_that_is_no_host_is_a_usage_error() {
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    for root in ["/nonexistent", empty.path().to_str().expect("UTF-8")] {
+        for command in [
+            &["status"][..],
+            &["status", "--json"],
+            &["reboot-required"],
+            &["cache", "list"],
+            &["cache", "clean"],
+            &["cache", "verify"],
+            &["doctor"],
+        ] {
+            let ran = crate::common::run(&[command, &["--root", root]].concat());
+            assert_eq!(ran.code, 2, "{command:?} {root}: {}{}", ran.out, ran.err);
+        }
+        assert_eq!(empty.path().read_dir().expect("listed").count(), 0, "nothing is made in it");
+    }
+}
+
+#[test]
+fn a_rollback_of_nothing_says_so() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    let nothing = |ran: Ran| {
+        assert!(ran.code == 0 && ran.out.starts_with("Nothing to roll back"), "{} {}{}", ran.code, ran.out, ran.err);
+    };
+    nothing(bench.tree.run(&["rollback", "--yes"]));
+    assert!(!bench.state("result.json").exists(), "nothing was done that could be reported");
+    assert_eq!(bench.apply().code, 0);
+    let ran = bench.tree.run(&["rollback", "--yes"]);
+    assert!(ran.code == 0 && !ran.out.contains("Nothing"), "{}{}", ran.out, ran.err);
+    nothing(bench.tree.run(&["rollback", "--yes"]));
+    assert!(bench.status().out.contains("taken back"), "the earlier rollback is still reported");
+}
+
+#[test]
+fn the_journal_answers_when_the_result_is_lost() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    assert_eq!(bench.apply().code, 0);
+    fs::remove_file(bench.state("result.json")).expect("it stood");
+    let status = bench.status();
+    assert!(status.out.contains("came to its end") && status.out.contains("done"), "{}", status.out);
+    // The last record says that the run came to its end: without it, the run was killed.
+    let journal = fs::read_to_string(bench.state("journal")).expect("readable");
+    let cut = journal.lines().count() - 2;
+    let open: String = journal.split_inclusive('\n').take(cut).collect();
+    fs::write(bench.state("journal"), &open).expect("written");
+    let status = bench.status();
+    assert!(status.code == 0 && status.out.contains("was interrupted"), "{}{}", status.out, status.err);
+    assert!(status.out.contains("environment        done"), "{}", status.out);
+    assert!(status.out.contains("ldconfig           failed"), "{}", status.out);
+    let told = bench.tree.run(&["status", "--json"]).json();
+    assert_eq!((&told["state"], &told["exit_code"]), (&"interrupted".into(), &137.into()));
+}
+
+#[test]
+fn a_result_older_than_the_journal_is_not_reported() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    assert_eq!(bench.apply().code, 0);
+    let done = fs::read(bench.state("result.json")).expect("readable");
+    assert_eq!(bench.tree.run(&["rollback", "--yes"]).code, 0);
+    // As if the rollback could not write its own.
+    fs::write(bench.state("result.json"), done).expect("written");
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let file = fs::File::options().write(true).open(bench.state("result.json")).expect("it stands");
+    file.set_modified(hour_ago).expect("ours");
+    assert!(bench.status().out.contains("taken back"), "{}", bench.status().out);
+}
+
+/// Applies a plan on a host whose only file system has so many KiB free, then rolls it back without
+/// making room. What differs from the host before, beside gpusetup's own records, is printed.
+const ON_A_FULL_DISK: &str = r#"
+tree=$1; kib=$2; plan=$3; gpusetup=$4
+mount -t tmpfs -o mode=755,size=20m small /mnt || exit 99
+cp -a "$tree/." /mnt
+list() { (cd /mnt && find . -path ./var/lib/gpusetup -prune -o -path ./var/log -prune -o -path ./run -prune -o -name full -o -printf '%p %m %l\n' | sort
+          cat etc/old); }
+list >/tmp/before.$$
+free=$(($(stat -f -c '%a * %S' /mnt) / 1024))
+head -c $(((free - kib) * 1024)) /dev/zero >/mnt/full
+"$gpusetup" apply "$plan" --yes --root /mnt >/dev/null 2>/tmp/said.$$; echo "apply $?"; cat /tmp/said.$$ >&2
+"$gpusetup" status --root /mnt | head -1
+"$gpusetup" rollback --yes --root /mnt >/dev/null 2>/tmp/said.$$; echo "rollback $?"; cat /tmp/said.$$ >&2
+list | diff /tmp/before.$$ - && echo clean
+ls /mnt/var/lib/gpusetup 2>/dev/null | grep -x reserve
+rm -f /tmp/before.$$ /tmp/said.$$
+true"#;
+
+#[test]
+fn a_full_disk_is_rolled_back_without_making_room() {
+    if !is_root() {
+        return;
+    }
+    let write = |path: &str, length: usize| Operation::WriteFile {
+        path: path.into(),
+        content: "ours ".repeat(length / 5),
+        mode: 0o644,
+    };
+    let bench = Bench::of(vec![
+        step(StepId::Environment, write("/etc/old", 40_000)),
+        step(StepId::FixSymlinks, Operation::Link { path: "/etc/new/link".into(), target: "x".into(), soname: None }),
+        step(StepId::Ldconfig, write("/etc/new/large", 300_000)),
+        step(StepId::Verify, write("/etc/last", 30_000)),
+    ]);
+    bench.tree.write("etc/old", &"theirs ".repeat(10_000));
+    for folder in ["var/lib", "var/log", "run"] {
+        fs::create_dir_all(bench.tree.path().join(folder)).expect("made");
+    }
+    let mut ends = std::collections::BTreeMap::new();
+    for kib in (0..=40).step_by(8).chain((300..2800).step_by(100)) {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "sh", "-c", ON_A_FULL_DISK, "sh"]).arg(bench.tree.path()).arg(kib.to_string());
+        command.arg(bench.folder.path().join("plan.json")).arg(crate::common::program().get_program());
+        let ran = Ran::of(command.output().expect("unshare runs"));
+        let said = format!("{kib} KiB: {}{}", ran.out, ran.err);
+        let mut lines = ran.out.lines();
+        let applied = lines.next().expect("apply ended").to_owned();
+        let status = lines.next().unwrap_or_default();
+        match applied.as_str() {
+            "apply 0" => assert!(status.contains("came to its end"), "{said}"),
+            // Refused before its first change, or stopped in the middle.
+            "apply 5" | "apply 7" => assert!(status.contains("failed") || status.contains("nothing was"), "{said}"),
+            _ => panic!("{said}"),
+        }
+        assert_eq!(lines.collect::<Vec<_>>(), ["rollback 0", "clean"], "{said}");
+        *ends.entry(applied).or_insert(0) += 1;
+    }
+    assert_eq!(ends.keys().collect::<Vec<_>>(), ["apply 0", "apply 5", "apply 7"], "each end is tried: {ends:?}");
+}
+
+#[test]
+fn a_log_directory_of_somebody_elses_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    let log = bench.tree.path().join("var/log/gpusetup");
+    fs::create_dir_all(&log).expect("made");
+    std::os::unix::fs::chown(&log, Some(102), Some(102)).expect("root may");
+    let victim = bench.tree.path().join("etc/victim");
+    std::os::unix::fs::symlink("/etc/victim", log.join("step-1-1.log")).expect("linked");
+    let ran = bench.apply();
+    assert!(ran.code == 5 && ran.err.contains("/var/log/gpusetup is not private"), "{} {}", ran.code, ran.err);
+    assert!(ran.err.contains("user 102") && ran.err.contains("mv /var/log/gpusetup"), "{}", ran.err);
+    assert!(!victim.exists() && !bench.state("journal").exists(), "nothing was written");
+}
+
+#[test]
+fn a_cache_of_somebody_elses_is_refused_wherever_root_writes_to_it() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    let cache = bench.tree.path().join("srv/cache");
+    fs::create_dir_all(&cache).expect("made");
+    std::os::unix::fs::chown(&cache, Some(65534), None).expect("root may");
+    let plan = bench.folder.path().join("plan.json");
+    let out = bench.folder.path().join("bundle");
+    let create = ["bundle", "create", "--plan", plan.to_str().expect("UTF-8"), "-o", out.to_str().expect("UTF-8")];
+    for command in [&create[..], &["cache", "clean"], &["cache", "verify"]] {
+        let ran = bench.tree.run(&[command, &["--cache", "/srv/cache"]].concat());
+        assert!(ran.code == 5 && ran.err.contains("/srv/cache is not private"), "{command:?} {} {}", ran.code, ran.err);
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_is_no_empty_one() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    assert_eq!(bench.apply().code, 0);
+    let journal = fs::read_to_string(bench.state("journal")).expect("readable");
+    let damaged = journal.replacen("\"event\"", "\"evenr\"", 1);
+    let json = r#"{"event":"run","version":99}"#;
+    let newer = format!("{} {json}\n", &gpusetup::sum::sha256(json)[..16]);
+    for (text, says) in [(damaged, "was altered"), (newer, "newer gpusetup")] {
+        fs::write(bench.state("journal"), &text).expect("written");
+        for command in [&["status"][..], &["status", "--json"], &["resume", "--yes"], &["reboot-required"]] {
+            let ran = bench.tree.run(command);
+            assert!(ran.code == 10 && ran.err.contains(says), "{command:?}: {} {}{}", ran.code, ran.out, ran.err);
+        }
+    }
+}
