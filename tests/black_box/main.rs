@@ -29,4 +29,5 @@ mod oracle;
 mod plan;
 mod properties;
 mod report;
+mod strangers;
 mod update;
