@@ -72,14 +72,8 @@ fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolki
         names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
         why.push("nvcc needs a host compiler".to_owned());
     }
-    if let Some(side) = cuda.side_gcc {
-        if facts.side_compiler(side).is_none() {
-            names.extend(numbered(&distribution.gcc_package, side));
-            names.extend(numbered(&distribution.gxx_package, side));
-            let most = cuda.release.gcc_max.unwrap_or(side);
-            why.push(format!("nvcc of CUDA {} takes gcc {most} at most", cuda.release.version));
-        }
-    } else if facts.default_compiler().is_none_or(|c| c.gxx.is_none()) {
+    // Before it looks beside its cicc for an older one, nvcc preprocesses a file with the default one.
+    if facts.default_compiler().is_none_or(|c| c.gxx.is_none()) {
         names.extend(distribution.gxx.clone());
         // A default gcc that somebody changed has a C++ compiler of its own.
         let others = facts.gcc_major().filter(|have| distributions_gcc(Some(distribution), facts) != Some(*have));
@@ -87,6 +81,12 @@ fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolki
         if facts.gcc.is_some() {
             why.push("nvcc compiles C++, which the gcc here cannot".to_owned());
         }
+    }
+    if let Some(side) = cuda.side_gcc.filter(|side| facts.side_compiler(*side).is_none()) {
+        names.extend(numbered(&distribution.gcc_package, side));
+        names.extend(numbered(&distribution.gxx_package, side));
+        let most = cuda.release.gcc_max.unwrap_or(side);
+        why.push(format!("nvcc of CUDA {} takes gcc {most} at most", cuda.release.version));
     }
     (names, why)
 }
@@ -129,8 +129,7 @@ pub fn not_without_tools(job: &Job) -> Result<(), Misfit> {
     }
     // Facts without compilers are of a gpusetup that did not look for them.
     let without_cxx = facts.default_compiler().map_or(facts.gcc.is_none(), |c| c.gxx.is_none());
-    let side = job.chosen.cuda.as_ref().and_then(|c| c.side_gcc);
-    if job.has_nvcc() && side.is_none() && without_cxx {
+    if job.has_nvcc() && without_cxx {
         missing.push("g++".to_owned());
     }
     if let Some(kernel) = target_kernel(job).ok().filter(|kernel| builds(job) && !kernel.headers) {

@@ -68,7 +68,7 @@ pub fn rebuild_cache() -> Operation {
 }
 
 /// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does, whoever
-/// starts it, and no other program looks there (measured, see compat/compilers.yaml). The variable NVCC_CCBIN is unknown to
+/// starts it, and no other program looks there (tried, see compat/compilers.yaml). The variable NVCC_CCBIN is unknown to
 /// nvcc 12.4 and older, and what a profile sets reaches login shells only.
 pub fn host_compilers(toolkit: &Path) -> [PathBuf; 2] {
     ["gcc", "g++"].map(|name| toolkit.join("nvvm/bin").join(name))

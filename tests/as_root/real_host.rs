@@ -404,6 +404,7 @@ fn bundle_of_rpms(manager: &str, os_release: &str, repositories: &str) {
     maker.ask(&format!(
         "{made}
          made cpp 'Provides: x'; made gcc 'Requires: cpp'; made glibc-devel 'Requires: cpp'; made make 'Provides: y'
+         made gcc-c++ 'Requires: gcc'
          made stranger 'Provides: z'
          createrepo_c --quiet /srv/rpms
          mkdir -p {repositories}
@@ -419,11 +420,11 @@ fn bundle_of_rpms(manager: &str, os_release: &str, repositories: &str) {
     let manifest: Value =
         serde_json::from_str(&fs::read_to_string(bundle.join("bundle.json")).expect("there")).expect("JSON");
     let offers = manifest["packages"][0]["offers"].as_object().expect("packages");
-    assert_eq!(offers.keys().collect::<Vec<_>>(), ["cpp", "gcc", "glibc-devel", "make"]);
+    assert_eq!(offers.keys().collect::<Vec<_>>(), ["cpp", "gcc", "gcc-c++", "glibc-devel", "make"]);
     let offline = |arguments: &[&str]| host.gpusetup_under(&["unshare", "--net"], arguments);
     timed("apply", || offline(&["apply", "--yes", "--bundle", text(&bundle)]).succeeds());
     let installed = || host.ask("rpm -qa --qf '%{NAME}\\n' | sort | xargs");
-    assert_eq!(installed(), "base cpp gcc glibc-devel make");
+    assert_eq!(installed(), "base cpp gcc gcc-c++ glibc-devel make");
     cudnn_is_there(&host);
     timed("rollback", || offline(&["rollback", "--yes"]).succeeds());
     assert_eq!(installed(), "base");

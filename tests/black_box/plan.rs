@@ -506,6 +506,8 @@ fn an_older_compiler_is_given_to_nvcc_by_links_and_not_by_the_shell() {
     let plan = Tree::debian_12().gxx(12).gxx(11).run(&ask).json();
     assert_eq!(packages(&plan), [""; 0]);
     assert_eq!(compiler_links(&plan), links);
+    // nvcc preprocesses a file with the default gcc first, which must compile C++ as well.
+    assert_eq!(packages(&Tree::debian_12().gxx(11).run(&ask).json()), ["g++"]);
     // What takes the default gcc gets none; Debian 12 has no gcc 10.
     assert_eq!(
         compiler_links(&Tree::debian_12().run(&["plan", "--json", "--gpu", "v100", "--cuda", "12.4"]).json()),
@@ -532,7 +534,7 @@ fn a_debian_without_a_version_is_planned_as_the_newest_that_is_known() {
     std::fs::remove_file(host.path().join("usr/bin/gcc")).expect("a link");
     // No gcc tells what the default one is: the kernel does.
     let plan = host.run(&["plan", "--json", "--cuda", "13.2", "--method", "runfile"]).json();
-    let all = ["dkms", "g++-15", "gcc", "gcc-15", "gcc-16", "libc6-dev", "linux-headers-amd64", "make"];
+    let all = ["dkms", "g++", "g++-15", "gcc", "gcc-15", "gcc-16", "libc6-dev", "linux-headers-amd64", "make"];
     assert_eq!(packages(&plan), all);
     assert!(plan["warnings"].to_string().contains("named as those of Debian 13"), "{:#}", plan["warnings"]);
     let packaged = host.run(&["plan", "--method", "packages"]);
