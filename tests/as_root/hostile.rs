@@ -144,6 +144,7 @@ fn no_race_is_won() {
     let (mut all, mut wins, mut lost, mut troubles) = (0, 0, Vec::new(), Vec::new());
     for story in &stories {
         let began = Instant::now();
+        let rounds = if story.name == race::NEVER_WON && !is_full() { ROUNDS } else { rounds };
         let races = story.run(&bench, &bench.host, rounds, is_vulnerable() && !is_full());
         let seconds = began.elapsed().as_secs_f64();
         println!("  {:<42} {:>5} rounds, {:>4} won, {seconds:.0} s", story.name, races.rounds, races.wins);
