@@ -1,4 +1,4 @@
-//! The place that attacks are made in: a file system in memory, the program that is attacked, and the hosts that it is attacked on.
+//! Where the attacks run: a tmpfs, with the attacked program and the hosts it works on.
 
 use super::model::Model;
 use super::placement::Scenario;
@@ -12,31 +12,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Who attacks, where the attacker is somebody else than who made the tree.
+/// The attacking user.
 pub const NOBODY: u32 = 65534;
 
-/// Longer than this nothing takes that does not wait for ever.
+/// A command that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What attackers want to be written: a file of this name.
+/// The file that an attacker's plan writes.
 pub const EVIL: &str = "/etc/modprobe.d/evil.conf";
 
-/// A file system in memory, with all that attacks have in common.
+/// A tmpfs with everything that the attacks share.
 pub struct Bench {
     folder: tempfile::TempDir,
-    /// The host as nobody has touched it, below `tree/`, and what is given to gpusetup beside it, below `in/`.
+    /// The untouched host in `tree/`, and plans and bundles for it in `in/`.
     pub host: Model,
 }
 
-/// How a run of gpusetup ended, and all that it said.
+/// How a command ended, and its output.
 pub struct Ran {
     status: Option<ExitStatus>,
-    /// Both outputs.
+    /// Standard output and standard error.
     pub said: String,
 }
 
 impl Ran {
-    /// What went wrong with it, whatever it was asked for.
+    /// A failure that no attacker may cause.
     pub fn trouble(&self) -> Option<&'static str> {
         match self.status {
             None => Some("hung"),
@@ -46,12 +46,12 @@ impl Ran {
         }
     }
 
-    /// A run that ended so and said this.
+    /// From an exit status (none: it was killed after the time limit) and its output.
     pub fn new(status: Option<ExitStatus>, said: Vec<u8>) -> Self {
         Self { status, said: String::from_utf8_lossy(&said).into_owned() }
     }
 
-    /// Its exit code, where it ended by itself.
+    /// The exit code, unless a signal ended it.
     pub fn code(&self) -> Option<i32> {
         self.status.and_then(|status| status.code())
     }
@@ -62,7 +62,7 @@ pub fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The program that is attacked.
+/// The program to attack.
 fn attacked() -> PathBuf {
     std::env::var_os("GPUSETUP_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_gpusetup").into(), PathBuf::from)
 }
@@ -76,7 +76,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("paths of the tests are UTF-8")
 }
 
-/// Gives a file or a folder to whoever attacks.
+/// Makes the attacking user the owner.
 pub fn give(path: &Path) {
     chown(path, Some(NOBODY), Some(NOBODY)).expect("root gives");
 }
@@ -88,15 +88,15 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// With the program, the tree's own program, the files that plans download, and the host with its plans.
+    /// Mounts the tmpfs and prepares programs, downloads, the host and its plans.
     pub fn new() -> Self {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let folder = tempfile::Builder::new().prefix("hostile-").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
-        // Every read is noted there, or no reading of what is secret would be seen.
+        // strictatime: every read of a file outside the tree must be visible.
         tool("mount", &["-t", "tmpfs", "-o", "size=3g,mode=755,strictatime", "hostile", text(folder.path())]);
         let mut bench = Self { folder, host: Model::default() };
-        // Without what debuggers want it is a fifth as long, and begins as much sooner.
+        // Without debug information it starts faster, and copies of it take less space.
         tool("strip", &["-o", text(&bench.path("gpusetup")), text(&attacked())]);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/as_root/hostile/program.c");
         tool("cc", &["-static", "-Os", "-s", "-o", text(&bench.path("program")), text(&source)]);
@@ -123,7 +123,7 @@ impl Bench {
         tool("tar", &["-cJf", text(&self.path("pub").join(name)), "-C", text(folder.path()), "x"]);
     }
 
-    /// An Ubuntu with an A100, a driver and a toolkit, whose programs are all the same one.
+    /// Ubuntu with an A100, a driver and a toolkit. All its programs are program.c.
     fn tree(&self) -> Model {
         const KERNEL: &str = "6.8.0-64-generic";
         let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None);
@@ -169,7 +169,7 @@ impl Bench {
         model
     }
 
-    /// What gpusetup plans for the host, as it prints it.
+    /// A plan that gpusetup prints for the host.
     pub fn printed(&self) -> String {
         let area = self.path("planned");
         self.host.make(&area);
@@ -179,7 +179,7 @@ impl Bench {
         object.unwrap_or_else(|| panic!("no plan: {}", ran.said)).to_owned()
     }
 
-    /// The host, with plans for it and bundles of them.
+    /// Adds plans and bundles to the host.
     fn with_plans(&self) -> Model {
         use plans::{cached, download, link, remove, run, unpack, write_file};
         let printed = self.printed();
@@ -232,7 +232,7 @@ impl Bench {
             .and(|area| plans::bundle_folder(&whole, &area.join("in/bundle")), self)
     }
 
-    /// `db update`, of a store that has an older database already.
+    /// `db update` when an older database is already installed.
     pub fn update(&self) -> Scenario {
         const UPDATE: [&str; 8] =
             ["db", "update", "--key", "{}/in/key.pub", "--from", "{}/in/db.tar.xz", "--database-store", "{}/store"];
@@ -258,7 +258,7 @@ impl Bench {
         Scenario { name: "db update", host: older.under(newer), arguments: UPDATE.to_vec() }
     }
 
-    /// Lets gpusetup work on a host, and keeps what came of it.
+    /// The host after a command, which must end with this exit code.
     pub fn after(&self, host: &Model, arguments: &[&str], code: i32) -> Model {
         let area = self.path("after");
         host.make(&area);
@@ -269,7 +269,7 @@ impl Bench {
         model
     }
 
-    /// Runs gpusetup; `{}` in its arguments is the place that it works in.
+    /// Runs gpusetup; `{}` in the arguments is replaced by `area`.
     pub fn run(&self, area: &Path, arguments: &[&str]) -> Ran {
         self.run_under(&[], area, arguments)
     }
@@ -284,7 +284,7 @@ impl Bench {
         Ran::new(status, fs::read(said).expect("made"))
     }
 
-    /// gpusetup, as nothing around it can disturb it.
+    /// A command with a clean environment.
     pub fn gpusetup(&self, area: &Path, arguments: &[&str]) -> Command {
         self.gpusetup_under(&[], area, arguments)
     }
@@ -301,7 +301,7 @@ impl Bench {
     }
 }
 
-/// Waits for its end, and makes one where there is none.
+/// Waits for a child, and kills its process group after the time limit.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let began = Instant::now();
     loop {
@@ -319,7 +319,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 }
 
 impl Model {
-    /// With what somebody makes beside it on the disk.
+    /// Adds what a function creates on disk.
     fn and(self, make: impl FnOnce(&Path), bench: &Bench) -> Self {
         let area = bench.path("added");
         self.make(&area);

@@ -1,4 +1,4 @@
-//! A tree kept in memory, which is put on the disk anew for every attack.
+//! A directory tree in memory, written to disk for each attack.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -13,12 +13,12 @@ enum Node {
     Link(PathBuf),
 }
 
-/// What stands in a folder: paths relative to it, each with its permissions.
+/// The content of a directory: relative paths, each with its permissions.
 #[derive(Clone, Default)]
 pub struct Model(BTreeMap<PathBuf, (Node, u32)>);
 
 impl Model {
-    /// What stands in this folder now.
+    /// Reads a directory.
     pub fn read(folder: &Path) -> Self {
         let mut model = Self::default();
         model.gather(folder, Path::new(""));
@@ -42,7 +42,7 @@ impl Model {
         }
     }
 
-    /// Puts all of it into a folder.
+    /// Writes everything to a directory.
     pub fn make(&self, folder: &Path) {
         fs::create_dir_all(folder).expect("made");
         for (name, (node, mode)) in &self.0 {
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// With one more file, and the folders above it.
+    /// Adds a file and its parent directories.
     pub fn with(mut self, path: &str, bytes: impl AsRef<[u8]>) -> Self {
         let path = PathBuf::from(path);
         for folder in path.ancestors().skip(1).filter(|f| *f != Path::new("")) {
@@ -68,24 +68,29 @@ impl Model {
         self
     }
 
-    /// With what stands in another, in place of what is here.
+    /// Adds the content of another; its files win.
     pub fn under(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// What stands below a folder, relative to it.
+    /// The content of a subdirectory.
     pub fn below(&self, folder: &Path) -> Self {
         let below = self.0.iter().filter_map(|(path, node)| Some((path.strip_prefix(folder).ok()?, node)));
         Self(below.filter(|(path, _)| *path != Path::new("")).map(|(p, n)| (p.to_owned(), n.clone())).collect())
     }
 
-    /// Whether a folder stands there.
+    /// Whether the path is a directory.
     pub fn is_directory(&self, path: &Path) -> bool {
         matches!(self.0.get(path), Some((Node::Directory, _)))
     }
 
-    /// Where a path leads to when the first of its names is the root that all links in it begin at. The last name is not followed.
+    /// Whether the path can be created: every parent is a directory or does not exist.
+    pub fn has_room(&self, path: &Path) -> bool {
+        path.ancestors().skip(1).all(|above| self.0.get(above).is_none_or(|(node, _)| matches!(node, Node::Directory)))
+    }
+
+    /// Resolves the links in a path, except for its last component. The first component is the root directory for absolute links.
     pub fn resolve(&self, path: &Path) -> Option<PathBuf> {
         let mut todo: VecDeque<_> = names(path).into();
         let root = PathBuf::from(todo.pop_front()?);

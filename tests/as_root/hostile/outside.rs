@@ -1,4 +1,4 @@
-//! What lies outside of the tree, and must stay as it is: nobody may write it, and nobody read it.
+//! The files outside the tree, which gpusetup must neither write nor read.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,16 +6,16 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Stands in each of these files: who finds it in what gpusetup says has been shown a secret.
+/// The content of these files. It must not appear in gpusetup's output.
 pub const SECRET: &str = "secret-0b7e41f2";
 
-/// A folder beside the tree.
+/// A directory beside the tree.
 pub struct Outside {
     folder: PathBuf,
     before: BTreeMap<PathBuf, Trait>,
 }
 
-/// What the kernel says of a file. Nobody can set when it was last changed; when it was last read tells whether it was.
+/// Metadata that shows whether a file was written (`changed` cannot be forged) or read.
 #[derive(PartialEq)]
 struct Trait {
     mode: u32,
@@ -26,11 +26,11 @@ struct Trait {
     read: (i64, i64),
 }
 
-/// Long ago: what is read or written later is told from it, however coarse the clock is.
+/// The times of all files before an attack, in seconds since 1970: old enough to differ from any access.
 const LONG_AGO: i64 = 1_000_000_000;
 
 impl Outside {
-    /// A file, a folder with files in it, and nothing called `new`.
+    /// Creates a file and a directory with files. There is no file named `new`.
     pub fn make(folder: &Path) -> Self {
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder.join("folder/sub")).expect("made");
@@ -41,7 +41,7 @@ impl Outside {
         Self { folder: folder.to_owned(), before: BTreeMap::new() }
     }
 
-    /// Remembers it as it is now.
+    /// Records the current state.
     pub fn remember(&mut self) {
         let mut paths = BTreeSet::new();
         list(&self.folder, &mut paths);
@@ -53,8 +53,8 @@ impl Outside {
         self.before = paths.into_iter().map(|path| (path.clone(), look(&path).expect("it is there"))).collect();
     }
 
-    /// What has become of it since. `linked`: a name in the tree is a hard link to a file here, so that reading it is no
-    /// escape, and removing that name changes the count of its names.
+    /// What happened to the files since then. `linked`: a path in the tree is a hard link to one of them. Then reading it is allowed,
+    /// and removing that path changes the link count.
     pub fn harm(&self, linked: bool) -> BTreeSet<&'static str> {
         let mut harm = BTreeSet::new();
         for (path, before) in &self.before {

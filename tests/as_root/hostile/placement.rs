@@ -1,5 +1,5 @@
-//! Something in the place of what gpusetup expects: a link that leads out of the tree, a second name of a file outside, something
-//! that is no file.
+//! Placements: a path that gpusetup opens is replaced by a link out of the tree, a hard link to a file outside, or something that is
+//! not a regular file.
 
 use super::bench::{Bench, Ran};
 use super::model::Model;
@@ -12,24 +12,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is put there.
+/// What replaces a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Links to a file outside.
+    /// A symbolic link to a file outside.
     AbsoluteToFile,
     RelativeToFile,
-    /// Links to a name outside that nobody has yet.
+    /// A dangling symbolic link: gpusetup would create the file outside.
     AbsoluteToNew,
     RelativeToNew,
-    /// Links to a folder outside; in a folder's place, to one that holds the same names.
+    /// A symbolic link to a directory outside. If it replaces a directory, the one outside has the same content.
     AbsoluteToFolder,
     RelativeToFolder,
-    /// A second name of a file outside.
+    /// A hard link to a file outside.
     HardLink,
     Fifo,
-    /// A device that never ends.
+    /// /dev/zero: reading it never ends.
     Zero,
-    /// A block device with nothing behind it.
+    /// A block device that does not exist.
     Block,
     Folder,
 }
@@ -49,7 +49,7 @@ impl Kind {
         Self::Folder,
     ];
 
-    /// Puts it at `path` in `area`, where `outside` is.
+    /// Replaces `path` in `area`. `outside` is the directory outside the tree.
     fn put(self, host: &Model, area: &Path, path: &Path, outside: &Path) {
         let at = area.join(path);
         remove(&at);
@@ -60,7 +60,7 @@ impl Kind {
             false => "folder",
         };
         let absolute = |name: &str| symlink(outside.join(name), &at).expect("linked");
-        // As deep as the path is in the area, which is as deep as `outside` is not.
+        // `outside` lies directly in the area.
         let up = "../".repeat(path.components().count() - 1);
         let name = outside.file_name().expect("a name").to_string_lossy();
         let relative = |to: &str| symlink(format!("{up}{name}/{to}"), &at).expect("linked");
@@ -92,7 +92,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// A call of gpusetup, and the host that it is made on.
+/// A gpusetup command, and the host it runs on.
 pub struct Scenario {
     pub name: &'static str,
     pub host: Model,
@@ -107,12 +107,12 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Scenario {
-    /// Every placement that there is for it.
+    /// All placements for this command.
     pub fn placements(&'a self, bench: &Bench) -> Vec<Placement<'a>> {
         let paths = super::trace::paths(bench, &self.host, &self.arguments);
         let all =
             paths.iter().flat_map(|path| Kind::ALL.map(|kind| Placement { scenario: self, path: path.clone(), kind }));
-        // A folder in a folder's place is none.
+        // Replacing a directory by a directory changes nothing.
         all.filter(|p| p.kind != Kind::Folder || !self.host.is_directory(&p.path)).collect()
     }
 }
@@ -122,7 +122,7 @@ impl Placement<'_> {
         format!("{}: {} {:?}", self.scenario.name, self.path.display(), self.kind)
     }
 
-    /// The harm that it does.
+    /// Runs the attack; the harm is empty if gpusetup withstands it.
     fn attack(&self, bench: &Bench, area: &Path) -> (BTreeSet<&'static str>, Ran) {
         let _ = fs::remove_dir_all(area);
         self.scenario.host.make(area);
@@ -137,23 +137,28 @@ impl Placement<'_> {
     }
 }
 
-/// What came of placements.
+/// The results of all placements.
 #[derive(Default)]
 pub struct Tally {
-    /// How many there were, and how many escaped, for each command.
+    /// Placements and escapes for each command.
     pub commands: BTreeMap<&'static str, (usize, usize)>,
-    /// How many did what harm.
+    /// Escapes for each kind of harm.
     pub harms: BTreeMap<&'static str, usize>,
-    /// Those that escaped.
+    /// A line for each escape.
     pub escapes: Vec<String>,
 }
 
-/// Makes all of these attacks, on all cores.
+/// Runs the attacks on all cores.
 pub fn attack(bench: &Bench, placements: &[Placement]) -> Tally {
     let (next, tally) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
     let worker = |number: usize| {
         let area = bench.path(&format!("area-{number}"));
-        while let Some(placement) = placements.get(next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(placement) = placements.get(number) else { break };
+            if number % 1000 == 999 {
+                println!("  {} of {}", number + 1, placements.len());
+            }
             let (harm, ran) = placement.attack(bench, &area);
             let mut tally = tally.lock().expect("no panic");
             let (count, escaped) = tally.commands.entry(placement.scenario.name).or_default();

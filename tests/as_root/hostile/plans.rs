@@ -1,15 +1,19 @@
-//! Plans and bundles as an attacker makes them: gpusetup's own, with other operations and a fingerprint that fits. They are made as
-//! text, in the order in which gpusetup writes it, so that any version of it can be attacked.
+//! Plans and bundles as an attacker makes them: a plan printed by gpusetup, with other operations and a matching fingerprint. They are
+//! made as text, with the fields in gpusetup's order, so that any version of gpusetup can be attacked.
 
 use super::bench::sum;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// A plan that gpusetup printed, with these steps instead of its own: the name of each, and its operations.
+/// Replaces the steps of a printed plan by these: the id and the operations of each.
 pub fn with_steps(printed: &str, steps: &[(&str, Vec<String>)]) -> String {
     let plan = compact(printed);
-    assert_eq!(text(&plan, "fingerprint"), fingerprint(&plan, &blank(part(&plan, "steps"))), "the fingerprint's form");
+    assert_eq!(
+        text(&plan, "fingerprint"),
+        fingerprint(&plan, &blank(part(&plan, "steps"))),
+        "how gpusetup computes fingerprints has changed"
+    );
     let step = |(id, operations): &(&str, Vec<String>)| {
         format!(
             r#"{{"id":"{id}","title":"t","why":"w","state":"needed","operations":[{}],"download_bytes":0,"disk_bytes":0}}"#,
@@ -21,7 +25,7 @@ pub fn with_steps(printed: &str, steps: &[(&str, Vec<String>)]) -> String {
     plan.replace(part(&plan, "steps"), &steps).replace(part(&plan, "fingerprint"), &format!("\"{print}\""))
 }
 
-/// SHA-256 over the database, the host, the request, the selection and the steps, without addresses.
+/// SHA-256 of the database, the host, the request, the selection and the steps without URLs.
 fn fingerprint(plan: &str, steps: &str) -> String {
     let host: Value = serde_json::from_str(part(plan, "host")).expect("JSON");
     let gpus = host["gpus"].as_array().expect("GPUs").iter().map(|g| format!("[{},{}]", g["address"], g["pci_id"]));
@@ -32,7 +36,7 @@ fn fingerprint(plan: &str, steps: &str) -> String {
     sum(format!("[{database},{host},{request},{selection},{steps}]").as_bytes())
 }
 
-/// Steps without the addresses of their downloads.
+/// Removes the URLs of downloads from steps.
 fn blank(steps: &str) -> String {
     let mut parts = steps.split(r#"{"op":"download","url":""#);
     let first = parts.next().unwrap_or_default().to_owned();
@@ -42,7 +46,7 @@ fn blank(steps: &str) -> String {
     })
 }
 
-/// JSON without blanks and line ends between its parts.
+/// Removes white space between the tokens of JSON.
 fn compact(json: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let keeps = |c: &char| {
@@ -54,7 +58,7 @@ fn compact(json: &str) -> String {
     json.chars().filter(keeps).collect()
 }
 
-/// The value of a name in an object, as it is written there.
+/// The raw value of a field of a JSON object.
 fn part<'a>(object: &'a str, name: &str) -> &'a str {
     let (mut depth, mut inside, mut escaped, mut begun) = (0, false, false, None);
     let wanted = format!("\"{name}\":");
@@ -95,18 +99,18 @@ pub fn remove(path: &str) -> String {
     format!(r#"{{"op":"remove","path":"{path}"}}"#)
 }
 
-/// `run`, with more fields that stand behind its words.
+/// `run`; `more` are fields that follow `argv`.
 pub fn run(words: &[&str], more: &str) -> String {
     format!(r#"{{"op":"run","argv":{},{more}"limit":5}}"#, json!(words))
 }
 
-/// Where a file goes in the cache.
+/// The path of a download in the cache.
 pub fn cached(file: &Path) -> String {
     let name = file.file_name().expect("a name").to_string_lossy();
     format!("/var/cache/gpusetup/{}/{name}", &sum(&fs::read(file).expect("made"))[..16])
 }
 
-/// `download`, from this disk.
+/// `download` of a local file.
 pub fn download(file: &Path) -> String {
     let bytes = fs::read(file).expect("made");
     let (url, to) = (file.display(), cached(file));
@@ -120,7 +124,7 @@ pub fn unpack(file: &Path, into: &[(&str, &str)]) -> String {
     format!(r#"{{"op":"unpack","archive":"{}","sha256":"{sum}","into":[{}]}}"#, cached(file), into.join(","))
 }
 
-/// The files of a bundle that holds one plan.
+/// The files of a bundle with one plan.
 fn bundled(plan: &str) -> Vec<(String, Vec<u8>)> {
     let files = [("database.bin", "database"), ("gpusetup", "program"), ("plans/plan.json", plan)];
     let entry = |text: &str| json!({"size": text.len(), "sha256": sum(text.as_bytes())});
@@ -137,7 +141,7 @@ fn bundled(plan: &str) -> Vec<(String, Vec<u8>)> {
     [first].into_iter().chain(files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()))).collect()
 }
 
-/// Puts a bundle of one plan there, as a folder.
+/// Writes a bundle with one plan as a directory.
 pub fn bundle_folder(plan: &str, folder: &Path) {
     for (name, bytes) in bundled(plan) {
         let path = folder.join(name);
@@ -146,7 +150,7 @@ pub fn bundle_folder(plan: &str, folder: &Path) {
     }
 }
 
-/// The same as one file.
+/// A bundle with one plan as an archive.
 pub fn bundle_archive(plan: &str) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in bundled(plan) {

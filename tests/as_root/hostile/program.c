@@ -1,6 +1,6 @@
-/* Stands for every program of a hostile tree. Where the tree has a file /escape, it leaves its chroot as root can, and makes the
- * file that is named there, on the host. Else it does what it is told: make DIRECTORY, say TEXT, fail. Built static: the tree
- * has no libraries. */
+/* The only program of the trees under attack. If the tree has a file /escape, the program leaves its chroot as root can, and creates
+ * the file named there on the host. Otherwise: make DIRECTORY, say TEXT, fail. It is linked statically, since the tree has no
+ * libraries. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-//! A second process that exchanges two names, over and over, while gpusetup looks at them.
+//! Races: a second process exchanges two names in a loop while gpusetup opens them.
 
 use super::bench::{Bench, EVIL, NOBODY, give};
 use super::model::Model;
@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// The process.
+/// The second process.
 struct Swapper(libc::pid_t);
 
 impl Swapper {
-    /// Exchanges them until this is dropped, as the user nobody.
+    /// Starts the exchange, as the user nobody. It ends when this is dropped.
     fn start(one: &Path, other: &Path) -> Self {
         let [one, other] = [one, other].map(|path| CString::new(path.as_os_str().as_bytes()).expect("no zero in it"));
         // SAFETY: the child makes system calls and nothing else: it takes no lock and asks for no memory.
@@ -46,8 +46,8 @@ impl Drop for Swapper {
     }
 }
 
-/// Between two looks of gpusetup's at a name are microseconds. As on a machine that is busy, or on a disk that is far away, it waits
-/// behind every look in some of the rounds.
+/// Delays every lookup of a path by 200 µs, as a busy machine or a network file system would. Without it only microseconds lie between
+/// a check and the use of a name.
 const SLOWLY: [&str; 7] = [
     "strace",
     "-f",
@@ -58,19 +58,19 @@ const SLOWLY: [&str; 7] = [
     "-einject=statx,newfstatat,readlink,readlinkat,openat,openat2:delay_exit=200",
 ];
 
-/// In each of so many rounds.
+/// One round in this many is delayed.
 const EVERY_SLOW: usize = 4;
 
-/// What is exchanged while gpusetup does what.
+/// A race: which two names are exchanged, and which command runs meanwhile.
 pub struct Story {
     pub name: &'static str,
     arguments: Vec<&'static str>,
-    /// Makes both of what is exchanged, in the place that gpusetup works in.
+    /// Creates both names in the given directory.
     set: fn(&Path),
     swapped: [&'static str; 2],
 }
 
-/// What came of a story.
+/// The outcome of a race.
 #[derive(Default)]
 pub struct Races {
     pub rounds: usize,
@@ -79,7 +79,7 @@ pub struct Races {
 }
 
 impl Story {
-    /// So many rounds, or as many as it takes to win one.
+    /// Runs this many rounds, or fewer if `until_won` and one is won.
     pub fn run(&self, bench: &Bench, host: &Model, rounds: usize, until_won: bool) -> Races {
         let area = bench.path("race");
         let mut races = Races::default();
@@ -111,14 +111,14 @@ fn apply(what: &[&'static str]) -> Vec<&'static str> {
     [&APPLY, what].concat()
 }
 
-/// A folder of nobody's.
+/// Creates a directory that nobody owns.
 fn theirs(area: &Path, folder: &str) {
     fs::create_dir_all(area.join(folder)).expect("made");
     give(&area.join(folder));
 }
 
-/// A link `from` a name in the tree to a path outside that is in the tree too, as a link out of a tree has to be where its
-/// names are resolved first and opened then.
+/// Creates a link to a path outside the tree. The same path exists inside the tree too: code that resolves names first and opens the
+/// result later needs both.
 fn out_of_the_tree(area: &Path, from: &str, to: &str) {
     let to = area.join("outside").join(to);
     let within = area.join("tree").join(to.strip_prefix("/").expect("absolute"));
@@ -126,7 +126,7 @@ fn out_of_the_tree(area: &Path, from: &str, to: &str) {
     symlink(to, area.join(from)).expect("linked");
 }
 
-/// A folder of the tree, whose own folder is nobody's, and a link out of the tree.
+/// A directory of the tree, whose parent is nobody's, and beside it a link out of the tree.
 fn folder_and_link(area: &Path, folder: &str) {
     let above = folder.rsplit_once('/').expect("a path").0;
     fs::create_dir_all(area.join(folder)).expect("made");
@@ -134,7 +134,7 @@ fn folder_and_link(area: &Path, folder: &str) {
     out_of_the_tree(area, &format!("{above}/swapped"), "folder");
 }
 
-/// A file of the tree, whose folder is nobody's, and a link to a file outside of the tree.
+/// A file of the tree, whose directory is nobody's, and beside it a link to a file outside.
 fn file_and_link(area: &Path, file: &str) {
     let folder = file.rsplit_once('/').expect("a path").0;
     theirs(area, folder);
@@ -150,7 +150,7 @@ fn plans(area: &Path, put: impl Fn(&Path, &Path)) {
     put(&area.join("att/evil.json"), &area.join("att/swapped"));
 }
 
-/// All stories.
+/// All races.
 pub fn stories() -> Vec<Story> {
     vec![
         Story {
@@ -251,15 +251,14 @@ pub fn stories() -> Vec<Story> {
     ]
 }
 
-/// Those that commit e836608 is known to lose, each within a few rounds.
-pub const KNOWN: [&str; 4] =
-    ["links to plans", "bundles", "bundles that are folders", "the folder that a file is written to"];
+/// The race that commit e836608 does not lose: it refuses a cache directory that another user owns. It loses all others.
+pub const NEVER_WON: &str = "a download that was verified";
 
-/// A bundle of what a plan downloads, gathered in the tree's cache.
+/// Creates a bundle, with downloads in the tree's cache.
 pub const CREATE: [&str; 9] =
     ["bundle", "create", "--plan", "{}/in/plan.json", "--offline", "--root", "{}/tree", "-o", "{}/made"];
 
-/// The place of a download in the tree's cache, and a short name for its folder.
+/// The path of a download in the tree's cache. `cache` becomes a short name for its directory.
 fn cached(area: &Path, name: &str) -> String {
     let path = format!("tree{}", plans::cached(&area.with_file_name("pub").join(name)));
     let folder = Path::new(&path).parent().expect("in a folder");

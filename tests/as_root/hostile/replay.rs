@@ -1,4 +1,4 @@
-//! The attacks that a review of commit e836608 made on it with success, one function each: it says whether the attack succeeds.
+//! The attacks that succeeded on commit e836608, a function each. The function returns whether the attack succeeds.
 
 use super::bench::{Bench, NOBODY, Ran, give, wait};
 use super::model::Model;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// An attack: what the review called it, what it is, and how it is made.
+/// An attack: the finding it belongs to, a title, and the function that tries it.
 pub struct Attack {
     pub finding: &'static str,
     pub what: &'static str,
@@ -23,7 +23,7 @@ const fn attack(finding: &'static str, what: &'static str, succeeds: fn(&Bench) 
     Attack { finding, what, succeeds }
 }
 
-/// All of them.
+/// All attacks.
 pub const ATTACKS: &[Attack] = &[
     attack("R1", "the lock is a link", |b| written_through(b, "run/gpusetup.lock", &ROLLBACK)),
     attack("R1", "the journal is a link", |b| written_through(b, "var/lib/gpusetup/journal", &APPLY)),
@@ -68,7 +68,7 @@ pub const ATTACKS: &[Attack] = &[
 const APPLY: [&str; 8] = ["apply", "{}/in/plan.json", "--root", "{}/tree", "--yes", "--offline", "--lock-timeout", "0"];
 const ROLLBACK: [&str; 4] = ["rollback", "--yes", "--root", "{}/tree"];
 
-/// A folder with the host in it, which is removed with this.
+/// A directory that holds the host. Dropping this removes it.
 struct Area<'a> {
     bench: &'a Bench,
     path: PathBuf,
@@ -91,7 +91,7 @@ impl<'a> Area<'a> {
         self.bench.run(&self.path, arguments)
     }
 
-    /// A plan for the host, of these operations.
+    /// Writes a plan of these operations.
     fn plan(&self, operations: Vec<String>) -> PathBuf {
         let path = self.path.join("in/made.json");
         let good = fs::read_to_string(self.path.join("in/good.json")).expect("there");
@@ -110,7 +110,7 @@ fn cached(bench: &Bench, ending: &str) -> String {
     plans::cached(&bench.path("pub/archive.tar.xz")) + ending
 }
 
-/// Whether a link in the tree has gpusetup write to where it leads.
+/// Whether gpusetup writes through a link in the tree.
 fn written_through(bench: &Bench, path: &str, arguments: &[&str]) -> bool {
     let area = Area::of(bench, &bench.host);
     let mut outside = Outside::make(&area.path.join("outside"));
@@ -120,12 +120,12 @@ fn written_through(bench: &Bench, path: &str, arguments: &[&str]) -> bool {
     !outside.harm(false).is_empty()
 }
 
-/// Whether a program of the tree, which leaves its chroot, is run by a command that changes nothing.
+/// Whether a read-only command runs a program of the tree, which then escapes from its chroot.
 fn program_escapes(bench: &Bench, arguments: &[&str]) -> bool {
     let area = Area::of(bench, &bench.host);
     let marker = area.path.join("escaped");
     fs::write(area.tree("escape"), marker.to_str().expect("UTF-8")).expect("written");
-    // The lists of packages are newer than what says where they are from, so that they are worth asking.
+    // apt-cache was only run if the package lists were newer than the list of repositories.
     fs::write(area.tree("var/lib/apt/lists/x_Packages"), "Package: x\n").expect("written");
     area.run(&[arguments, &["--root", "{}/tree"]].concat());
     marker.exists()
@@ -134,12 +134,11 @@ fn program_escapes(bench: &Bench, arguments: &[&str]) -> bool {
 fn raced(bench: &Bench, name: &str) -> bool {
     let stories = stories();
     let story = stories.iter().find(|story| story.name == name).expect("a story");
-    // One that cannot be won is tried ten thousand times elsewhere.
-    let rounds = if super::are_to_be_won() { 1000 } else { 20 };
+    let rounds = if super::is_vulnerable() { super::ROUNDS_UNTIL_WON } else { super::ROUNDS };
     story.run(bench, &bench.host, rounds, true).wins > 0
 }
 
-/// What `plan` says of facts in which the system is called so.
+/// The output of `plan` for facts with this OS name.
 fn said_of_facts(bench: &Bench, name: &str, more: &[&str]) -> String {
     let area = Area::of(bench, &bench.host);
     let facts = area.run(&["facts", "--json", "--root", "{}/tree"]).said;
@@ -149,7 +148,7 @@ fn said_of_facts(bench: &Bench, name: &str, more: &[&str]) -> String {
     area.run(&[&["plan", "--facts", "{}/facts.json"], more].concat()).said
 }
 
-/// The host as the running machine: gpusetup in a chroot of its own, where links lead nowhere else.
+/// Runs gpusetup on the tree as on a live host: in a chroot, without `--root`.
 fn live(area: &Area, arguments: &[&str]) -> Ran {
     let root = area.path.join("tree");
     let program = area.bench.path("gpusetup");
@@ -207,7 +206,7 @@ fn nobodys_cache(bench: &Bench) -> bool {
     !outside.harm(false).is_empty()
 }
 
-/// Whether it still waits after it was told to end.
+/// Whether gpusetup ignores SIGTERM while it waits for a FIFO.
 fn plan_is_a_pipe(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
     let made = Command::new("mkfifo").arg(area.path.join("in/pipe")).status().expect("mkfifo starts");
@@ -228,7 +227,7 @@ fn program_without_words(bench: &Bench) -> bool {
         == Some("panicked")
 }
 
-/// Whether it panics when nobody reads what it says.
+/// Whether gpusetup panics when its standard output is a closed pipe.
 fn broken_pipe(bench: &Bench, arguments: &[&str]) -> bool {
     let area = Area::of(bench, &bench.host);
     let mut command = bench.gpusetup(&area.path, arguments);

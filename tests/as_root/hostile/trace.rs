@@ -1,4 +1,4 @@
-//! Which paths gpusetup looks at, as strace sees it.
+//! The paths that gpusetup opens, as strace reports them.
 
 use super::bench::Bench;
 use super::model::Model;
@@ -7,17 +7,17 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
-/// The paths below the folders of `area` that a run looks at, and the folders above them, relative to `area`. What it starts in a
-/// chroot is not looked at: links lead such a program nowhere.
+/// The paths in `area` that a command uses, and their parents, relative to `area`. Programs that gpusetup starts are not included: they
+/// run inside a chroot, which links cannot leave.
 pub fn paths(bench: &Bench, host: &Model, arguments: &[&str]) -> BTreeSet<PathBuf> {
     let area = bench.path("traced");
     host.make(&area);
     let traces = bench.path("traces");
     fs::create_dir(&traces).expect("made");
-    // A file for each process, and every descriptor with its path.
+    // -ff: a file per process; -y: descriptors with their paths.
     let calls = "trace=%file,pivot_root,fchdir,getdents64";
     let into = format!("-o{}/of", traces.display());
-    let strace = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", calls, "-e", "signal=none", &into];
+    let strace = ["strace", "-ff", "--seccomp-bpf", "-y", "-qq", "-s", "4096", "-e", calls, "-e", "signal=none", &into];
     let mut strace = bench.gpusetup_under(&strace, &area, arguments);
     strace.stdout(Stdio::null()).stderr(Stdio::null());
     strace.status().expect("strace starts");
@@ -36,16 +36,16 @@ pub fn paths(bench: &Bench, host: &Model, arguments: &[&str]) -> BTreeSet<PathBu
     for folder in [area.as_path(), &traces] {
         fs::remove_dir_all(folder).expect("removed");
     }
-    // Names with the number of a process in them are others the next time.
+    // Names that contain a process id differ in the next run.
     let lasts = |path: &&PathBuf| !pids.iter().any(|pid| path.to_string_lossy().contains(pid.as_str()));
     let below = all.iter().filter_map(|path| path.strip_prefix(&area).ok()).map(Path::to_owned).collect::<Vec<_>>();
-    let below = below.iter().filter(lasts).filter_map(|path| host.resolve(path));
+    let below = below.iter().filter(lasts).filter_map(|path| host.resolve(path)).filter(|path| host.has_room(path));
     let with_folders = below.flat_map(|path| path.ancestors().map(Path::to_owned).collect::<Vec<_>>());
-    // The root itself is what the caller named.
+    // The root directory is not an attacker's choice.
     with_folders.filter(|path| path.components().count() > 1).collect()
 }
 
-/// Every path that a call names, and what it opened.
+/// The paths in the arguments of a system call, and the path of the descriptor it returned.
 fn named(line: &str) -> Vec<PathBuf> {
     let Some((call, answer)) = line.rsplit_once(" = ") else { return Vec::new() };
     let in_root = call.contains("RESOLVE_IN_ROOT");
@@ -64,7 +64,7 @@ fn named(line: &str) -> Vec<PathBuf> {
     all
 }
 
-/// The path that strace shows behind a descriptor.
+/// The path that strace prints with a descriptor.
 fn of_descriptor(word: &str) -> Option<PathBuf> {
     let (_, path) = word.split_once('<')?;
     let path = path.rsplit_once('>')?.0;
