@@ -181,7 +181,9 @@ fn a_plan_with_a_right_fingerprint_and_no_sense_is_refused() {
 
 #[test]
 fn a_reader_that_goes_away_and_a_full_disk_are_no_panic() {
-    for arguments in [&["completions", "bash"][..], &["completions", "zsh"], &["man"], &["--help"], &["db", "list"]] {
+    for arguments in
+        [&["completions", "bash"][..], &["completions", "zsh"], &["man"], &["--help"], &["db", "list", "cuda"]]
+    {
         let full = File::options().write(true).open("/dev/full").expect("Linux has one");
         let out = program().args(arguments).stdout(full).stderr(Stdio::piped()).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -307,7 +309,7 @@ fn no_text_of_a_tree_moves_the_cursor() {
 fn an_error_that_quotes_a_stranger_is_one_message() {
     let ran = run(&["doctor", "GS\u{1b}[31m\nhint: rm -rf /"]);
     assert!(ran.code == 2 && has_controls(&ran.err).is_none(), "{:?}", ran.err);
-    assert_eq!(ran.err.lines().filter(|l| l.starts_with("hint:")).count(), 1, "{}", ran.err);
+    assert!(ran.err.contains("hint: rm") && !ran.err.lines().any(|l| l.starts_with("hint: rm")), "{}", ran.err);
 }
 
 #[test]
@@ -516,7 +518,7 @@ fn a_config_database_or_lock_file_of_another_user_does_not_rule_root() {
         fs::create_dir_all(&database).expect("made");
         assert!(Command::new("cp").arg("-r").args([&from, &to]).status().expect("coreutils").success());
     }
-    let list = || run(&["db", "list", "--database", text(&database)]);
+    let list = || run(&["db", "list", "cuda", "--database", text(&database)]);
     assert_eq!(list().code, 0, "{}", list().err);
     chown(database.join("compat/version.yaml"), Some(NOBODY), None).expect("root may");
     assert_eq!(list().code, 5, "{}", list().err);
@@ -542,8 +544,11 @@ fn a_signal_ends_the_waiting_for_standard_input() {
     let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
     assert!(killed.success());
     let began = Instant::now();
+    // Still open: nothing but the signal ends it.
+    let input = child.stdin.take().expect("piped");
     let status = child.wait().expect("it ends");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(input);
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
     assert_eq!(status.code(), Some(143), "{said}");
