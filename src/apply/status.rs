@@ -166,3 +166,86 @@ impl<'a> Progress<'a> {
         states.map(|(n, s)| self.state(n, s.state)).all(|s| matches!(s, StepState::Done | StepState::Skipped))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::result::{Account, begun};
+    use crate::apply::sample::plan_of;
+    use crate::operation::Operation;
+
+    fn host() -> (System, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        (System::at(dir.path()), dir)
+    }
+
+    /// A plan of three steps that remove one file each.
+    fn plan() -> Plan {
+        let mut plan = plan_of(vec![Operation::Remove { path: "/f".into() }]);
+        let step = plan.steps[0].clone();
+        plan.steps.extend([step.clone(), step]);
+        plan.fingerprint = plan.expected_fingerprint();
+        plan
+    }
+
+    fn run() -> Event {
+        Event::Run { version: journal::VERSION, plan: Box::new(plan()), packages: None }
+    }
+
+    fn intent(at: At) -> Event {
+        Event::Intent { at, undo: Vec::new(), boot: None }
+    }
+
+    /// What `status` reports when a run left its provisional result, and these records.
+    fn told(events: Vec<Event>) -> RunResult {
+        let (on, _dir) = host();
+        begun(&on, Some(&plan())).expect("written");
+        let mut journal = Journal::open(&on).expect("readable");
+        events.into_iter().for_each(|event| journal.note(&on, event).expect("noted"));
+        let written = result::status(&on).expect("readable");
+        status(&on, written).expect("readable").expect("there was a run")
+    }
+
+    fn states(result: &RunResult) -> Vec<&str> {
+        result.steps.iter().map(|step| step.state.as_str()).collect()
+    }
+
+    #[test]
+    fn a_run_that_was_killed_while_it_resumed_has_done_what_both_did() {
+        let failed = Event::Failed { at: (1, 0), why: "no room".to_owned() };
+        let first = vec![run(), intent((0, 0)), Event::Done { at: (0, 0) }, intent((1, 0)), failed.clone()];
+        let before = told(first.clone());
+        assert_eq!((before.state, states(&before)), (Ending::Failed, vec!["done", "failed", "to come"]));
+        assert_eq!(before.error.as_deref(), Some("no room"));
+        let undone = Event::Undone { run: 0, at: (1, 0), left: Vec::new() };
+        let resumed = told([first, vec![undone, run()]].concat());
+        assert_eq!((resumed.state, states(&resumed)), (Ending::Interrupted, vec!["done", "to come", "to come"]));
+        let killed =
+            told(vec![run(), Event::Kept { at: (0, 0) }, intent((1, 0)), Event::Done { at: (1, 0) }, intent((2, 0))]);
+        assert_eq!(states(&killed), ["done", "done", "failed"]);
+        let ended = told(vec![run(), Event::Done { at: (0, 0) }, Event::Finished {}]);
+        assert_eq!((ended.state, states(&ended)), (Ending::Done, vec!["done"; 3]));
+    }
+
+    #[test]
+    fn a_rollback_that_was_killed_reports_no_steps() {
+        let told = told(vec![run(), Event::Done { at: (0, 0) }, Event::RollingBack { runs: vec![0] }]);
+        assert_eq!((told.state, told.steps.len(), told.fingerprint), (Ending::Interrupted, 0, None));
+    }
+
+    #[test]
+    fn a_reboot_is_required_until_the_host_has_booted() {
+        let (on, _dir) = host();
+        let mut account = Account::open();
+        account.requires_reboot();
+        account.close(&on, Ending::Done, None).expect("written");
+        on.make_directories("/proc", 0o755).expect("made");
+        let required = |booted: i64| {
+            on.write("/proc/stat", format!("cpu 1 2\nbtime {booted}\n").as_bytes(), 0o644).expect("written");
+            let written = result::status(&on).expect("readable");
+            status(&on, written).expect("readable").expect("there was a run").reboot_required
+        };
+        let written = on.modified(result::PATH).expect("it stands");
+        assert!(required(written - 3600) && !required(written + 60));
+    }
+}
