@@ -31,7 +31,8 @@ mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
-pub use dpkg::upstream;
+pub use dpkg::{installed as dpkg_installed, upstream};
+pub use elf::{machine as elf_machine, text as elf_text};
 pub use holders::holders;
 pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};

@@ -92,8 +92,6 @@ pub struct AskOptions {
     about: device::Library,
     #[arg(required = true)]
     libraries: Vec<String>,
-    #[arg(long)]
-    root: Option<PathBuf>,
 }
 
 /// What `doctor` exits with when something failed.
@@ -269,7 +267,7 @@ fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Pr
 
 /// Answers the parent about a library; not for people.
 pub fn ask(options: &AskOptions) -> u8 {
-    device::answer(options.about, &options.libraries, options.root.as_deref())
+    device::answer(options.about, &options.libraries)
 }
 
 fn known(id: &str) -> Result<&'static str, Problem> {

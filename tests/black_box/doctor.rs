@@ -1,6 +1,6 @@
 //! `gpusetup doctor`, as a user runs it.
 
-use crate::common::{Tree, run};
+use crate::common::{Tree, run, run_with_input};
 use crate::schema;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -188,7 +188,6 @@ fn a_library_that_ends_its_caller_ends_only_the_child() {
     let library = library(folder.path(), "abort();");
     let asked = gpusetup::doctor::device::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
-        &gpusetup::system::System::live(),
         library.to_str().expect("UTF-8"),
         Duration::from_secs(20),
     );
@@ -203,7 +202,6 @@ fn a_library_that_hangs_is_given_up() {
     let began = Instant::now();
     let asked = gpusetup::doctor::device::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
-        &gpusetup::system::System::live(),
         library.to_str().expect("UTF-8"),
         Duration::from_millis(300),
     );

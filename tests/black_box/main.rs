@@ -28,5 +28,6 @@ mod locked;
 mod oracle;
 mod plan;
 mod properties;
+mod read_only;
 mod report;
 mod update;
