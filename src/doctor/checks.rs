@@ -305,8 +305,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "GS709",
-        title: "Every toolkit's compiler answers",
-        reads: "what `nvcc --version` says",
+        title: "Every toolkit's compiler works",
+        reads: "what `nvcc --version` says, and a small program that nvcc compiles and that is started",
         run: toolkit::answers,
         runtime: false,
         facts_suffice: false,
@@ -324,7 +324,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS705",
         title: "nvcc takes the host's compiler",
-        reads: "gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
+        reads: "what nvcc and the host's compiler say when they compile a small program; gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
         run: toolkit::host_compiler,
         runtime: false,
         facts_suffice: false,

@@ -38,7 +38,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use toolkit::{newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
+use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
 
 /// What somebody who was asked said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +131,9 @@ pub struct Evidence {
     pub module_before_boot: Option<bool>,
     /// What each toolkit's `nvcc --version` says, by the toolkit's directory.
     pub nvcc: BTreeMap<PathBuf, Answer<CudaVersion>>,
+    /// What each toolkit's compile of a small program came to, by the toolkit's directory: what the program said.
+    #[serde(default)]
+    pub compiled: BTreeMap<PathBuf, Answer<String>>,
     /// Which nvcc shells find.
     pub shells: Answer<Shells>,
     /// The directories that the loader looks in, links resolved.
@@ -218,7 +221,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main: Vec<_> = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so.")).collect();
     // The slow ones wait for other programs, each for its own.
-    let (images, cudnn, nvcc, told) = std::thread::scope(|scope| {
+    let (images, cudnn, (nvcc, compiled), told) = std::thread::scope(|scope| {
         let told = scope.spawn(|| {
             looker.at("NVIDIA's libraries", &["GS508", "GS505", "GS710"], || device::told(system, &facts, &main))
         });
@@ -233,12 +236,13 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
                 main.iter().map(|s| (s.clone(), version(s))).collect()
             })
         });
-        let nvcc = looker.at("the toolkits' compilers", &["GS709"], || {
+        let nvcc: BTreeMap<_, _> = looker.at("the toolkits' compilers", &["GS709"], || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
         });
+        let compiled = looker.at("what the toolkits compile", &["GS705", "GS709"], || compiled(system, &facts, &nvcc));
         // Neither breaks off: that was seen to inside.
-        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc, told.join())
+        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), (nvcc, compiled), told.join())
     });
     let dkms = looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system));
     let told = told.unwrap_or_default();
@@ -296,6 +300,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         coherent: looker.at("the GPUs' memory", &["GS909"], || containers::coherent(system, &facts, database)),
         cudnn,
         nvcc,
+        compiled,
         nvml: told.nvml,
         cuda: told.cuda,
         convolution: told.convolution,
@@ -341,6 +346,7 @@ impl Evidence {
             module_before_boot: None,
             signer: unsaid(),
             nvcc: BTreeMap::new(),
+            compiled: BTreeMap::new(),
             shells: unsaid(),
             loader_directories: BTreeSet::new(),
             cached: Vec::new(),
