@@ -176,6 +176,15 @@ pub const CHECKS: &[Check] = &[
         follows_from: &["GS901", "GS503", "GS504"],
     },
     Check {
+        id: "GS509",
+        title: "An NVIDIA GPU is on the bus",
+        reads: "/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log",
+        run: driver::on_the_bus,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &["GS903"],
+    },
+    Check {
         id: "GS501",
         title: "The driver loaded is the one installed, and has the GPUs",
         reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, who drives each GPU, the kernel's log, NVML's own word",

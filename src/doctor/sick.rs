@@ -777,6 +777,7 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.facts.gpus.clear();
         e.cards.clear();
         e.facts.driver = None;
+        e.facts.loaded_modules = Some(Vec::new());
         e.facts.toolkits.clear();
         e.facts.cudnn.clear();
         (e.nvcc, e.cudnn, e.cached, e.dkms) = Default::default();
@@ -784,6 +785,28 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.shells = Answer::Is(Shells::default());
     };
     assert_eq!(found(bare), [""; 0], "no GPU, and nothing of NVIDIA's");
+}
+
+#[test]
+fn a_gpu_that_is_gone_is_missed() {
+    let gone = |e: &mut Evidence| {
+        e.facts.gpus.clear();
+        e.cards.clear();
+        (e.nvml, e.cuda) = Default::default();
+    };
+    assert_eq!(found(gone), ["GS509 warn"], "the driver is there");
+    let log = "NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.";
+    let told = |e: &mut Evidence| {
+        gone(e);
+        *e = e.clone().with_kernel_log(log, &embedded());
+    };
+    assert_eq!(found(told), ["GS903 fail", "GS509 fail < GS903"]);
+    let unseen = |e: &mut Evidence| {
+        gone(e);
+        let why = "there is no /sys/bus/pci/devices".to_owned();
+        e.facts.unreadable.push(crate::host::Unreadable { what: crate::host::GPUS.to_owned(), why });
+    };
+    assert_eq!(found(unseen), [""; 0], "a tree of a machine that is elsewhere");
 }
 
 #[test]

@@ -208,5 +208,5 @@ pub const CASES: &[Case] = &[
         &["GS703"],
         "library /usr/lib/python3/dist-packages/nvidia/cudnn/lib/libcudnn.so.9 libcudnn.so.9",
     ),
-    twin("nothing of NVIDIA's but a GPU that is gone", &["GS501"], "rm -r $bus/*").on(Stage::Bare),
+    twin("nothing of NVIDIA's but a GPU that is gone", &["GS501", "GS509"], "rm -r $bus/*").on(Stage::Bare),
 ];
