@@ -31,8 +31,8 @@ mod toolkit;
 
 pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
-pub use dpkg::upstream;
-pub use elf::{c_library_version, needed_c_library};
+pub use dpkg::{installed as dpkg_installed, upstream};
+pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
 pub use holders::holders;
 pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};
@@ -397,6 +397,13 @@ impl Gpu {
 }
 
 impl Facts {
+    /// Whether the host was looked at and has no NVIDIA GPU. A tree without /sys, WSL2 and a Jetson do not show theirs on the bus:
+    /// there it is not known.
+    pub fn has_no_gpu(&self) -> bool {
+        let unseen = self.unreadable.iter().any(|u| u.what == GPUS) || self.machine.kind == MachineKind::Jetson;
+        self.gpus.is_empty() && !unseen
+    }
+
     /// The major version of the default gcc.
     pub fn gcc_major(&self) -> Option<u16> {
         self.gcc.as_deref()?.split('.').next()?.parse().ok()

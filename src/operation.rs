@@ -237,7 +237,7 @@ impl Operation {
                 let to: Vec<_> = into.iter().filter(|p| !within(p)).map(|p| p.to.display().to_string()).collect();
                 format!("unpack {name} into {}", to.join(", "))
             }
-            Self::Run { argv, .. } => format!("run {}", argv.join(" ")),
+            Self::Run { argv, .. } => format!("run {}", program::described(argv)),
             Self::Packages(p) if p.remove.is_empty() => format!("install {}", list(&p.install)),
             Self::Packages(p) if p.install.is_empty() => format!("remove {}", list(&p.remove)),
             Self::Packages(p) => format!("install {}; remove {}", list(&p.install), list(&p.remove)),

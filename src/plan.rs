@@ -3,6 +3,7 @@
 //! program started here.
 
 mod build;
+pub mod compile;
 mod components;
 mod driver;
 mod environment;

@@ -7,6 +7,7 @@ use super::run::{Manner, News, Teller, boot_id, with_network};
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
+use crate::plan::compile;
 use crate::system::{Log, Node, System};
 use std::path::Path;
 use std::time::Instant;
@@ -97,7 +98,7 @@ pub fn carry_out(
             }
             let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
             let ran = program::perform(on, operation, Some(log), working);
-            ran.map_err(|e| if *asks { Failure::Verification(e.to_string()) } else { Failure::from(e) })?;
+            ran.map_err(|e| if *asks { Failure::Verification(with_cause(&e.to_string())) } else { Failure::from(e) })?;
             if *asks {
                 return Ok(());
             }
@@ -130,6 +131,11 @@ pub fn carry_out(
     }
     journal.note(on, Event::Done { at })?;
     Ok(())
+}
+
+/// What a program that asked said, behind the cause where a compiler has named it.
+fn with_cause(said: &str) -> String {
+    compile::Cause::of(said).map_or_else(|| said.to_owned(), |cause| format!("{}\n{said}", cause.sentence()))
 }
 
 /// Notes the way back as it is known now that the work is done, and on the disk, so that an undo, months later, can tell what

@@ -2,7 +2,7 @@
 
 use super::apply::{Ended, agreed, begin, propose, system, writing};
 use super::facts::{look, read_text};
-use super::options::{HostOptions, LookOptions, RunOptions};
+use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
 use super::plan::read_facts;
 use super::{Problem, report, say};
 use crate::apply;
@@ -56,6 +56,9 @@ pub struct Options {
     /// With --fix: only show what it would do
     #[arg(long, requires = "fix")]
     dry_run: bool,
+    /// What to do when no NVIDIA GPU is found
+    #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
+    if_no_gpu: IfNoGpu,
     /// Print the checks and what each reads, and look at nothing
     #[arg(long)]
     list_checks: bool,
@@ -92,12 +95,13 @@ pub struct AskOptions {
     about: device::Library,
     #[arg(required = true)]
     libraries: Vec<String>,
-    #[arg(long)]
-    root: Option<PathBuf>,
 }
 
 /// What `doctor` exits with when something failed.
 const FAILURES: u8 = 20;
+
+/// What `doctor` exits with when there is no NVIDIA GPU, whatever else was found.
+const NO_GPU: u8 = 9;
 
 /// Examines the host.
 pub fn run(options: &Options) -> Result<u8, Problem> {
@@ -129,6 +133,10 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         say(&format!("from {origin}"));
     }
     show(options, &report, origin.as_deref())?;
+    if options.if_no_gpu == IfNoGpu::Fail && report.host.has_no_gpu() {
+        say("no NVIDIA GPU was found; --if-no-gpu skip accepts that");
+        return Ok(NO_GPU);
+    }
     Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
 }
 
@@ -269,7 +277,7 @@ fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Pr
 
 /// Answers the parent about a library; not for people.
 pub fn ask(options: &AskOptions) -> u8 {
-    device::answer(options.about, &options.libraries, options.root.as_deref())
+    device::answer(options.about, &options.libraries)
 }
 
 fn known(id: &str) -> Result<&'static str, Problem> {

@@ -38,7 +38,7 @@ const EXIT_CODES: [(u8, &str); 14] = [
     (6, "try again later: somebody else is at work, or the network is away"),
     (7, "a step failed; what was done is in the journal: mend it and gpusetup resume, or gpusetup rollback"),
     (8, "installed, and the host says that it does not work: gpusetup doctor"),
-    (9, "there is no NVIDIA GPU (--if-no-gpu skip makes that a success)"),
+    (9, "there is no NVIDIA GPU, for doctor too (--if-no-gpu skip accepts that)"),
     (10, "something is not what it should be: a checksum, a signature, a plan, a database"),
     (20, "doctor found failures (with --strict: or warnings)"),
     (130, "interrupted from the keyboard; the journal is whole"),

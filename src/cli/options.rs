@@ -320,7 +320,7 @@ pub enum PreferOption {
 pub enum IfNoGpu {
     /// Exit 9
     Fail,
-    /// Exit 0, nothing to do
+    /// Go on: a plan has nothing to do, doctor exits by its findings
     Skip,
 }
 

@@ -176,6 +176,15 @@ pub const CHECKS: &[Check] = &[
         follows_from: &["GS901", "GS503", "GS504"],
     },
     Check {
+        id: "GS509",
+        title: "An NVIDIA GPU is on the bus",
+        reads: "/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log",
+        run: driver::on_the_bus,
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &["GS903"],
+    },
+    Check {
         id: "GS501",
         title: "The driver loaded is the one installed, and has the GPUs",
         reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, who drives each GPU, the kernel's log, NVML's own word",
@@ -305,8 +314,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "GS709",
-        title: "Every toolkit's compiler answers",
-        reads: "what `nvcc --version` says",
+        title: "Every toolkit's compiler works",
+        reads: "what `nvcc --version` says, and a small program that nvcc compiles and that is started",
         run: toolkit::answers,
         runtime: false,
         facts_suffice: false,
@@ -324,7 +333,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS705",
         title: "nvcc takes the host's compiler",
-        reads: "gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
+        reads: "what nvcc and the host's compiler say when they compile a small program; gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
         run: toolkit::host_compiler,
         runtime: false,
         facts_suffice: false,

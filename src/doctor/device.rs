@@ -128,10 +128,10 @@ fn silent(system: &System, facts: &Facts) -> Option<String> {
     (own_kernel && !loaded).then(|| "the nvidia module is not loaded".to_owned())
 }
 
-/// What the host's loader and the library `soname` (or the one at a path) answer, by a child.
-pub fn cudnn_version(system: &System, soname: &str) -> Answer<CudnnVersion> {
+/// What the library that this machine's loader finds for `soname` (or the one at a path) answers, by a child.
+pub fn cudnn_version(soname: &str) -> Answer<CudnnVersion> {
     // Loading reads some hundred megabytes, cold.
-    ask_in_child(own(), system, soname, Duration::from_secs(30))
+    ask_in_child(own(), soname, Duration::from_secs(30))
 }
 
 /// 12080 is 12.8, in NVML and in CUDA.

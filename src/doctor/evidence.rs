@@ -5,7 +5,9 @@ mod apt;
 mod bus;
 mod containers;
 mod driver;
+mod initramfs;
 mod loader;
+mod module;
 mod rivals;
 mod toolkit;
 
@@ -36,7 +38,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use toolkit::{newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
+use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
 
 /// What somebody who was asked said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +131,9 @@ pub struct Evidence {
     pub module_before_boot: Option<bool>,
     /// What each toolkit's `nvcc --version` says, by the toolkit's directory.
     pub nvcc: BTreeMap<PathBuf, Answer<CudaVersion>>,
+    /// What each toolkit's compile of a small program came to, by the toolkit's directory: what the program said.
+    #[serde(default)]
+    pub compiled: BTreeMap<PathBuf, Answer<String>>,
     /// Which nvcc shells find.
     pub shells: Answer<Shells>,
     /// The directories that the loader looks in, links resolved.
@@ -216,7 +221,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main: Vec<_> = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so.")).collect();
     // The slow ones wait for other programs, each for its own.
-    let (images, cudnn, nvcc, told) = std::thread::scope(|scope| {
+    let (images, cudnn, (nvcc, compiled), told) = std::thread::scope(|scope| {
         let told = scope.spawn(|| {
             looker.at("NVIDIA's libraries", &["GS508", "GS505", "GS710"], || device::told(system, &facts, &main))
         });
@@ -224,15 +229,20 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             scope.spawn(|| looker.at("the initramfs images", &["GS201", "GS202"], || images(system, &facts, &denied)));
         let cudnn = scope.spawn(|| {
             looker.at("cuDNN's own version", &["GS703"], || {
-                main.iter().map(|s| (s.clone(), device::cudnn_version(system, s))).collect()
+                let version = |soname: &str| match system.is_live() {
+                    true => device::cudnn_version(soname),
+                    false => loader::cudnn_version(system, &facts, soname),
+                };
+                main.iter().map(|s| (s.clone(), version(s))).collect()
             })
         });
-        let nvcc = looker.at("the toolkits' compilers", &["GS709"], || {
+        let nvcc: BTreeMap<_, _> = looker.at("the toolkits' compilers", &["GS709"], || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
         });
+        let compiled = looker.at("what the toolkits compile", &["GS705", "GS709"], || compiled(system, &facts, &nvcc));
         // Neither breaks off: that was seen to inside.
-        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), nvcc, told.join())
+        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), (nvcc, compiled), told.join())
     });
     let dkms = looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system));
     let told = told.unwrap_or_default();
@@ -272,7 +282,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         key_is_enrolled: looker.at("the signing key", &["GS301"], || key_is_enrolled(system, &facts, &signer)),
         module_before_boot: looker.at("the module's age", &["GS501"], || module_before_boot(system, &facts)),
         signer,
-        shells: looker.at("shells", &["GS701"], || shells(system)),
+        shells: looker.at("shells", &["GS701"], || shells(system, &facts)),
         loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
         fabric_package: None,
@@ -290,6 +300,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         coherent: looker.at("the GPUs' memory", &["GS909"], || containers::coherent(system, &facts, database)),
         cudnn,
         nvcc,
+        compiled,
         nvml: told.nvml,
         cuda: told.cuda,
         convolution: told.convolution,
@@ -335,6 +346,7 @@ impl Evidence {
             module_before_boot: None,
             signer: unsaid(),
             nvcc: BTreeMap::new(),
+            compiled: BTreeMap::new(),
             shells: unsaid(),
             loader_directories: BTreeSet::new(),
             cached: Vec::new(),
@@ -405,20 +417,18 @@ fn text(system: &System, path: impl AsRef<Path>) -> String {
     system.read_text(path).ok().flatten().unwrap_or_default()
 }
 
-/// What a program of the host's says, if it can be run at all.
+/// Why nothing is asked of a tree's programs: whoever made the tree would run what they like, and mostly as root.
+pub const OF_A_TREE: &str = "skipped below --root: it would run a program of the tree";
+
+/// What a program of this machine says. Those of a tree are never run.
 fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Answer<String> {
-    if !system.is_live() && !rustix::process::geteuid().is_root() {
-        return Answer::NotAsked("only root may run the tree's own programs".to_owned());
+    if !system.is_live() {
+        return Answer::NotAsked(OF_A_TREE.to_owned());
     }
-    // chroot's own: it could not enter, the program cannot be executed (another machine's), there is none.
-    const NOT_RUN: [i32; 3] = [125, 126, 127];
     match system.run(&Program::new(argv).env("HOME", "/nonexistent").limit(limit)) {
         Err(e) => Answer::NotAsked(format!("{}: {e}", argv[0])),
         Ok(output) => match output.ended {
             Ended::Status(0) => Answer::Is(output.text),
-            Ended::Status(code) if NOT_RUN.contains(&code) && !system.is_live() => {
-                Answer::NotAsked(output.last_lines(1))
-            }
             ended => Answer::Failed(format!("{} ended with {ended}: {}", argv[0], output.last_lines(1))),
         },
     }

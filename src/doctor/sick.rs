@@ -86,6 +86,7 @@ pub fn sound() -> Evidence {
         key_is_enrolled: None,
         module_before_boot: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
+        compiled: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("the program started".into()))].into(),
         shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None }),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
@@ -490,7 +491,10 @@ fn what_is_half_done_or_in_the_way() {
         e.library_paths.push(("/etc/profile.d/x.sh".into(), "LD_LIBRARY_PATH=/usr/local/cuda/lib64".into()));
     };
     assert_eq!(found(paths), ["GS704 warn"]);
-    let new = |e: &mut Evidence| e.facts.gcc = Some("15.2.0".into());
+    let new = |e: &mut Evidence| {
+        e.facts.gcc = Some("15.2.0".into());
+        e.compiled.clear();
+    };
     assert_eq!(
         found(|e| {
             new(e);
@@ -667,6 +671,16 @@ fn toolkits_and_shells() {
             e.nvcc.insert("/usr/local/cuda-12.8".into(), answer);
         }
     };
+    let compile = |said: &'static str| {
+        move |e: &mut Evidence| {
+            e.compiled.insert("/usr/local/cuda-12.8".into(), Answer::Failed(said.into()));
+        }
+    };
+    assert_eq!(found(compile("gcc: fatal error: cannot execute 'cc1plus'")), ["GS705 fail"]);
+    assert_eq!(found(compile("#error -- unsupported GNU version! gcc versions later than 14")), ["GS705 fail"]);
+    assert_eq!(found(compile("error: exception specification is incompatible with that of")), ["GS705 fail"]);
+    assert_eq!(found(compile("nvcc fatal   : Unsupported gpu architecture 'compute_20'")), ["GS709 fail"]);
+    assert_eq!(found(compile("Segmentation fault")), ["GS709 fail"]);
     assert_eq!(found(nvcc(Answer::Failed("exit status 127".into()))), ["GS709 fail"]);
     assert_eq!(found(nvcc(Answer::Is("12.4".parse().expect("a version")))), ["GS709 fail"]);
     let stubs = |e: &mut Evidence| {
@@ -763,6 +777,7 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.facts.gpus.clear();
         e.cards.clear();
         e.facts.driver = None;
+        e.facts.loaded_modules = Some(Vec::new());
         e.facts.toolkits.clear();
         e.facts.cudnn.clear();
         (e.nvcc, e.cudnn, e.cached, e.dkms) = Default::default();
@@ -770,6 +785,28 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.shells = Answer::Is(Shells::default());
     };
     assert_eq!(found(bare), [""; 0], "no GPU, and nothing of NVIDIA's");
+}
+
+#[test]
+fn a_gpu_that_is_gone_is_missed() {
+    let gone = |e: &mut Evidence| {
+        e.facts.gpus.clear();
+        e.cards.clear();
+        (e.nvml, e.cuda) = Default::default();
+    };
+    assert_eq!(found(gone), ["GS509 warn"], "the driver is there");
+    let log = "NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.";
+    let told = |e: &mut Evidence| {
+        gone(e);
+        *e = e.clone().with_kernel_log(log, &embedded());
+    };
+    assert_eq!(found(told), ["GS903 fail", "GS509 fail < GS903"]);
+    let unseen = |e: &mut Evidence| {
+        gone(e);
+        let why = "there is no /sys/bus/pci/devices".to_owned();
+        e.facts.unreadable.push(crate::host::Unreadable { what: crate::host::GPUS.to_owned(), why });
+    };
+    assert_eq!(found(unseen), [""; 0], "a tree of a machine that is elsewhere");
 }
 
 #[test]

@@ -2,16 +2,22 @@
 //! milliseconds: it is read in blocks and a package that does not matter costs one look at its name.
 
 use super::reader::Reader;
+use crate::system::System;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 const STATUS: &str = "/var/lib/dpkg/status";
+/// dpkg's journal: files with numbers for names, each the new record of one package. They are merged into the status file
+/// when dpkg ends, so one that is left there says that dpkg did not; apt refuses to work until it has.
+const JOURNAL: &str = "/var/lib/dpkg/updates";
+/// More than any record has.
+const RECORD: u64 = 1 << 20;
 
 /// Installed packages that matter, with their versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packages {
     versions: BTreeMap<String, String>,
-    /// Packages that dpkg began to install and was cut off from, of all there are.
+    /// Packages that dpkg has not finished with, as `dpkg --audit` and its journal tell, of all there are.
     pub unfinished: Vec<String>,
 }
 
@@ -19,11 +25,27 @@ impl Packages {
     /// What dpkg has installed; none where there is no dpkg.
     pub fn read(reader: &mut Reader) -> Option<Self> {
         let file = reader.open("the packages installed", STATUS)?;
-        match scan(file) {
-            Ok(packages) => Some(packages),
+        match scan(file, matters) {
+            Ok(mut packages) => {
+                packages.add_journal(reader);
+                Some(packages)
+            }
             Err(e) => {
                 reader.miss("the packages installed", format_args!("{STATUS}: {e}"));
                 None
+            }
+        }
+    }
+
+    /// Adds the packages of dpkg's journal to the unfinished ones; of a record without a name, its file.
+    fn add_journal(&mut self, reader: &mut Reader) {
+        let what = "dpkg's journal";
+        for file in reader.names(what, JOURNAL).into_iter().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
+            let path = format!("{JOURNAL}/{file}");
+            let record = reader.head(what, &path, RECORD).unwrap_or_default();
+            let name = record.lines().find_map(|l| l.strip_prefix("Package: ")).map_or(path, |n| n.trim().to_owned());
+            if !self.unfinished.contains(&name) {
+                self.unfinished.push(name);
             }
         }
     }
@@ -46,12 +68,17 @@ pub fn upstream(version: &str) -> &str {
     version.rsplit_once('-').map_or(version, |(v, _)| v)
 }
 
+/// All packages that dpkg's record has as installed, with their versions. No program is run for it.
+pub fn installed(system: &System) -> io::Result<BTreeMap<String, String>> {
+    Ok(scan(system.open(STATUS)?, |_| true)?.versions)
+}
+
 fn matters(package: &str) -> bool {
     ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "libcudnn", "cuda-"].iter().any(|s| package.starts_with(s))
 }
 
 /// Reads stanza after stanza, however the reads fall.
-fn scan(mut from: impl Read) -> io::Result<Packages> {
+fn scan(mut from: impl Read, matters: fn(&str) -> bool) -> io::Result<Packages> {
     let mut packages = Packages::default();
     let (mut block, mut filled) = (vec![0; 1 << 16], 0);
     loop {
@@ -68,7 +95,7 @@ fn scan(mut from: impl Read) -> io::Result<Packages> {
             0 => filled,
             _ => block[..filled].windows(2).rposition(|w| w == b"\n\n").map_or(0, |at| at + 2),
         };
-        stanzas(&String::from_utf8_lossy(&block[..whole]), &mut packages);
+        stanzas(&String::from_utf8_lossy(&block[..whole]), matters, &mut packages);
         block.copy_within(whole..filled, 0);
         filled -= whole;
         if read == 0 {
@@ -77,13 +104,13 @@ fn scan(mut from: impl Read) -> io::Result<Packages> {
     }
 }
 
-fn stanzas(text: &str, packages: &mut Packages) {
+fn stanzas(text: &str, matters: fn(&str) -> bool, packages: &mut Packages) {
     for stanza in text.split("\n\n") {
         let stanza = stanza.trim_start_matches('\n');
         let Some(name) = stanza.strip_prefix("Package: ").and_then(|s| s.lines().next()) else { continue };
         // The second line, in all that dpkg itself writes.
         let status = stanza.lines().nth(1).and_then(|l| l.strip_prefix("Status: ")).unwrap_or_default();
-        if status.ends_with(" half-configured") || status.ends_with(" unpacked") {
+        if is_unfinished(status) {
             packages.unfinished.push(name.to_owned());
         }
         if !matters(name) {
@@ -97,6 +124,13 @@ fn stanzas(text: &str, packages: &mut Packages) {
             packages.versions.entry(name.to_owned()).or_insert_with(|| version.to_owned());
         }
     }
+}
+
+/// What `dpkg --audit` lists, by a package's `install ok installed`: what was wanted, whether it must be reinstalled, its state.
+fn is_unfinished(status: &str) -> bool {
+    const STATES: [&str; 5] = ["half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending"];
+    let mut words = status.split_whitespace().skip(1);
+    words.next() == Some("reinstreq") || words.next().is_some_and(|state| STATES.contains(&state))
 }
 
 #[cfg(test)]
@@ -125,7 +159,7 @@ mod tests {
     #[test]
     fn only_what_is_installed_and_matters_is_kept() {
         for step in [1, 7, 64, 100_000] {
-            let packages = scan(Slow(TEXT.as_bytes(), step)).expect("readable");
+            let packages = scan(Slow(TEXT.as_bytes(), step), matters).expect("readable");
             assert_eq!(packages.versions.len(), 2, "{packages:?}");
             assert_eq!(packages.unfinished, ["man-db"]);
             assert_eq!(packages.version("libcuda1"), Some("535.261.03-1~deb12u1"));
@@ -134,9 +168,43 @@ mod tests {
     }
 
     #[test]
+    fn what_dpkg_audit_lists_is_unfinished() {
+        let states = [
+            "install reinstreq half-installed",
+            "install ok half-installed",
+            "install reinstreq installed",
+            "install ok unpacked",
+            "install ok half-configured",
+            "install ok triggers-awaited",
+            "install ok triggers-pending",
+        ];
+        assert!(states.into_iter().all(is_unfinished));
+        let sound =
+            ["install ok installed", "hold ok installed", "deinstall ok config-files", "purge ok not-installed", ""];
+        assert!(!sound.into_iter().any(is_unfinished));
+    }
+
+    #[test]
+    fn a_journal_that_was_not_merged_is_unfinished() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        system.make_directories(JOURNAL, 0o755).expect("made");
+        system.write(STATUS, TEXT.as_bytes(), 0o644).expect("written");
+        let unfinished = || Packages::read(&mut Reader::new(&system)).expect("there is a dpkg").unfinished;
+        system.write(format!("{JOURNAL}/tmp.i"), b"#padding\n", 0o644).expect("written");
+        assert_eq!(unfinished(), ["man-db"]);
+        let all = installed(&system).expect("readable");
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["adduser", "gcc-12", "libcuda1"]);
+        let record = "Package: cpp-14-x86-64-linux-gnu\nStatus: install reinstreq half-installed\n";
+        system.write(format!("{JOURNAL}/0000"), record.as_bytes(), 0o644).expect("written");
+        system.write(format!("{JOURNAL}/0001"), b"", 0o644).expect("written");
+        assert_eq!(unfinished(), ["man-db", "cpp-14-x86-64-linux-gnu", "/var/lib/dpkg/updates/0001"]);
+    }
+
+    #[test]
     fn a_stanza_may_be_longer_than_a_block() {
         let long = format!("Package: x\nDescription: {}\n\n{TEXT}", "y".repeat(200_000));
-        assert_eq!(scan(long.as_bytes()).expect("readable").versions.len(), 2);
+        assert_eq!(scan(long.as_bytes(), matters).expect("readable").versions.len(), 2);
     }
 
     #[test]

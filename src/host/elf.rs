@@ -60,6 +60,14 @@ pub fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
     banner(section(data, b".rodata")?)
 }
 
+/// A constant text of a program that begins so, up to its end or `most` bytes of it.
+pub fn text<'a>(data: impl ReadRef<'a>, start: &[u8], most: usize) -> Option<String> {
+    let rodata = section(data, b".rodata")?;
+    let rest = &rodata[memchr::memmem::find(rodata, start)?..];
+    let end = rest.iter().take(most).position(|b| *b == 0).unwrap_or(most.min(rest.len()));
+    Some(String::from_utf8_lossy(&rest[..end]).into_owned())
+}
+
 fn banner(rodata: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b" release version ";
     let at = memchr::memmem::find(rodata, BEFORE)?;

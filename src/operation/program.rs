@@ -90,7 +90,17 @@ pub fn perform(on: &System, operation: &Operation, log: Option<Log>, progress: P
     }
     let output = on.run_telling(&program, progress).map_err(start)?;
     drop(ready);
-    judge(&argv.join(" "), &output, expects.as_deref())
+    judge(&described(argv), &output, expects.as_deref())
+}
+
+/// A command line for a person. A script of many lines is called by the name that it is given.
+pub fn described(argv: &[String]) -> String {
+    match argv {
+        [shell, flag, script, rest @ ..] if shell == "/bin/sh" && flag == "-c" && script.contains('\n') => {
+            rest.join(" ")
+        }
+        _ => argv.join(" "),
+    }
 }
 
 /// Whether it did what it had to.
@@ -116,4 +126,20 @@ pub fn is_through(on: &System, argv: &[String], removes: &[PathBuf]) -> bool {
 /// Whether all its trees are there: then a program that the planner found to be done need not be run.
 pub fn trees_stand(on: &System, creates: &[PathBuf]) -> bool {
     creates.iter().all(|p: &PathBuf| on.is_directory(Path::new(p)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_called_by_its_name() {
+        let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            described(&words(&["/bin/sh", "-c", "set -eu\nnvcc\n", "compile-check", "nvcc"])),
+            "compile-check nvcc"
+        );
+        assert_eq!(described(&words(&["sh", "/x.run", "--silent"])), "sh /x.run --silent");
+        assert_eq!(described(&[]), "");
+    }
 }

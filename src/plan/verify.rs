@@ -1,7 +1,7 @@
 //! Asks the host itself whether what was installed works. Nothing counts as done by an exit status alone.
 
 use super::job::{Job, step};
-use super::{Act, Step, StepId};
+use super::{Act, Step, StepId, compile};
 use crate::host::Origin;
 use crate::operation::Operation;
 use crate::resolve::Install;
@@ -38,6 +38,10 @@ pub fn verify(job: &Job, converged: bool) -> Step {
         let series = job.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));
         if job.has_component("cuda_nvcc") {
             asks.push(Operation::ask([nvcc, "--version".to_owned()], series));
+            if job.has_component("cuda_cudart") {
+                // By its name: a login shell must find it.
+                asks.push(compile::operation("nvcc", job.facts));
+            }
         } else if job.has_component("cuda_cudart") {
             asks.push(Operation::ask(["ldconfig", "-p"], Some("libcudart.so.".to_owned())));
         }

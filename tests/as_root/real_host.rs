@@ -222,6 +222,18 @@ fn toolkit_from_a_runfile_without_driver() {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_toolkit_that_compiles_nothing_is_no_success() {
+    let host = Host::new("compiles-nothing");
+    // The package is there, and its compiler is not: no package manager brings it back.
+    host.ask("rm $(gcc -print-prog-name=cc1plus)");
+    let said = timed("apply", || apply(&host, TOOLKIT).exits(8));
+    assert!(said.err.contains("g++ is missing: install g++") && said.err.contains("cc1plus"), "{}", said.err);
+    assert_eq!(host.ask("find /run /var/cache -name 'compile.*'"), "", "nothing is left behind");
+    host.gpusetup(&["rollback", "--yes"]).succeeds();
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_toolkit_of_component_archives() {
     let first = Host::new("runtime");
     bench().requests();

@@ -1,6 +1,6 @@
 //! `gpusetup doctor`, as a user runs it.
 
-use crate::common::{Tree, run};
+use crate::common::{Tree, run, run_with_input};
 use crate::schema;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -100,9 +100,26 @@ fn the_findings_may_be_looked_at_as_a_page() {
 
 #[test]
 fn a_host_with_nothing_to_check_is_not_ill() {
-    let ran = Tree::debian_12().run(&["doctor", "--strict"]);
+    let ran = Tree::debian_12().run(&["doctor", "--strict", "--if-no-gpu", "skip"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("0 problems, 0 warnings"), "{}", ran.out);
+}
+
+#[test]
+fn a_host_without_a_gpu_is_not_taken_for_a_sound_one() {
+    let tree = Tree::debian_12();
+    let none = tree.run(&["doctor"]);
+    assert!(none.code == 9 && none.err.contains("--if-no-gpu skip"), "{} {}", none.code, none.err);
+    let facts = tree.run(&["facts", "--json"]).out;
+    assert_eq!(run_with_input(&["doctor", "--facts", "-"], &facts).code, 9);
+    tree.write("var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n");
+    let gone = tree.run(&["doctor", "GS509"]);
+    assert!(gone.code == 9 && gone.out.contains("no NVIDIA GPU is on the bus"), "{}", gone.out);
+    assert_eq!(tree.run(&["doctor", "GS509", "--strict", "--if-no-gpu", "skip"]).code, 20);
+    // The tree of a machine whose bus cannot be seen from here.
+    std::fs::remove_dir_all(tree.path().join("sys")).expect("removed");
+    let unseen = tree.run(&["doctor", "GS509", "--strict"]);
+    assert!(unseen.code == 0 && unseen.out.contains("cannot be seen"), "{} {}", unseen.code, unseen.out);
 }
 
 #[test]
@@ -111,7 +128,7 @@ fn a_repository_without_its_key_is_named() {
     let key = "/usr/share/keyrings/cuda-archive-keyring.gpg";
     let address = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/";
     tree.write("etc/apt/sources.list.d/cuda.list", &format!("deb [signed-by={key}] {address} /\n"));
-    let ran = tree.run(&["doctor", "GS404"]);
+    let ran = tree.run(&["doctor", "GS404", "--if-no-gpu", "skip"]);
     assert_eq!(ran.code, 20);
     assert!(ran.out.contains("apt has no key") && ran.out.contains("cuda-keyring_1.1-1_all.deb"), "{}", ran.out);
 }
@@ -131,28 +148,28 @@ fn a_repair_is_shown_first_and_can_be_taken_back() {
     tree.write("usr/local/cuda-12.4/bin/nvcc", "");
     tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#);
     let link = tree.path().join("usr/local/cuda");
-    let sick = tree.run(&["doctor", "GS701"]);
+    let sick = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701"]);
     assert!(sick.code == 20 && sick.out.contains("sudo ln -sfn cuda-12.4 /usr/local/cuda"), "{}", sick.out);
     assert!(sick.out.contains("sudo gpusetup doctor --fix"), "{}", sick.out);
-    let shown = tree.run(&["doctor", "GS701", "--fix", "--dry-run"]);
+    let shown = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--dry-run"]);
     assert!(shown.code == 20 && shown.out.contains("GS701: point it to a toolkit"), "{}{}", shown.out, shown.err);
     assert!(!link.is_symlink());
     if !rustix::process::geteuid().is_root() {
-        let ran = tree.run(&["doctor", "GS701", "--fix", "--yes"]);
+        let ran = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]);
         assert!(ran.code == 5 && ran.err.contains("sudo"), "{}", ran.err);
         return;
     }
-    let asked = tree.run(&["doctor", "GS701", "--fix"]);
+    let asked = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix"]);
     assert!(asked.code == 2 && asked.err.contains("--yes"), "nobody is there to ask: {}", asked.err);
     assert!(!link.is_symlink());
-    let mended = tree.run(&["doctor", "GS701", "--fix", "--yes", "--json"]);
+    let mended = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes", "--json"]);
     assert_eq!(mended.json()["summary"]["fail"], 0);
     assert_eq!(std::fs::read_link(&link).expect("mended"), Path::new("cuda-12.4"));
     // Broken anew, it is mended anew: what the first repair did is no longer so.
     std::fs::remove_file(&link).expect("removed");
-    assert_eq!(tree.run(&["doctor", "GS701", "--fix", "--yes"]).code, 0);
+    assert_eq!(tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]).code, 0);
     assert!(link.is_symlink());
-    let again = tree.run(&["doctor", "GS701", "--fix", "--yes"]);
+    let again = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]);
     assert!(again.code == 0, "nothing is left to mend: {}{}", again.out, again.err);
     assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
     assert!(!link.is_symlink(), "sick again");
@@ -188,7 +205,6 @@ fn a_library_that_ends_its_caller_ends_only_the_child() {
     let library = library(folder.path(), "abort();");
     let asked = gpusetup::doctor::device::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
-        &gpusetup::system::System::live(),
         library.to_str().expect("UTF-8"),
         Duration::from_secs(20),
     );
@@ -203,7 +219,6 @@ fn a_library_that_hangs_is_given_up() {
     let began = Instant::now();
     let asked = gpusetup::doctor::device::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
-        &gpusetup::system::System::live(),
         library.to_str().expect("UTF-8"),
         Duration::from_millis(300),
     );

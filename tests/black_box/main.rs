@@ -28,6 +28,7 @@ mod locked;
 mod oracle;
 mod plan;
 mod properties;
+mod read_only;
 mod report;
 mod status;
 mod strangers;

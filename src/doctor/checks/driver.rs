@@ -9,6 +9,35 @@ use crate::host::{Gpu, InstalledDriver, Origin, SecureBoot};
 use crate::plan::{RIVALS, rebuild_image};
 use crate::resolve::Card;
 
+/// A GPU that has fallen off the bus leaves a host that looks well: the driver is there, and nothing is wrong with any GPU.
+pub fn on_the_bus(seen: &Evidence) -> Verdict {
+    let facts = &seen.facts;
+    if !facts.gpus.is_empty() {
+        return Verdict::pass().saw(format!("{} NVIDIA GPUs", facts.gpus.len()));
+    }
+    if !facts.has_no_gpu() {
+        return Verdict::skip("whether there is a GPU cannot be seen on the bus here");
+    }
+    const COMMANDS: [&str; 2] = ["lspci -d 10de:", "sudo poweroff"];
+    let said = if let Answer::Is(said) = &seen.kernel_log { said.as_slice() } else { &[] };
+    // Xid 79 says it in another form.
+    let lost = |said: &&Said| matches!(said, Said::OffTheBus(_) | Said::Xid { number: 79, .. });
+    if let Some(lost) = said.iter().find(lost) {
+        return Verdict::fail("a GPU has fallen off the bus, and no NVIDIA GPU is left")
+            .saw(format!("the kernel's log: {lost:?}"))
+            .mend("switch the host off and on again; look at power, cooling and slot if it comes back", COMMANDS);
+    }
+    let loaded = facts.loaded_modules.as_ref().is_some_and(|all| all.iter().any(|m| m.name == "nvidia"));
+    let state = match (&facts.driver, loaded) {
+        (_, true) => "loaded",
+        (Some(_), false) => "installed",
+        (None, false) => return Verdict::skip("there is no NVIDIA GPU"),
+    };
+    Verdict::warn(format!("the driver is {state}, and no NVIDIA GPU is on the bus: one may have fallen off it"))
+        .saw("/sys/bus/pci/devices has no device of NVIDIA's".to_owned())
+        .mend("see whether the host has a GPU; if it has, switch the host off and on again", COMMANDS)
+}
+
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
     let each = seen.facts.gpus.iter().zip(&seen.cards).map(|(gpu, card)| {
         let at = &gpu.address;

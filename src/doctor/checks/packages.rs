@@ -13,9 +13,10 @@ pub fn done(seen: &Evidence) -> Verdict {
         Verdict::pass()
     } else {
         Verdict::fail(format!("dpkg was cut off from {}: nothing else can be installed", unfinished.join(", ")))
-            .saw("/var/lib/dpkg/status".to_owned())
+            .saw("/var/lib/dpkg/status and /var/lib/dpkg/updates".to_owned())
             .repair("let it finish; if that fails, /boot may be full", [packages::finish()])
-            .then(["df -h /boot"])
+            // What was only half unpacked is unpacked again by apt alone.
+            .then(["sudo apt-get install --fix-broken", "df -h /boot"])
     };
     let largest = seen.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.size).max();
     let boot = seen.facts.space.iter().find(|s| s.path == Path::new("/boot"));

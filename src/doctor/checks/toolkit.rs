@@ -1,8 +1,10 @@
 //! The CUDA toolkits, and how programs and shells find them.
 
+use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Shells, Verdict};
 use crate::host::Toolkit;
 use crate::operation::Operation;
+use crate::plan::compile::Cause;
 use crate::plan::{host_compilers, profile};
 use crate::system::Node;
 use std::path::{Path, PathBuf};
@@ -45,7 +47,7 @@ pub fn answers(seen: &Evidence) -> Verdict {
         let path = toolkit.path.display();
         Some(match seen.nvcc.get(&toolkit.path)? {
             Answer::Is(version) if version.series() == toolkit.version.series() => {
-                Verdict::pass().saw(format!("{path}: nvcc says {version}"))
+                compiles(seen, toolkit).saw(format!("{path}: nvcc says {version}"))
             }
             Answer::Is(version) => {
                 Verdict::fail(format!("{path} is CUDA {}, and its nvcc says {version}", toolkit.version)).mend(
@@ -62,6 +64,23 @@ pub fn answers(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no CUDA toolkit with a compiler is installed"))
 }
 
+/// What came of a program that the toolkit compiled. What is the host compiler's fault is told by the check of that.
+fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
+    let path = toolkit.path.display();
+    let (said, cause) = match seen.compiled.get(&toolkit.path) {
+        None => return Verdict::pass(),
+        Some(Answer::Is(line)) => return Verdict::pass().saw(format!("{path}: {line}")),
+        Some(Answer::NotAsked(why)) => return Verdict::skip(format!("no program was compiled: {why}")),
+        Some(Answer::Failed(said)) => (said, Cause::of(said)),
+    };
+    if cause.is_some_and(Cause::is_of_the_host) {
+        return Verdict::pass();
+    }
+    let cause = cause.map_or("it does not compile and start a small program", Cause::sentence);
+    let verdict = Verdict::fail(format!("the toolkit {path} does not work: {cause}"));
+    said.lines().fold(verdict, Verdict::saw).mend("install the toolkit again", ["gpusetup plan --profile toolkit"])
+}
+
 pub fn library_path(seen: &Evidence) -> Verdict {
     let each = seen.library_paths.iter().filter(|(_, line)| !line.contains("/stubs")).map(|(file, line)| {
         let cause = format!(
@@ -74,34 +93,68 @@ pub fn library_path(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
 }
 
+/// By what came of a compile, where one was made; else by gcc's version and what the database knows.
 pub fn host_compiler(seen: &Evidence) -> Verdict {
-    let gcc = seen.facts.gcc.as_deref();
-    let Some((version, major)) = gcc.and_then(|v| Some((v, v.split('.').next()?.parse::<u16>().ok()?))) else {
-        return Verdict::skip("there is no gcc");
-    };
     let each = seen.facts.toolkits.iter().filter(|t| t.has_nvcc).filter_map(|toolkit| {
-        let newest = *seen.newest_gcc.get(&toolkit.path)?;
-        let evidence = format!("CUDA {} takes gcc {newest} at most; gcc here: {version}", toolkit.version);
-        if major <= newest {
-            return Some(Verdict::pass().saw(evidence));
+        let path = toolkit.path.display();
+        match seen.compiled.get(&toolkit.path) {
+            Some(Answer::Is(_)) => Some(Verdict::pass().saw(format!("{path} compiles with the host's compiler"))),
+            Some(Answer::Failed(said)) => match Cause::of(said).filter(|cause| cause.is_of_the_host()) {
+                Some(cause) => Some(said.lines().fold(no_host_compiler(seen, toolkit, cause), Verdict::saw)),
+                None => by_version(seen, toolkit),
+            },
+            Some(Answer::NotAsked(why)) => {
+                by_version(seen, toolkit).map(|verdict| verdict.saw(format!("{path}: no program was compiled: {why}")))
+            }
+            None => by_version(seen, toolkit),
         }
-        let [beside, _] = host_compilers(&toolkit.path);
-        if let Some(Node::Link { target }) = seen.facts.node(&beside) {
-            return Some(Verdict::pass().saw(evidence).saw(format!("{} -> {}", beside.display(), target.display())));
-        }
-        if let Some((file, line)) = &seen.host_compiler {
-            return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
-        }
-        let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
-        let commands =
-            [format!("export NVCC_CCBIN=/usr/bin/gcc-{newest}"), "gpusetup plan --profile toolkit".to_owned()];
-        Some(
-            Verdict::fail(cause)
-                .saw(evidence)
-                .mend(format!("give nvcc an older one beside it: gcc-{newest}"), commands),
-        )
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no toolkit whose limits are known is installed"))
+    let why =
+        if seen.facts.gcc.is_none() { "there is no gcc" } else { "no toolkit whose limits are known is installed" };
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
+}
+
+fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict {
+    let verdict = Verdict::fail(format!("the nvcc of CUDA {} compiles nothing: {}", toolkit.version, cause.sentence()));
+    match (cause, seen.newest_gcc.get(&toolkit.path)) {
+        (Cause::NewCompiler, Some(newest)) => verdict.mend(older_gcc(*newest), side_by_side(*newest)),
+        (Cause::NoCompiler, _) => {
+            let command = match seen.facts.os.package_manager {
+                Some(PackageManager::Dnf) => "sudo dnf install gcc-c++",
+                Some(PackageManager::Zypper) => "sudo zypper install gcc-c++",
+                Some(PackageManager::Apt) | None => "sudo apt-get install g++",
+            };
+            verdict.mend("install the C++ compiler", [command])
+        }
+        _ => verdict.mend("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
+    }
+}
+
+fn older_gcc(newest: u16) -> String {
+    format!("give nvcc an older one beside it: gcc-{newest}")
+}
+
+fn side_by_side(newest: u16) -> [String; 2] {
+    [format!("export NVCC_CCBIN=/usr/bin/gcc-{newest}"), "gpusetup plan --profile toolkit".to_owned()]
+}
+
+fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
+    let version = seen.facts.gcc.as_deref()?;
+    let major: u16 = version.split('.').next()?.parse().ok()?;
+    let newest = *seen.newest_gcc.get(&toolkit.path)?;
+    let evidence = format!("CUDA {} takes gcc {newest} at most; gcc here: {version}", toolkit.version);
+    if major <= newest {
+        return Some(Verdict::pass().saw(evidence));
+    }
+    let [beside, _] = host_compilers(&toolkit.path);
+    if let Some(Node::Link { target }) = seen.facts.node(&beside) {
+        return Some(Verdict::pass().saw(evidence).saw(format!("{} -> {}", beside.display(), target.display())));
+    }
+    if let Some((file, line)) = &seen.host_compiler {
+        return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
+    }
+    let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
+    Some(Verdict::fail(cause).saw(evidence).mend(older_gcc(newest), side_by_side(newest)))
 }
 
 pub fn on_path(seen: &Evidence) -> Verdict {

@@ -8,10 +8,7 @@ use crate::version::CudnnVersion;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::ffi::{CString, c_char};
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,28 +35,22 @@ pub enum Library {
 }
 
 /// A question, and how long an answer is waited for.
-pub struct Question<'a> {
+pub struct Question {
     about: Library,
     libraries: Vec<String>,
-    root: Option<&'a Path>,
     limit: Duration,
 }
 
-impl<'a> Question<'a> {
+impl Question {
     pub fn new<S: AsRef<str>>(about: Library, libraries: impl IntoIterator<Item = S>) -> Self {
         // Which cuDNN programs get is the loader's to say.
         let other = |library: &str| stand_in(library).filter(|_| about != Library::Cudnn);
         let libraries = libraries.into_iter().map(|l| other(l.as_ref()).unwrap_or_else(|| l.as_ref().to_owned()));
-        Self { about, libraries: libraries.collect(), root: None, limit: Duration::from_secs(30) }
+        Self { about, libraries: libraries.collect(), limit: Duration::from_secs(30) }
     }
 
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
-    }
-
-    /// By a library of the tree, and everything else of the tree's own.
-    fn inside(self, root: Option<&'a Path>) -> Self {
-        Self { root, ..self }
     }
 }
 
@@ -72,8 +63,7 @@ pub fn own() -> &'static Path {
 pub fn ask<T: DeserializeOwned>(gpusetup: &Path, question: &Question) -> Answer<T> {
     let about = question.about.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
     let own = [gpusetup.display().to_string(), SUBCOMMAND.to_owned(), about].into_iter();
-    let tree = question.root.map(|root| ["--root".to_owned(), root.display().to_string()]).into_iter().flatten();
-    let program = Program::new(own.chain(question.libraries.clone()).chain(tree)).limit(question.limit);
+    let program = Program::new(own.chain(question.libraries.clone())).limit(question.limit);
     // What CUDA compiles for the GPU is kept below HOME otherwise; and its numbering is then the bus's.
     let program = program.env("CUDA_CACHE_DISABLE", "1").env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     match System::live().run(&program) {
@@ -101,15 +91,9 @@ fn heard<T: DeserializeOwned>(question: &Question, output: &Output) -> Answer<T>
     }
 }
 
-/// What a cuDNN says its version is, asked by this gpusetup and within this time.
-pub fn ask_in_child(gpusetup: &Path, system: &System, soname: &str, limit: Duration) -> Answer<CudnnVersion> {
-    if !system.is_live() && !rustix::process::geteuid().is_root() {
-        return Answer::NotAsked("only root may run something in the tree".to_owned());
-    }
-    // The child starts elsewhere.
-    let root = std::path::absolute(system.root()).unwrap_or_else(|_| system.root().to_owned());
-    let root = Some(&*root).filter(|_| !system.is_live());
-    let question = Question::new(Library::Cudnn, [soname]).limit(limit).inside(root);
+/// What a cuDNN of this machine says its version is, asked by this gpusetup and within this time.
+pub fn ask_in_child(gpusetup: &Path, soname: &str, limit: Duration) -> Answer<CudnnVersion> {
+    let question = Question::new(Library::Cudnn, [soname]).limit(limit);
     match ask::<u32>(gpusetup, &question) {
         Answer::Is(number) => match cudnn::decoded(number) {
             Some(version) => Answer::Is(version),
@@ -122,12 +106,7 @@ pub fn ask_in_child(gpusetup: &Path, system: &System, soname: &str, limit: Durat
 
 /// The child's part: prints what a library says. The number is the exit status.
 #[allow(clippy::print_stderr)]
-pub fn answer(about: Library, libraries: &[String], root: Option<&Path>) -> u8 {
-    if let Some(root) = root {
-        let e = enter(root, about, libraries);
-        eprintln!("cannot run in {}: {e}", root.display());
-        return CANNOT_ASK;
-    }
+pub fn answer(about: Library, libraries: &[String]) -> u8 {
     let (first, second) = match libraries {
         [first] => (first.as_str(), "libcuda.so.1"),
         [first, second] => (first.as_str(), second.as_str()),
@@ -165,30 +144,6 @@ fn say(answer: &impl Serialize) -> u8 {
 pub fn calling(function: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{CALLING}{function}").and_then(|()| out.flush());
-}
-
-/// Goes on as the same program inside the tree, by a file that is open already: everything it then loads, the C library
-/// first, is the tree's own. Returns only when that fails.
-fn enter(root: &Path, about: Library, libraries: &[String]) -> io::Error {
-    match try_enter(root, about, libraries) {
-        Ok(never) => match never {},
-        Err(e) => e,
-    }
-}
-
-fn try_enter(root: &Path, about: Library, libraries: &[String]) -> io::Result<std::convert::Infallible> {
-    let this = File::open(own())?;
-    rustix::process::chroot(root)?;
-    rustix::process::chdir("/")?;
-    let about = about.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
-    let words = ["gpusetup", SUBCOMMAND, &about].into_iter().chain(libraries.iter().map(String::as_str));
-    let arguments = words.map(CString::new).collect::<Result<Vec<_>, _>>()?;
-    let mut argv: Vec<*const c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
-    argv.push(std::ptr::null());
-    let environment: [*const c_char; 1] = [std::ptr::null()];
-    // SAFETY: the strings outlive the call, and both lists end with a null.
-    unsafe { libc::fexecve(this.as_raw_fd(), argv.as_ptr(), environment.as_ptr()) };
-    Err(io::Error::last_os_error())
 }
 
 /// In a build for tests, the library that the environment puts in the place of NVIDIA's:
@@ -231,6 +186,6 @@ mod tests {
         let ended = failed(hear(Ended::Signal(11), "calling cuInit\n"));
         assert_eq!(ended, "libcuda.so.1 ended the process that asked it, in cuInit (ended by signal 11)");
         assert!(failed(hear(Ended::Signal(6), "")).contains("in loading"));
-        assert_eq!(hear(Ended::Status(3), "cannot run in /x: no\n"), Answer::NotAsked("cannot run in /x: no".into()));
+        assert_eq!(hear(Ended::Status(3), "no library\n"), Answer::NotAsked("no library".into()));
     }
 }

@@ -1,8 +1,8 @@
 //! What belongs to the driver and only other programs tell.
 
-use super::{Answer, ask, names, text};
-use crate::compat::{Distribution, DriverOffer};
-use crate::host::{Facts, SecureBoot};
+use super::{Answer, OF_A_TREE, ask, module, names, text};
+use crate::compat::{Distribution, DriverOffer, PackageManager};
+use crate::host::{Facts, SecureBoot, dpkg_installed, upstream};
 use crate::operation::packages;
 use crate::system::System;
 use crate::version::DriverVersion;
@@ -29,15 +29,13 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
         return Answer::NotAsked("the firmware asks for no signatures".to_owned());
     }
     let Some(kernel) = facts.kernel() else { return Answer::NotAsked("no kernel is known".to_owned()) };
-    let mut last = Answer::NotAsked("there is no nvidia module".to_owned());
-    for module in MODULES {
-        match ask(system, ["modinfo", "-k", kernel, "-F", "signer", module], Duration::from_secs(10)) {
-            Answer::Is(text) => return Answer::Is(Some(text.trim().to_owned()).filter(|t| !t.is_empty())),
-            Answer::Failed(_) => {}
-            Answer::NotAsked(why) => last = Answer::NotAsked(why),
-        }
+    let Some(path) = module::file(system, kernel, &MODULES) else {
+        return Answer::NotAsked("there is no nvidia module".to_owned());
+    };
+    match module::signer(system, &path) {
+        Ok(signer) => Answer::Is(signer),
+        Err(e) => Answer::NotAsked(format!("{} could not be read: {e}", path.display())),
     }
-    last
 }
 
 /// Asked where another module is loaded than the driver's: whether the driver's own lay there for this kernel before it booted.
@@ -49,12 +47,7 @@ pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
     }
     let statistics = text(system, "/proc/stat");
     let booted: i64 = statistics.lines().find_map(|l| l.strip_prefix("btime "))?.trim().parse().ok()?;
-    let file = |module| match ask(system, ["modinfo", "-k", kernel, "-F", "filename", module], Duration::from_secs(10))
-    {
-        Answer::Is(path) => Some(PathBuf::from(path.trim())),
-        Answer::Failed(_) | Answer::NotAsked(_) => None,
-    };
-    let path = MODULES.into_iter().find_map(file)?;
+    let path = module::file(system, kernel, &MODULES)?;
     Some(system.changed(path)? < booted)
 }
 
@@ -81,6 +74,9 @@ pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     if !system.exists(PROGRAM) {
         return Answer::Failed("it is not installed".to_owned());
     }
+    if !system.is_live() {
+        return fabric_package(system, facts);
+    }
     let version = match ask(system, [PROGRAM, "--version"], Duration::from_secs(10)) {
         // "Fabric Manager version is : 535.183.01"
         Answer::Is(text) => text.split_whitespace().find_map(|word| word.parse::<DriverVersion>().ok()),
@@ -89,8 +85,18 @@ pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     };
     let Some(version) = version else { return Answer::Failed("it does not say its version".to_owned()) };
     let unit = ["systemctl", "is-active", "nvidia-fabricmanager.service"];
-    let active = system.is_live().then(|| matches!(ask(system, unit, Duration::from_secs(10)), Answer::Is(_)));
+    let active = Some(matches!(ask(system, unit, Duration::from_secs(10)), Answer::Is(_)));
     Answer::Is(FabricManager { version, active })
+}
+
+/// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or without the branch in its name.
+fn fabric_package(system: &System, facts: &Facts) -> Answer<FabricManager> {
+    let installed = installed(system, facts.os.package_manager);
+    let version = |(name, version): (&String, &String)| {
+        let version = name.starts_with("nvidia-fabricmanager").then(|| upstream(version).parse().ok())?;
+        version.map(|version| FabricManager { version, active: None })
+    };
+    installed.iter().find_map(version).map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)
 }
 
 /// The trees of the driver's modules that DKMS builds, with their versions.
@@ -143,11 +149,20 @@ fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
     Some((kernel.to_owned(), FailedBuild { why, is_final: is_final.is_some() }))
 }
 
+/// All packages installed, where their record can be read without a program of a tree: rpm's cannot.
+fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<String, String> {
+    match manager {
+        Some(PackageManager::Apt) => dpkg_installed(system).unwrap_or_default(),
+        Some(manager) if system.is_live() => packages::installed(system, manager).unwrap_or_default(),
+        _ => BTreeMap::new(),
+    }
+}
+
 /// The packages of the installed driver, as the distribution has them, that did not come along. Only where the driver is of
 /// those packages: another repository's would be put over each other.
 pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Vec<String> {
     let (Some(driver), Some(distribution)) = (&facts.driver, distribution) else { return Vec::new() };
-    let installed = packages::installed(system, distribution.package_manager).unwrap_or_default();
+    let installed = installed(system, Some(distribution.package_manager));
     let is_its = |offer: &&DriverOffer| {
         offer.branch == driver.version.branch
             && driver.modules.is_none_or(|m| m == offer.modules)

@@ -1,11 +1,11 @@
 //! Where the dynamic loader looks, and what its cache knows.
 
-use super::{names, text};
+use super::{Answer, names, text};
 use crate::compat::Database;
 use crate::host::{Facts, InstalledDriver};
 use crate::resolve::Card;
 use crate::system::System;
-use crate::version::DriverVersion;
+use crate::version::{CudnnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -81,6 +81,22 @@ pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
 /// The version in the name of the file that a name of libcuda's leads to.
 fn libcuda(system: &System, path: &Path) -> Option<DriverVersion> {
     resolved(system, path).file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
+}
+
+/// The version of the cuDNN that a program of a tree would get, by the loader's cache and the name of the file that it leads
+/// to: nothing of a tree is loaded.
+pub fn cudnn_version(system: &System, facts: &Facts, soname: &str) -> Answer<CudnnVersion> {
+    let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
+    let cached = entries.filter(|(name, _)| name == soname).map(|(_, path)| path.clone());
+    let built_in = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].map(|d| Path::new(d).join(soname));
+    let Some(path) = cached.chain(built_in).find(|path| system.exists(path)) else {
+        return Answer::Failed(format!("{soname}: neither /etc/ld.so.cache nor the loader's own folders have it"));
+    };
+    let file = resolved(system, &path);
+    let by_name = file.file_name().and_then(|n| n.to_str()?.split_once(".so.")?.1.parse::<CudnnVersion>().ok());
+    // A file without a version in its name may have a header beside it that says one.
+    let by_facts = || facts.cudnn.iter().find(|c| Some(c.directory.as_path()) == file.parent())?.version;
+    by_name.or_else(by_facts).map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
 }
 
 /// Of these, the libcudas of compatibility packages that are for this driver and these GPUs: meant to stand before the driver's.

@@ -1,14 +1,14 @@
 //! What keeps other drivers of the GPUs out, and which of them come with an initramfs all the same.
 
-use super::{Answer, ask, names, text};
+use super::{Answer, initramfs, names, text};
 use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel};
 use crate::plan::RIVALS;
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A kernel module that is kept out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,14 +33,15 @@ pub struct Image {
     pub forced: Vec<String>,
 }
 
+/// Where modprobe's configuration is: a file in an earlier directory stands for those of its name in later ones.
+const CONFIGURATION: [&str; 5] =
+    ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
+
 /// What modprobe's configuration and the kernel's command line keep out.
 pub fn denied(system: &System) -> Vec<Denial> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
-    // A file in an earlier directory stands for those of its name in later ones.
-    for directory in
-        ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"]
-    {
+    for directory in CONFIGURATION {
         for name in names(system, directory).filter(|n| n.ends_with(".conf")) {
             if seen.insert(name.clone()) {
                 let by = Path::new(directory).join(name);
@@ -84,7 +85,7 @@ fn denied_on_command_line(line: &str) -> Vec<String> {
     lists.flat_map(|list| list.split(',')).filter(|m| !m.is_empty()).map(|m| m.replace('-', "_")).collect()
 }
 
-/// What is in the initramfs of each kernel, by the tool that belongs to the one that makes them.
+/// What is in the initramfs of each kernel. No program is started: the images are read as they lie.
 pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<String, Answer<Image>> {
     let with_image = |k: &&Kernel| k.initramfs.is_some();
     std::thread::scope(|scope| {
@@ -100,22 +101,16 @@ fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> 
     let Some((initramfs, tool)) = kernel.initramfs.as_ref().zip(facts.os.initramfs) else {
         return Answer::NotAsked("no tool that makes initramfs images was found".to_owned());
     };
-    let lister = match tool {
-        InitramfsTool::UpdateInitramfs => "lsinitramfs",
-        InitramfsTool::Dracut => "lsinitrd",
-        InitramfsTool::Mkinitcpio => "lsinitcpio",
-    };
     let forced = forced(system, tool);
     let certain = denied_for_certain(system, tool, initramfs.modified, denied).filter(|_| forced.is_empty());
     if let Some(denied) = certain {
         // Unpacking it to see what else it has would take longer than all other checks together.
         return Answer::Is(Image { denied, ..Image::default() });
     }
-    let path = initramfs.path.display().to_string();
-    match ask(system, [lister, &path], Duration::from_secs(120)) {
-        Answer::Is(listing) => Answer::Is(Image { forced, ..contents(&listing, initramfs.modified, denied) }),
-        // An image that its own tool cannot read is a finding of another check; here it is only not seen.
-        Answer::Failed(why) | Answer::NotAsked(why) => Answer::NotAsked(why),
+    match system.open(&initramfs.path).and_then(contents) {
+        Ok(image) => Answer::Is(Image { forced, ..image }),
+        // A broken image is a finding of another check; here it is only not seen.
+        Err(e) => Answer::NotAsked(format!("{} could not be read: {e}", initramfs.path.display())),
     }
 }
 
@@ -146,29 +141,59 @@ fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &
     all.then(|| RIVALS.map(str::to_owned).to_vec())
 }
 
-/// What matters in a listing, a file a line; lsinitrd's lines begin with modes and dates.
-fn contents(listing: &str, made: i64, denied: &[Denial]) -> Image {
-    let files: Vec<_> = listing.lines().filter_map(|l| l.split_whitespace().last()).collect();
-    let module_of = |file: &str| {
-        let name = file.rsplit('/').next()?;
-        Some(name.split_once(".ko")?.0.replace('-', "_"))
-    };
-    let is_rival = |f: &&&str| module_of(f).is_some_and(|m| RIVALS.contains(&m.as_str()));
-    let rivals = files.iter().filter(is_rival).map(|f| (*f).to_owned()).collect();
-    // /lib is /usr/lib on merged systems: the same file has either name.
-    let plain = |path: &str| path.trim_start_matches('/').trim_start_matches("usr/").to_owned();
-    let inside: BTreeSet<_> = files.iter().filter(|f| f.contains("modprobe.d/")).map(|f| plain(f)).collect();
-    // The copy in the image is as the file was when the image was made.
-    let copied = |d: &&Denial| {
-        d.modified.is_some_and(|written| written <= made) && inside.contains(&plain(&d.by.to_string_lossy()))
-    };
-    Image { rivals, denied: denied.iter().filter(copied).map(|d| d.module.clone()).collect(), forced: Vec::new() }
+/// What matters in an image: the modules it has, and what its own copy of modprobe's configuration keeps out.
+fn contents(image: impl Read) -> io::Result<Image> {
+    let mut inside = Inside::default();
+    initramfs::read(image, &mut inside)?;
+    let Inside { rivals, configuration } = inside;
+    let denied: BTreeSet<_> = configuration.values().flat_map(|(_, text)| denied_by(text)).collect();
+    let denied = denied.into_iter().filter(|module| RIVALS.contains(&module.as_str()));
+    Ok(Image { rivals, denied: denied.collect(), forced: Vec::new() })
+}
+
+/// What is kept of an image while it is read.
+#[derive(Default)]
+struct Inside {
+    rivals: Vec<String>,
+    /// By file name, the directory's place in the order of precedence, and the text.
+    configuration: BTreeMap<String, (usize, String)>,
+}
+
+impl Inside {
+    /// More than any image has: the rest would only fill memory.
+    const MOST: usize = 1000;
+
+    /// A file of modprobe's configuration: its name, and its directory's place in the order of precedence.
+    fn of_configuration(name: &str) -> Option<(usize, &str)> {
+        let (directory, file) = name.rsplit_once('/').filter(|(_, file)| file.ends_with(".conf"))?;
+        let place = CONFIGURATION.iter().position(|known| known.trim_start_matches('/') == directory)?;
+        Some((place, file))
+    }
+}
+
+impl initramfs::Visitor for Inside {
+    fn file(&mut self, name: &str) -> bool {
+        let module = name.rsplit('/').next().and_then(|file| file.split_once(".ko"));
+        let module = module.map(|(module, _)| module.replace('-', "_"));
+        if module.is_some_and(|m| RIVALS.contains(&m.as_str())) && self.rivals.len() < Self::MOST {
+            self.rivals.push(name.to_owned());
+        }
+        let wanted = Self::of_configuration(name)
+            .is_some_and(|(place, file)| self.configuration.get(file).is_none_or(|(known, _)| place <= *known));
+        wanted && self.configuration.len() < Self::MOST
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        if let Some((place, file)) = Self::of_configuration(name) {
+            self.configuration.insert(file.to_owned(), (place, text.to_owned()));
+        }
+    }
 }
 
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    let _ = contents(text, 0, &[]);
+    let _ = contents(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -212,17 +237,23 @@ mod tests {
 
     #[test]
     fn an_image_denies_what_its_own_copy_of_the_configuration_denies() {
-        let denial = |by: &str, modified| Denial { module: "nouveau".into(), by: by.into(), modified: Some(modified) };
-        let listing = "kernel\nusr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz\n\
-                       etc/modprobe.d/gpusetup-nouveau.conf\n";
-        let with = |by: &str, modified| contents(listing, 100, &[denial(by, modified)]);
-        assert_eq!(with("/etc/modprobe.d/gpusetup-nouveau.conf", 100).denied, ["nouveau"]);
-        assert_eq!(with("/etc/modprobe.d/gpusetup-nouveau.conf", 101).denied, [""; 0], "written after the image");
-        assert_eq!(with("/etc/modprobe.d/other.conf", 1).denied, [""; 0], "not in the image");
-        assert_eq!(with("/x", 1).rivals.len(), 1);
-        let lsinitrd = "-rw-r--r-- 1 root root 9 Jan 1 1970 usr/lib/modules/5.14/kernel/drivers/gpu/nova-core.ko.zst\n\
-                        -rw-r--r-- 1 root root 9 Jan 1 1970 usr/lib/modprobe.d/nvidia.conf\n";
-        let image = contents(lsinitrd, 100, &[denial("/lib/modprobe.d/nvidia.conf", 1)]);
-        assert_eq!((image.rivals.len(), image.denied.len()), (1, 1));
+        let image = |files: &[(&str, &str)]| {
+            let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+            contents(&*initramfs::cpio(&files)).expect("read")
+        };
+        let found = image(&[
+            ("kernel", "x"),
+            ("usr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz", "x"),
+            ("etc/modprobe.d/gpusetup-nouveau.conf", "blacklist nouveau\nblacklist floppy\n"),
+            ("usr/lib/modprobe.d/nova.conf", "install nova-core /bin/false\n"),
+        ]);
+        assert_eq!((found.rivals.len(), found.denied), (1, vec!["nouveau".to_owned(), "nova_core".to_owned()]));
+        let masked = image(&[
+            ("lib/modprobe.d/a.conf", "blacklist nouveau\n"),
+            ("etc/modprobe.d/a.conf", "# nothing\n"),
+            ("usr/lib/modprobe.d/a.conf", "blacklist nova-core\n"),
+        ]);
+        assert_eq!(masked.denied, [""; 0], "a file in /etc stands for those of its name elsewhere");
+        assert_eq!(image(&[("etc/other.conf", "blacklist nouveau\n")]), Image::default());
     }
 }

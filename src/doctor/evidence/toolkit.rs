@@ -1,10 +1,12 @@
 //! What toolkits and shells say, and what is set for everybody.
 
-use super::{Answer, ask, names, text};
+use super::{Answer, OF_A_TREE, ask, names, text};
 use crate::compat::Database;
-use crate::host::Facts;
-use crate::system::System;
+use crate::host::{Facts, Toolkit, elf_machine, elf_text};
+use crate::plan::compile;
+use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, DriverVersion};
+use object::ReadCache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,9 +37,10 @@ pub fn oldest_drivers(database: &Database, facts: &Facts) -> BTreeMap<PathBuf, D
 }
 
 pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
-    // The distribution's own has its programs in /usr/bin; the facts' path is its library directory.
-    let own = toolkit.join("bin/nvcc");
-    let nvcc = if system.exists(&own) { own } else { PathBuf::from("/usr/bin/nvcc") };
+    let nvcc = own_nvcc(system, toolkit);
+    if !system.is_live() {
+        return written_in(system, &nvcc);
+    }
     match ask(system, [&nvcc.display().to_string(), "--version"], Duration::from_secs(20)) {
         Answer::Is(text) => match release(&text) {
             Some(version) => Answer::Is(version),
@@ -48,14 +51,73 @@ pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
     }
 }
 
+/// Whether each toolkit whose nvcc answers compiles a program that starts: the line that it prints, or what was said instead.
+pub fn compiled(
+    system: &System,
+    facts: &Facts,
+    nvcc: &BTreeMap<PathBuf, Answer<CudaVersion>>,
+) -> BTreeMap<PathBuf, Answer<String>> {
+    let without_runtime =
+        |t: &&Toolkit| t.components.as_ref().is_some_and(|all| !all.iter().any(|c| c == "cuda_cudart"));
+    let answers = |t: &&Toolkit| matches!(nvcc.get(&t.path), Some(Answer::Is(_)));
+    let toolkits = facts.toolkits.iter().filter(answers).filter(|t| !without_runtime(t));
+    toolkits.map(|t| (t.path.clone(), compiled_by(system, facts, &own_nvcc(system, &t.path)))).collect()
+}
+
+fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
+    const LIMIT: Duration = Duration::from_secs(180);
+    /// The script's own status for "there is no private folder".
+    const NO_FOLDER: Ended = Ended::Status(3);
+    if !system.is_live() {
+        return Answer::NotAsked(OF_A_TREE.to_owned());
+    }
+    let folder = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
+    let program = Program::new(compile::argv(&nvcc.display().to_string(), facts)).env("XDG_RUNTIME_DIR", folder);
+    match system.run(&program.limit(LIMIT)) {
+        Err(e) => Answer::NotAsked(e.to_string()),
+        Ok(output) if output.ended == NO_FOLDER => Answer::NotAsked(output.last_lines(1)),
+        Ok(output) => match compile::started(&output.text) {
+            // Whether it computes is another check's.
+            Some(line) => Answer::Is(line.to_owned()),
+            None => Answer::Failed(format!("{}\n{}", output.last_lines(12), output.ended)),
+        },
+    }
+}
+
+/// A toolkit's nvcc. The distribution's own has its programs in /usr/bin; the facts' path is its library directory.
+fn own_nvcc(system: &System, toolkit: &Path) -> PathBuf {
+    let own = toolkit.join("bin/nvcc");
+    if system.exists(&own) { own } else { PathBuf::from("/usr/bin/nvcc") }
+}
+
+/// What an nvcc of a tree would say, by the text in it.
+fn written_in(system: &System, nvcc: &Path) -> Answer<CudaVersion> {
+    let shown = nvcc.display();
+    let file = match system.open(nvcc) {
+        Ok(file) => ReadCache::new(file),
+        Err(e) => return Answer::NotAsked(format!("{shown} could not be read: {e}")),
+    };
+    if elf_machine(&file).is_none() {
+        // A script that calls the compiler elsewhere.
+        return Answer::NotAsked(OF_A_TREE.to_owned());
+    }
+    match elf_text(&file, b"Cuda compilation tools, ", 64).as_deref().and_then(release) {
+        Some(version) => Answer::Is(version),
+        None => Answer::Failed(format!("{shown} is cut short, or no nvcc: it has no release written in it")),
+    }
+}
+
 /// `Cuda compilation tools, release 12.4, V12.4.131`.
 fn release(text: &str) -> Option<CudaVersion> {
     text.split_once("release ")?.1.split(',').next()?.parse().ok()
 }
 
-/// Asks real shells, with an environment as a fresh login has it.
-pub fn shells(system: &System) -> Answer<Shells> {
+/// Asks real shells, with an environment as a fresh login has it; of a tree, reads what they would read.
+pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     const LIMIT: Duration = Duration::from_secs(10);
+    if !system.is_live() {
+        return login_path(system, &facts.nvcc);
+    }
     let shell = if system.exists("/bin/bash") { "/bin/bash" } else { "/bin/sh" };
     let found = |answer: Answer<String>| match answer {
         // Profiles may say something too.
@@ -66,11 +128,6 @@ pub fn shells(system: &System) -> Answer<Shells> {
         Answer::Failed(_) => Ok(None),
         Answer::NotAsked(why) => Err(why),
     };
-    // chroot's statuses for "not run" and the shell's for "not found" are the same number.
-    match ask(system, [shell, "-c", "exit 0"], LIMIT) {
-        Answer::Is(_) => {}
-        Answer::Failed(why) | Answer::NotAsked(why) => return Answer::NotAsked(why),
-    }
     let login = found(ask(system, [shell, "-lc", "command -v nvcc || exit 1"], LIMIT));
     let plain = found(ask(system, [shell, "-c", "command -v nvcc || exit 1"], LIMIT));
     match (login, plain) {
@@ -79,16 +136,131 @@ pub fn shells(system: &System) -> Answer<Shells> {
     }
 }
 
+/// Which nvcc a login shell of a tree finds, as far as its files tell without a shell.
+fn login_path(system: &System, plain: &Option<PathBuf>) -> Answer<Shells> {
+    let mut profile = Profile::default();
+    for file in profiles(system) {
+        profile.read(&text(system, &file));
+    }
+    let nvcc = profile.path.iter().map(|folder| folder.join("nvcc")).find(|nvcc| system.exists(nvcc));
+    match (nvcc, profile.is_certain) {
+        (Some(login), _) => Answer::Is(Shells { login: Some(login), plain: plain.clone() }),
+        (None, true) => Answer::Is(Shells { login: plain.clone(), plain: plain.clone() }),
+        (None, false) => Answer::NotAsked(OF_A_TREE.to_owned()),
+    }
+}
+
+/// What every login reads, in its order.
+fn profiles(system: &System) -> impl Iterator<Item = PathBuf> {
+    let scripts = names(system, "/etc/profile.d").map(|n| Path::new("/etc/profile.d").join(n));
+    ["/etc/environment", "/etc/profile"].map(PathBuf::from).into_iter().chain(scripts)
+}
+
+/// What shell scripts that set PATH come to, read line by line: every line counts, whatever it depends on.
+struct Profile {
+    path: Vec<PathBuf>,
+    variables: BTreeMap<String, String>,
+    /// Everything that a PATH was set to was understood.
+    is_certain: bool,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self { path: Vec::new(), variables: BTreeMap::new(), is_certain: true }
+    }
+}
+
+impl Profile {
+    fn read(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|l| !l.starts_with('#')) {
+            // `*) PATH="/a:$PATH" ;;`, `export A=1 PATH=/a:$PATH`, `pathmunge /a`
+            for word in words(line) {
+                if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_name(name)) {
+                    self.assign(name, value);
+                }
+            }
+            if let Some(folder) = line.strip_prefix("pathmunge ").and_then(|rest| words(rest).into_iter().next()) {
+                let before = format!("{folder}:$PATH");
+                self.assign("PATH", &before);
+            }
+        }
+    }
+
+    fn assign(&mut self, name: &str, value: &str) {
+        if name != "PATH" {
+            if let Some(value) = self.expanded(value) {
+                self.variables.insert(name.to_owned(), value);
+            }
+            return;
+        }
+        let before = std::mem::take(&mut self.path);
+        let has_own = OLD_PATH.iter().any(|own| value.contains(own));
+        for part in OLD_PATH.iter().fold(value.to_owned(), |v, own| v.replace(own, ":\0:")).split(':') {
+            match part {
+                "\0" => self.path.extend(before.iter().cloned()),
+                "" => {}
+                part => match self.expanded(part) {
+                    Some(folder) => self.path.push(PathBuf::from(folder)),
+                    None => self.is_certain = false,
+                },
+            }
+        }
+        // `if root` and `else` set it twice: what either has may be there.
+        if !has_own {
+            self.path.extend(before);
+        }
+    }
+
+    /// A value with the variables that are known; none where it has others, or commands.
+    fn expanded(&self, value: &str) -> Option<String> {
+        let mut out = String::new();
+        let mut rest = value;
+        while let Some((before, behind)) = rest.split_once('$') {
+            out += before;
+            let (name, behind) = match behind.strip_prefix('{') {
+                Some(braced) => braced.split_once('}')?,
+                None => behind
+                    .split_at(behind.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(behind.len())),
+            };
+            out += self.variables.get(name)?;
+            rest = behind;
+        }
+        (!rest.contains('`')).then(|| out + rest)
+    }
+}
+
+/// The ways to say what PATH was before.
+const OLD_PATH: [&str; 6] =
+    ["${PATH:+:${PATH}}", "${PATH:+:$PATH}", "${PATH:+${PATH}:}", "${PATH:+$PATH:}", "${PATH}", "$PATH"];
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The words of a line of shell, without quotation marks.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (c, None) if c.is_whitespace() || c == ';' || c == '&' => words.push(std::mem::take(&mut word)),
+            (c, _) => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|w| !w.is_empty());
+    words
+}
+
 /// Where a variable is set for everybody.
 pub fn set_for_everybody(system: &System, assignment: &str) -> Vec<(PathBuf, String)> {
-    let scripts = names(system, "/etc/profile.d").map(|n| Path::new("/etc/profile.d").join(n));
-    let files = ["/etc/environment", "/etc/profile"].map(PathBuf::from).into_iter().chain(scripts);
     let lines = |file: PathBuf| {
         let text = text(system, &file);
         let sets = |l: &&str| !l.trim_start().starts_with('#') && l.contains(assignment);
         text.lines().filter(sets).map(|l| (file.clone(), l.trim().to_owned())).collect::<Vec<_>>()
     };
-    files.flat_map(lines).collect()
+    profiles(system).flat_map(lines).collect()
 }
 
 /// For fuzzing.
@@ -100,6 +272,48 @@ pub fn read_anything(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Operation;
+
+    #[test]
+    fn a_trees_login_path_is_read() {
+        let path = |scripts: &[&str]| {
+            let mut profile = Profile::default();
+            scripts.iter().for_each(|script| profile.read(script));
+            let path: Vec<_> = profile.path.iter().map(|p| p.display().to_string()).collect();
+            (path.join(":"), profile.is_certain)
+        };
+        // Debian's /etc/profile, and what gpusetup writes.
+        let debian = "if [ \"$(id -u)\" -eq 0 ]; then\n  PATH=\"/usr/sbin:/usr/bin\"\nelse\n  PATH=\"/usr/bin:/usr/games\"\nfi\nexport PATH\n";
+        let Operation::WriteFile { content, .. } = crate::plan::profile(Path::new("/usr/local/cuda"), false) else {
+            panic!("a file")
+        };
+        let want = "/usr/local/cuda/bin:/usr/bin:/usr/games:/usr/sbin:/usr/bin".to_owned();
+        assert_eq!(path(&[debian, &content]), (want, true));
+        let guides = "export CUDA_HOME=/opt/cuda\nexport PATH=${CUDA_HOME}/bin${PATH:+:${PATH}}";
+        assert_eq!(path(&["PATH=/bin", guides]), ("/opt/cuda/bin:/bin".to_owned(), true));
+        assert_eq!(path(&["pathmunge /usr/local/cuda/bin after"]).0, "/usr/local/cuda/bin");
+        assert_eq!(path(&["# PATH=/a\nPATH=$PATH:$(find /opt):/b"]), (String::new(), false));
+        assert_eq!(path(&["export PATH=\"$HOME/bin:$PATH\""]), (String::new(), false));
+    }
+
+    #[test]
+    fn an_nvcc_of_a_tree_is_read_and_not_run() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        let (c, program) = (dir.path().join("nvcc.c"), dir.path().join("nvcc"));
+        let source =
+            "#include <stdio.h>\nint main(void) { puts(\"Cuda compilation tools, release 12.4, V12.4.131\"); }\n";
+        std::fs::write(&c, source).expect("written");
+        let made = std::process::Command::new("gcc").arg(&c).arg("-o").arg(&program).status();
+        assert!(made.expect("gcc is there").success());
+        let said = || written_in(&system, Path::new("/nvcc"));
+        assert_eq!(said(), Answer::Is("12.4".parse().expect("a version")));
+        let whole = std::fs::read(&program).expect("compiled");
+        std::fs::write(&program, &whole[..whole.len() / 2]).expect("written");
+        assert!(matches!(said(), Answer::Failed(_)), "{:?}", said());
+        std::fs::write(&program, "#!/bin/sh\nexec nvcc\n").expect("written");
+        assert!(matches!(said(), Answer::NotAsked(_)), "{:?}", said());
+    }
 
     #[test]
     fn nvcc_names_its_release() {

@@ -78,15 +78,26 @@ pub const CASES: &[Case] = &[
     // GS705: the host compiler.
     sick(
         "a gcc that nvcc does not take",
-        "cp /usr/bin/x86_64-linux-gnu-gcc-12 /usr/bin/gcc-14; ln -sf gcc-14 /usr/bin/gcc",
+        "newer_gcc",
         &["GS705 fail"],
         "GS705: export NVCC_CCBIN=/usr/bin/gcc-13",
     ),
     twin(
         "a gcc that nvcc does not take, and one for nvcc",
         &["GS705"],
-        "cp /usr/bin/x86_64-linux-gnu-gcc-12 /usr/bin/gcc-14; ln -sf gcc-14 /usr/bin/gcc
-         echo 'export NVCC_CCBIN=/usr/bin/gcc-12' >>/etc/profile.d/gpusetup-cuda.sh",
+        "newer_gcc; echo 'export NVCC_PREPEND_FLAGS=\"-ccbin /usr/bin/gcc-12\"' >>/etc/profile.d/gpusetup-cuda.sh",
+    ),
+    sick(
+        "a gcc without the part that compiles C++",
+        "rm $(gcc -print-prog-name=cc1plus)",
+        &["GS705 fail"],
+        "GS705: sudo apt-get install g++",
+    ),
+    sick(
+        "a toolkit without the headers of its runtime",
+        "rm /usr/local/cuda-12.4/targets/x86_64-linux/include/cuda_runtime.h",
+        &["GS709 fail"],
+        "GS709: gpusetup plan --profile toolkit",
     ),
     // GS701: the default toolkit.
     sick(
@@ -197,5 +208,5 @@ pub const CASES: &[Case] = &[
         &["GS703"],
         "library /usr/lib/python3/dist-packages/nvidia/cudnn/lib/libcudnn.so.9 libcudnn.so.9",
     ),
-    twin("nothing of NVIDIA's but a GPU that is gone", &["GS501"], "rm -r $bus/*").on(Stage::Bare),
+    twin("nothing of NVIDIA's but a GPU that is gone", &["GS501", "GS509"], "rm -r $bus/*").on(Stage::Bare),
 ];

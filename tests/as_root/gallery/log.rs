@@ -45,6 +45,12 @@ pub const CASES: &[Case] = &[
         "GS903: ",
     ),
     sick(
+        "the driver is loaded, and the GPU is no longer on the bus",
+        "rm -r $bus/*; rm $live/dev/nvidia*",
+        &["GS509 warn"],
+        "GS509: lspci -d 10de:",
+    ),
+    sick(
         "an image whose log tells of a fault",
         "rm -r $live
          printf 'Nov 20 10:00:00 node kernel: %s\\n' '[    0.000000] Linux version 6.1.0' \

@@ -156,6 +156,13 @@ open_modules() {
   depmod "$K"
 }
 
+# newer_gcc: the default gcc is one that no nvcc here takes
+newer_gcc() {
+  printf '#!/bin/sh\nexec /usr/bin/gcc-12 -U__GNUC__ -D__GNUC__=17 "$@"\n' >/usr/bin/gcc-17
+  chmod 755 /usr/bin/gcc-17
+  ln -sf gcc-17 /usr/bin/gcc
+}
+
 # fabric_manager VERSION STATE: Fabric Manager says that it is this, and systemd that its unit is so
 fabric_manager() {
   printf '#!/bin/sh\necho "Fabric Manager version is : %s"\n' "$1" >/usr/bin/nv-fabricmanager

@@ -1,0 +1,475 @@
+//! Reads an initramfs without starting a program: what the kernel takes is a row of cpio archives (format "newc"), each of them
+//! plain or compressed. The file may be of another host and hostile: nothing is kept but what the caller takes, and sizes,
+//! counts and time are bounded.
+//!
+//! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
+
+use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
+use std::cell::Cell;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What may be read of one image, unpacked. The largest that distributions make have half a gigabyte.
+const MOST_BYTES: u64 = 4 << 30;
+/// How long one image is read.
+const LONGEST: Duration = Duration::from_secs(60);
+/// As in the kernel.
+const LONGEST_NAME: u64 = 4096;
+/// The largest file whose text is handed on.
+const LARGEST_TEXT: u64 = 64 << 10;
+/// What a decoder of xz may take; `xz -9` needs 65 MiB.
+const DECODER_MEMORY: u64 = 128 << 20;
+/// The largest window of zstd, as a power of two: what `zstd --long` makes.
+const ZSTD_WINDOW: u32 = 27;
+
+const HEADER: usize = 110;
+const REGULAR: u32 = 0o100_000;
+const KIND: u32 = 0o170_000;
+
+/// What an image is read for.
+pub trait Visitor {
+    /// Sees a file's name. True asks for its text too, which comes by [`Visitor::text`] if it is a small regular file.
+    fn file(&mut self, name: &str) -> bool;
+    /// Gets the text of a file.
+    fn text(&mut self, name: &str, text: &str);
+}
+
+/// Reads an image to its end.
+pub fn read(image: impl Read, visitor: &mut dyn Visitor) -> io::Result<()> {
+    let budget = Rc::new(Budget { bytes: Cell::new(MOST_BYTES), began: Instant::now() });
+    let mut input = BufReader::with_capacity(1 << 17, Metered { input: image, budget: Rc::clone(&budget) });
+    while let Some(kind) = next_archive(&mut input)? {
+        match kind {
+            Kind::Plain => archive(&mut input, visitor)?,
+            packed => {
+                let unpacked = unpacked(packed, &mut input)?;
+                let mut inner =
+                    BufReader::with_capacity(1 << 17, Metered { input: unpacked, budget: Rc::clone(&budget) });
+                // What is in there is a row of archives again, none of them compressed.
+                while let Some(kind) = next_archive(&mut inner)? {
+                    match kind {
+                        Kind::Plain => archive(&mut inner, visitor)?,
+                        _ => return Err(invalid("a compressed archive inside of another")),
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How an archive is packed, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Gzip,
+    Xz,
+    /// The older format of LZMA, without a checksum.
+    Lzma,
+    Zstd,
+    /// The format that `lz4 -l` writes, which alone the kernel reads.
+    Lz4,
+}
+
+/// The archive that comes next, behind the zeros that fill up the one before.
+fn next_archive(input: &mut impl BufRead) -> io::Result<Option<Kind>> {
+    loop {
+        let block = input.fill_buf()?;
+        if block.is_empty() {
+            return Ok(None);
+        }
+        let zeros = block.iter().take_while(|b| **b == 0).count();
+        let all = zeros == block.len();
+        input.consume(zeros);
+        if !all {
+            break;
+        }
+    }
+    // A magic number may lie across two blocks: all that are told apart here differ in their first byte.
+    let kind = match input.fill_buf()?.first() {
+        Some(b'0') => Kind::Plain,
+        Some(0x1f) => Kind::Gzip,
+        Some(0xfd) => Kind::Xz,
+        Some(0x5d) => Kind::Lzma,
+        Some(0x28) => Kind::Zstd,
+        Some(0x02) => Kind::Lz4,
+        Some(b'B') => return Err(invalid("compressed with bzip2, which is not read here")),
+        Some(0x89) => return Err(invalid("compressed with lzop, which is not read here")),
+        _ => return Err(invalid("neither a cpio archive nor compressed in a known way")),
+    };
+    Ok(Some(kind))
+}
+
+fn unpacked<'a>(kind: Kind, input: &'a mut impl BufRead) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match kind {
+        Kind::Gzip => Box::new(GzDecoder::new(input)),
+        Kind::Xz => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
+        Kind::Lzma => Box::new(XzDecoder::new_stream(input, Stream::new_lzma_decoder(DECODER_MEMORY)?)),
+        Kind::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?.single_frame();
+            decoder.window_log_max(ZSTD_WINDOW)?;
+            Box::new(decoder)
+        }
+        Kind::Lz4 => Box::new(Lz4::new(input)),
+        Kind::Plain => Box::new(input),
+    })
+}
+
+/// What may still be read of an image.
+struct Budget {
+    bytes: Cell<u64>,
+    began: Instant,
+}
+
+/// A reader that ends with an error when the image's budget is spent.
+struct Metered<R> {
+    input: R,
+    budget: Rc<Budget>,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(into)?;
+        let left = self.budget.bytes.get().checked_sub(read as u64);
+        self.budget.bytes.set(left.ok_or_else(|| invalid("larger than any initramfs"))?);
+        if self.budget.began.elapsed() > LONGEST {
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("reading it took more than {} s", LONGEST.as_secs()),
+            ));
+        }
+        Ok(read)
+    }
+}
+
+/// One cpio archive, up to its last entry.
+fn archive(input: &mut impl Read, visitor: &mut dyn Visitor) -> io::Result<()> {
+    loop {
+        let mut header = [0; HEADER];
+        input.read_exact(&mut header)?;
+        let entry = Entry::parse(&header)?;
+        let name = name(input, entry.name_length)?;
+        if name == "TRAILER!!!" {
+            return Ok(());
+        }
+        let is_text = entry.mode & KIND == REGULAR && entry.size <= LARGEST_TEXT;
+        if visitor.file(&name) && is_text {
+            let mut bytes = Vec::new();
+            input.take(entry.size).read_to_end(&mut bytes)?;
+            if (bytes.len() as u64) < entry.size {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            visitor.text(&name, &String::from_utf8_lossy(&bytes));
+            skip(input, padding(entry.size))?;
+        } else {
+            skip(input, entry.size + padding(entry.size))?;
+        }
+    }
+}
+
+/// The fields of an entry's header that matter.
+struct Entry {
+    mode: u32,
+    size: u64,
+    name_length: u64,
+}
+
+impl Entry {
+    /// Eight hexadecimal digits each, behind the magic number.
+    fn parse(header: &[u8; HEADER]) -> io::Result<Self> {
+        if !matches!(&header[..6], b"070701" | b"070702") {
+            return Err(invalid("not a cpio archive of the format newc"));
+        }
+        let field = |n: usize| {
+            let digits = str::from_utf8(&header[6 + 8 * n..14 + 8 * n]).ok();
+            digits.and_then(|d| u32::from_str_radix(d, 16).ok()).ok_or_else(|| invalid("a number that is none"))
+        };
+        Ok(Self { mode: field(1)?, size: field(6)?.into(), name_length: field(11)?.into() })
+    }
+}
+
+/// The name that stands behind a header, with the zeros after it.
+fn name(input: &mut impl Read, length: u64) -> io::Result<String> {
+    if length == 0 || length > LONGEST_NAME {
+        return Err(invalid("a name that is too long"));
+    }
+    let mut bytes = vec![0; length as usize];
+    input.read_exact(&mut bytes)?;
+    skip(input, padding(HEADER as u64 + length))?;
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    Ok(String::from_utf8_lossy(&bytes[..end]).trim_start_matches("./").to_owned())
+}
+
+/// Zeros up to the next multiple of four.
+fn padding(length: u64) -> u64 {
+    length.wrapping_neg() % 4
+}
+
+fn skip(input: &mut impl Read, length: u64) -> io::Result<()> {
+    match io::copy(&mut input.take(length), &mut io::sink())? {
+        skipped if skipped == length => Ok(()),
+        _ => Err(ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why.to_owned())
+}
+
+/// LZ4 as `lz4 -l` writes it: a magic number, then blocks of at most 8 MiB, each behind its length and none referring to
+/// another. <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
+struct Lz4<R> {
+    input: R,
+    block: Vec<u8>,
+    at: usize,
+    has_begun: bool,
+}
+
+impl<R: BufRead> Lz4<R> {
+    const MAGIC: u32 = 0x184C_2102;
+    const BLOCK: usize = 8 << 20;
+
+    fn new(input: R) -> Self {
+        Self { input, block: Vec::new(), at: 0, has_begun: false }
+    }
+
+    /// Unpacks the next block; false at the end of the stream.
+    fn next_block(&mut self) -> io::Result<bool> {
+        loop {
+            let block = self.input.fill_buf()?;
+            // The kernel takes zeros behind the last block for padding.
+            if block.is_empty() || self.has_begun && block[0] == 0 && block.iter().take(4).all(|b| *b == 0) {
+                return Ok(false);
+            }
+            let mut length = [0; 4];
+            self.input.read_exact(&mut length)?;
+            let length = u32::from_le_bytes(length);
+            if length == Self::MAGIC {
+                self.has_begun = true;
+                continue;
+            }
+            if !self.has_begun {
+                return Err(invalid("not the lz4 format that kernels read"));
+            }
+            // The worst that a block of incompressible bytes comes to.
+            if length as usize > Self::BLOCK + Self::BLOCK / 255 + 16 {
+                return Err(invalid("a block of lz4 that is too long"));
+            }
+            let mut packed = Vec::new();
+            (&mut self.input).take(length.into()).read_to_end(&mut packed)?;
+            if packed.len() < length as usize {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.block.clear();
+            self.at = 0;
+            return lz4_block(&packed, &mut self.block, Self::BLOCK)
+                .map(|()| true)
+                .ok_or_else(|| invalid("a broken block of lz4"));
+        }
+    }
+}
+
+impl<R: BufRead> Read for Lz4<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.block.len() {
+            if !self.next_block()? {
+                return Ok(0);
+            }
+        }
+        let n = into.len().min(self.block.len() - self.at);
+        into[..n].copy_from_slice(&self.block[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// Unpacks one block, of at most `most` bytes. None when it is broken.
+fn lz4_block(mut packed: &[u8], out: &mut Vec<u8>, most: usize) -> Option<()> {
+    while let Some((token, rest)) = packed.split_first() {
+        packed = rest;
+        let literals = lz4_length(usize::from(token >> 4), &mut packed)?;
+        let (text, rest) = packed.split_at_checked(literals)?;
+        out.extend_from_slice(text);
+        packed = rest;
+        if out.len() > most {
+            return None;
+        }
+        // The last sequence has literals only.
+        let Some((offset, rest)) = packed.split_at_checked(2).filter(|_| !packed.is_empty()) else {
+            return packed.is_empty().then_some(());
+        };
+        packed = rest;
+        let offset = usize::from(u16::from_le_bytes([offset[0], offset[1]]));
+        let length = lz4_length(usize::from(token & 15), &mut packed)?.checked_add(4)?;
+        let start = out.len().checked_sub(offset).filter(|_| offset > 0)?;
+        if out.len().checked_add(length)? > most {
+            return None;
+        }
+        // The source may overlap what it becomes: that is how runs are written.
+        for n in start..start + length {
+            out.push(out[n]);
+        }
+    }
+    Some(())
+}
+
+/// A length of 15 goes on in the bytes that follow, up to one that is not 255.
+fn lz4_length(nibble: usize, packed: &mut &[u8]) -> Option<usize> {
+    let mut length = nibble;
+    let mut more = nibble == 15;
+    while more {
+        let (byte, rest) = packed.split_first()?;
+        *packed = rest;
+        length = length.checked_add(usize::from(*byte))?;
+        more = *byte == 255;
+    }
+    Some(length)
+}
+
+/// An archive of these files.
+#[cfg(test)]
+pub fn cpio(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, bytes) in files.iter().chain([&("TRAILER!!!", &b""[..])]) {
+        let fields = [1, 0o100_644, 0, 0, 1, 0, bytes.len(), 0, 0, 0, 0, name.len() + 1, 0];
+        out.extend(b"070701");
+        out.extend(fields.iter().flat_map(|f| format!("{f:08x}").into_bytes()));
+        out.extend(name.as_bytes());
+        out.push(0);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend(*bytes);
+        out.resize(out.len().next_multiple_of(4), 0);
+    }
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    /// Names, and the texts of those below `modprobe.d`.
+    #[derive(Debug, Default, PartialEq)]
+    struct Seen(Vec<String>, Vec<(String, String)>);
+
+    impl Visitor for Seen {
+        fn file(&mut self, name: &str) -> bool {
+            self.0.push(name.to_owned());
+            name.contains("modprobe.d/")
+        }
+        fn text(&mut self, name: &str, text: &str) {
+            self.1.push((name.to_owned(), text.to_owned()));
+        }
+    }
+
+    fn main_archive() -> Vec<u8> {
+        let noise: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        cpio(&[
+            ("usr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko", &noise),
+            ("./etc/modprobe.d/nouveau.conf", b"blacklist nouveau\n"),
+            ("zeros", &[0; 100_000]),
+        ])
+    }
+
+    /// What a program of this machine makes of some bytes.
+    fn piped(program: &[&str], bytes: &[u8]) -> Vec<u8> {
+        let mut child = Command::new(program[0])
+            .args(&program[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{}: {e}", program[0]));
+        let (mut input, bytes) = (child.stdin.take().expect("piped"), bytes.to_owned());
+        let writer = std::thread::spawn(move || input.write_all(&bytes).expect("taken"));
+        let out = child.wait_with_output().expect("ended").stdout;
+        writer.join().expect("written");
+        out
+    }
+
+    fn seen(image: &[u8]) -> io::Result<Seen> {
+        let mut seen = Seen::default();
+        read(image, &mut seen).map(|()| seen)
+    }
+
+    #[test]
+    fn every_way_to_pack_an_image_is_read() {
+        let early = cpio(&[("kernel/x86/microcode/GenuineIntel.bin", &[7; 1000])]);
+        let main = main_archive();
+        let lz4 = {
+            // One block of literals, as lz4 leaves what it cannot make smaller.
+            let mut block = vec![0xf0];
+            block.extend(vec![255; (main.len() - 15) / 255]);
+            block.push(((main.len() - 15) % 255) as u8);
+            block.extend(&main);
+            [&Lz4::<&[u8]>::MAGIC.to_le_bytes()[..], &(block.len() as u32).to_le_bytes(), &block].concat()
+        };
+        let packed = [
+            ("plain", main.clone()),
+            ("gzip", piped(&["gzip", "-c"], &main)),
+            ("xz", piped(&["xz", "--check=crc32", "-c"], &main)),
+            ("lzma", piped(&["xz", "--format=lzma", "-c"], &main)),
+            ("zstd", zstd::encode_all(&*main, 3).expect("packed")),
+            ("lz4", lz4),
+        ];
+        let names = [
+            "kernel/x86/microcode/GenuineIntel.bin",
+            "usr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko",
+        ];
+        for (how, main) in packed {
+            let found =
+                seen(&[early.clone(), main.clone(), vec![0; 8]].concat()).unwrap_or_else(|e| panic!("{how}: {e}"));
+            assert_eq!(found.0[..2], names, "{how}");
+            assert_eq!(found.0.len(), 4, "{how}");
+            let conf = ("etc/modprobe.d/nouveau.conf".to_owned(), "blacklist nouveau\n".to_owned());
+            assert_eq!(found.1, [conf], "{how}");
+            assert!(seen(&[early.clone(), main[..main.len() / 2].to_vec()].concat()).is_err(), "{how}, cut off");
+        }
+    }
+
+    #[test]
+    fn lz4_is_unpacked_as_its_own_program_packs_it() {
+        let main = main_archive();
+        // tests/run does not install it: a machine without it is not told wrong.
+        if Command::new("lz4").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
+            assert_eq!(seen(&piped(&["lz4", "-l", "-c"], &main)).expect("read").0.len(), 3);
+        }
+        let mut out = Vec::new();
+        // "abc", then nine bytes from three back, then "x".
+        assert_eq!(lz4_block(&[0x35, b'a', b'b', b'c', 3, 0, 0x10, b'x'], &mut out, 100), Some(()));
+        assert_eq!(out, b"abcabcabcabcx");
+        assert_eq!(lz4_block(&[0x35, b'a', b'b', b'c', 3, 0], &mut Vec::new(), 5), None, "more than it may be");
+        assert_eq!(lz4_block(&[0x10, b'a', 9, 0], &mut Vec::new(), 100), None, "from before its beginning");
+    }
+
+    #[test]
+    fn an_image_that_is_made_to_hold_us_up_is_given_up() {
+        let huge = [&b"070701"[..], "00000001000081a40000000000000000000000010000000000000000".as_bytes()].concat();
+        assert!(seen(&huge).is_err());
+        let mut name = cpio(&[("x", b"")]);
+        name[94..102].copy_from_slice(b"ffffffff");
+        assert!(seen(&name).is_err_and(|e| e.to_string().contains("name")));
+        assert!(seen(b"BZh9").is_err_and(|e| e.to_string().contains("bzip2")));
+        assert_eq!(seen(b"").expect("nothing in it"), Seen::default());
+        assert_eq!(seen(&[0; 5000]).expect("nothing in it"), Seen::default());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(at in 0usize..900, with in any::<u8>(), cut in 0usize..2000, pack in any::<bool>()) {
+            let mut bytes = cpio(&[("a/modprobe.d/x.conf", b"blacklist x\n"), ("b", b"yy")]);
+            if pack {
+                bytes = zstd::encode_all(&*bytes, 1).expect("packed");
+            }
+            let at = at.min(bytes.len() - 1);
+            bytes[at] = with;
+            bytes.truncate(cut);
+            let _ = seen(&bytes);
+        }
+    }
+}

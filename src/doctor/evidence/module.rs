@@ -1,0 +1,239 @@
+//! A kernel module's file and its signature, read as modinfo reads them: the place from depmod's list, the signer from the
+//! PKCS#7 message that `sign-file` appends to the module.
+
+use crate::system::System;
+use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// What stands at the very end of a signed module.
+const MAGIC: &[u8] = b"~Module signature appended~\n";
+/// Before that: algorithm, hash, type of id, lengths of signer and key id, three bytes of padding, length of the signature.
+const TRAILER: usize = 12;
+/// The type of id for PKCS#7, the only one since Linux 4.3.
+const PKCS7: u8 = 2;
+/// The end of a module that is kept: a signature has less than a kilobyte, and few have certificates in them.
+const TAIL: usize = 64 << 10;
+/// The most that is unpacked of a compressed module; NVIDIA's have a hundred megabytes.
+const UNPACKED: u64 = 1 << 30;
+
+/// The file of the first of these modules that the kernel's `modules.dep` names.
+pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
+    let directory = Path::new("/lib/modules").join(kernel);
+    let list = system.read_text(directory.join("modules.dep")).ok().flatten()?;
+    let listed = |name: &&str| {
+        let of = |line: &str| {
+            let path = line.split(':').next()?;
+            let stem = path.rsplit('/').next()?.split_once(".ko")?.0.replace('-', "_");
+            (stem == name.replace('-', "_")).then(|| directory.join(path))
+        };
+        list.lines().find_map(of)
+    };
+    names.iter().find_map(listed)
+}
+
+/// Who signed a module: the common name of the key's issuer. None when it is not signed, or does not say by whom.
+pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
+    let file = system.open(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let end = tail(unpacked(&name, file)?)?;
+    Ok(signature(&end).and_then(issuer))
+}
+
+fn unpacked(name: &str, file: File) -> io::Result<Box<dyn Read>> {
+    let input = BufReader::with_capacity(1 << 17, file);
+    Ok(match name.rsplit('.').next() {
+        Some("xz") => Box::new(XzDecoder::new(input)),
+        Some("gz") => Box::new(GzDecoder::new(input)),
+        Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(input)?),
+        _ => Box::new(input),
+    })
+}
+
+/// The last [`TAIL`] bytes.
+fn tail(input: impl Read) -> io::Result<Vec<u8>> {
+    let mut input = input.take(UNPACKED + 1);
+    let (mut end, mut block, mut all) = (Vec::new(), vec![0; TAIL], 0);
+    loop {
+        let read = match input.read(&mut block) {
+            Ok(0) => return Ok(end),
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        all += read as u64;
+        if all > UNPACKED {
+            return Err(io::Error::other("larger than any kernel module"));
+        }
+        end.extend_from_slice(&block[..read]);
+        end.drain(..end.len().saturating_sub(TAIL));
+    }
+}
+
+/// The PKCS#7 message at the end of a module.
+fn signature(end: &[u8]) -> Option<&[u8]> {
+    let before = end.strip_suffix(MAGIC)?;
+    let (before, trailer) = before.split_at_checked(before.len().checked_sub(TRAILER)?)?;
+    let length = u32::from_be_bytes(trailer[8..].try_into().ok()?) as usize;
+    let message = before.get(before.len().checked_sub(length)?..)?;
+    (trailer[2] == PKCS7).then_some(message)
+}
+
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const INTEGER: u8 = 0x02;
+const OID: u8 = 0x06;
+/// The content of a PKCS#7 message, which is tagged as its first optional field.
+const CONTENT: u8 = 0xa0;
+/// `id-at-commonName`, 2.5.4.3.
+const COMMON_NAME: [u8; 3] = [0x55, 4, 3];
+
+/// An element of DER: its tag, what is in it, and what comes behind it.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, rest) = der.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        short @ 0..=0x7f => (usize::from(*short), rest),
+        // Four bytes of length are more than a message here has.
+        long @ 0x81..=0x84 => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
+            (bytes.iter().fold(0usize, |n, b| n << 8 | usize::from(*b)), rest)
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((*tag, content, rest))
+}
+
+/// What is in the first element, if it has this tag.
+fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
+    element(der).filter(|e| e.0 == tag).map(|e| e.1)
+}
+
+/// The elements of a sequence or a set.
+fn elements(mut der: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let (tag, content, rest) = element(der)?;
+        der = rest;
+        Some((tag, content))
+    })
+}
+
+/// The common name of the issuer of the first signer's certificate, by RFC 5652: `ContentInfo`, `SignedData`, `SignerInfo`,
+/// `IssuerAndSerialNumber`. A self-signed certificate is its own issuer.
+fn issuer(message: &[u8]) -> Option<String> {
+    let (_, content) = elements(inside(message, SEQUENCE)?).find(|(tag, _)| *tag == CONTENT)?;
+    // The last set of the signed data has the signers; the first has the algorithms.
+    let (_, signers) = elements(inside(content, SEQUENCE)?).filter(|(tag, _)| *tag == SET).last()?;
+    let mut fields = elements(inside(signers, SEQUENCE)?);
+    fields.next().filter(|(tag, _)| *tag == INTEGER)?;
+    // A signer that is told by its key's id alone has another tag here.
+    let (_, who) = fields.next().filter(|(tag, _)| *tag == SEQUENCE)?;
+    let names = elements(inside(who, SEQUENCE)?).filter_map(|(_, set)| inside(set, SEQUENCE));
+    let common = names.filter_map(|pair| {
+        let (tag, kind, value) = element(pair)?;
+        (tag == OID && kind == COMMON_NAME).then(|| element(value)).flatten().map(|(_, text, _)| text)
+    });
+    common.last().map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    fn run(program: &str, arguments: &[&str]) {
+        let output = Command::new(program).args(arguments).output().expect("it is there");
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// What sign-file appends: a detached message of openssl's, and the trailer.
+    fn signed(folder: &Path, name: &str) -> Vec<u8> {
+        let at = |file: &str| folder.join(file).to_str().expect("UTF-8").to_owned();
+        std::fs::write(at("module"), b"\x7fELF and so on").expect("written");
+        let subject = format!("/O=DKMS/CN={name}");
+        run(
+            "openssl",
+            &[
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-subj",
+                &subject,
+                "-keyout",
+                &at("key"),
+                "-out",
+                &at("certificate"),
+            ],
+        );
+        run(
+            "openssl",
+            &[
+                "cms",
+                "-sign",
+                "-binary",
+                "-nocerts",
+                "-noattr",
+                "-outform",
+                "DER",
+                "-in",
+                &at("module"),
+                "-inkey",
+                &at("key"),
+                "-signer",
+                &at("certificate"),
+                "-out",
+                &at("message"),
+            ],
+        );
+        let message = std::fs::read(at("message")).expect("written");
+        let trailer = [&[0, 0, PKCS7, 0, 0, 0, 0, 0][..], &(message.len() as u32).to_be_bytes()].concat();
+        [b"\x7fELF and so on".to_vec(), message, trailer, MAGIC.to_vec()].concat()
+    }
+
+    #[test]
+    fn the_signer_is_the_issuer_that_openssl_wrote() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        let module = signed(dir.path(), "node Secure Boot Module Signature key");
+        system.make_directories("/lib/modules/6.1.0/updates/dkms", 0o755).expect("made");
+        let list = "kernel/fs/ext4.ko: kernel/lib/crc16.ko\nupdates/dkms/nvidia-current.ko.zst:\n";
+        system.write("/lib/modules/6.1.0/modules.dep", list.as_bytes(), 0o644).expect("written");
+        let path = file(&system, "6.1.0", &["nvidia", "nvidia-current"]).expect("listed");
+        assert_eq!(path, Path::new("/lib/modules/6.1.0/updates/dkms/nvidia-current.ko.zst"));
+        let write = |path: &Path, bytes: &[u8]| system.write(path, bytes, 0o644).expect("written");
+        write(&path, &zstd::encode_all(&*module, 3).expect("packed"));
+        let want = Some("node Secure Boot Module Signature key".to_owned());
+        assert_eq!(signer(&system, &path).expect("read"), want);
+        write(Path::new("/a.ko"), &module);
+        assert_eq!(signer(&system, Path::new("/a.ko")).expect("read"), want);
+        write(Path::new("/a.ko"), b"\x7fELF and so on");
+        assert_eq!(signer(&system, Path::new("/a.ko")).expect("read"), None);
+        assert!(signer(&system, Path::new("/b.ko")).is_err());
+        assert_eq!(file(&system, "6.1.0", &["nouveau"]), None);
+        // One byte after the other is another: whatever it says, it comes to an end.
+        let message = signature(&module).expect("signed").to_owned();
+        for at in 0..message.len() {
+            for with in [0, 0x30, 0x84, 0xff] {
+                let mut broken = message.clone();
+                broken[at] = with;
+                let _ = issuer(&broken);
+                let _ = issuer(&broken[..at]);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = issuer(&bytes);
+            bytes.extend(MAGIC);
+            let _ = signature(&bytes);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The proof that a toolkit compiles: a small program, compiled, linked and started as a user would from a login shell. nvcc that
+//! says its version proves little: it needs a host compiler with its C++ parts, and headers that get on with the C library's.
+
+use crate::host::Facts;
+use crate::operation::Operation;
+use std::collections::BTreeSet;
+
+/// What is done, as a shell script: a login shell is what selects nvcc and the host compiler.
+const SCRIPT: &str = include_str!("compile/check.sh");
+/// The name that the script goes by.
+const NAME: &str = "compile-check";
+/// What the program says when it was started, and computes or has no GPU to compute on.
+const STARTED: &str = "compile check: the program started";
+/// What it says when there is a GPU, and it cannot compute on it.
+const NO_RESULT: &str = "compile check: the program cannot compute";
+/// Seconds. A compile takes two to five for each architecture; on an emulated machine minutes.
+const LIMIT: u64 = 900;
+
+/// The program and its arguments that check `nvcc`, a name or a path, for the GPUs of a host. Where none is known nvcc takes
+/// the architecture that it takes by itself.
+pub fn argv(nvcc: &str, facts: &Facts) -> Vec<String> {
+    let capabilities: BTreeSet<_> = facts.gpus.iter().filter_map(|g| g.compute_capability).collect();
+    let targets = capabilities.into_iter().map(|capability| {
+        let sm = capability.sm();
+        format!("-gencode=arch={},code={sm}", sm.replace("sm_", "compute_"))
+    });
+    ["/bin/sh", "-c", SCRIPT, NAME, nvcc].into_iter().map(str::to_owned).chain(targets).collect()
+}
+
+/// The operation that checks it.
+pub fn operation(nvcc: &str, facts: &Facts) -> Operation {
+    let mut ask = Operation::ask(argv(nvcc, facts), Some(STARTED.to_owned()));
+    if let Operation::Run { limit, .. } = &mut ask {
+        *limit = LIMIT;
+    }
+    ask
+}
+
+/// The line that the compiled program printed, if it came to start: whether it computes, too, is in there.
+pub fn started(output: &str) -> Option<&str> {
+    output.lines().find(|line| line.starts_with(STARTED) || line.starts_with(NO_RESULT))
+}
+
+/// Why a compile failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The host has no C++ compiler.
+    NoCompiler,
+    /// The host compiler is newer than nvcc takes.
+    NewCompiler,
+    /// The C library is newer than the toolkit's headers.
+    NewLibrary,
+    /// nvcc does not compile for the architecture of a GPU.
+    Architecture,
+    /// A part of the toolkit is not there.
+    Incomplete,
+}
+
+impl Cause {
+    /// The cause, by what nvcc and the host compiler say.
+    pub fn of(output: &str) -> Option<Self> {
+        const SIGNS: [(&str, Cause); 13] = [
+            ("cc1plus", Cause::NoCompiler),
+            ("unsupported GNU version", Cause::NewCompiler),
+            ("exception specification is incompatible", Cause::NewLibrary),
+            ("Unsupported gpu architecture", Cause::Architecture),
+            ("is not defined for option 'gpu-architecture'", Cause::Architecture),
+            ("cuda_runtime.h: No such file", Cause::Incomplete),
+            ("crt/host_config.h: No such file", Cause::Incomplete),
+            ("cannot find -lcudart", Cause::Incomplete),
+            ("cicc: not found", Cause::Incomplete),
+            ("cmath: No such file", Cause::NoCompiler),
+            ("cstdio: No such file", Cause::NoCompiler),
+            ("cannot find -lstdc++", Cause::NoCompiler),
+            ("Failed to preprocess host compiler properties", Cause::NoCompiler),
+        ];
+        SIGNS.iter().find(|(sign, _)| output.contains(sign)).map(|(_, cause)| *cause)
+    }
+
+    /// Whether it is the host's compiler or C library, and the toolkit itself is whole.
+    pub fn is_of_the_host(self) -> bool {
+        matches!(self, Self::NoCompiler | Self::NewCompiler | Self::NewLibrary)
+    }
+
+    /// It, and what helps, in a sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::NoCompiler => "g++ is missing: install g++ (gcc-c++ on RPM systems)",
+            Self::NewCompiler => {
+                "the host's gcc is newer than this CUDA supports: install an older g++ beside it, or choose a newer CUDA"
+            }
+            Self::NewLibrary => {
+                "the host's C library (glibc) is newer than this CUDA's headers support: choose a newer CUDA"
+            }
+            Self::Architecture => {
+                "this CUDA does not compile for the architecture of a GPU of this host: choose another CUDA"
+            }
+            Self::Incomplete => "a part of the toolkit is missing: install the toolkit again",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_compilers_say_names_the_cause() {
+        let said = [
+            (
+                "gcc: fatal error: cannot execute 'cc1plus': posix_spawnp: No such file or directory\ncompilation terminated.\n\
+              nvcc fatal   : Failed to preprocess host compiler properties.",
+                Cause::NoCompiler,
+            ),
+            ("gcc-13: fatal error: cannot execute 'cc1plus': execvp: No such file or directory", Cause::NoCompiler),
+            (
+                "/x/crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 13 are not supported!",
+                Cause::NewCompiler,
+            ),
+            (
+                "/usr/include/x86_64-linux-gnu/bits/mathcalls.h(79): error: exception specification is incompatible with that of previous function \"cospi\"",
+                Cause::NewLibrary,
+            ),
+            ("nvcc fatal   : Unsupported gpu architecture 'compute_35'", Cause::Architecture),
+        ];
+        for (text, cause) in said {
+            assert_eq!(Cause::of(text), Some(cause), "{text}");
+        }
+        assert_eq!(Cause::of("compile check: compiled and linked"), None);
+    }
+
+    #[test]
+    fn a_program_that_started_is_told_from_one_that_was_only_compiled() {
+        let line = "compile check: the program started; cudaGetDeviceCount: no CUDA-capable device is detected (100)";
+        assert_eq!(started(&format!("compile check: compiled and linked\n{line}\n")), Some(line));
+        assert!(started("compile check: the program cannot compute; cudaMalloc: busy (46)\n").is_some());
+        assert_eq!(started("compile check: compiled and linked\nSegmentation fault\n"), None);
+    }
+}
