@@ -101,15 +101,15 @@ fn live() {
     let python = [&["/usr/bin/python3", "-c", PEER][..], &NAMES].concat();
     let said = Command::new(gpusetup).args(&facts[1..]).output().expect("it starts").stdout;
     let said = String::from_utf8_lossy(&said);
-    assert!(said.contains("\"nvidia-kernel-dkms\": \"535."), "gpusetup found the lists: {said}");
+    assert!(said.contains("nvidia-kernel-dkms") && said.contains("535."), "gpusetup found the lists: {said}");
     println!("on the live host, with Debian's full lists:");
     let has_python =
         Command::new(python[0]).args(["-c", "import apt"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
     let peer = if has_python { &python } else { &policy };
     // They write their cache the first time.
-    [&policy, peer].into_iter().for_each(|argv| {
+    for argv in [&policy, peer] {
         run(argv);
-    });
+    }
     let [plan, facts, policy, peer] = medians([&plan, &facts, &policy, peer]);
     println!("plan --gpu h100          {:>7.2} ms", milliseconds(plan));
     println!("facts --json             {:>7.2} ms", milliseconds(facts));

@@ -30,6 +30,9 @@ const UNSUPPORTED_KEYS: [&str; 6] =
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
+    if !cache::is_there(system) {
+        return Err(Unknown::NotFetched);
+    }
     let architectures = architectures(system)?;
     let settings = Settings::read(system)?;
     let variables = Variables::read(system, architectures[0])?;

@@ -21,6 +21,9 @@ const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path"
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
+    if system.list(CACHE).map_err(|e| Unknown::at(CACHE, e))?.is_empty() {
+        return Err(Unknown::NotFetched);
+    }
     let architectures = architectures(system)?;
     let main = sections(&configuration(system, Path::new(MAIN))?);
     if let Some(key) = UNSUPPORTED_KEYS.iter().find(|key| main.iter().any(|s| s.value(key).is_some())) {

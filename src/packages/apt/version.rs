@@ -32,25 +32,22 @@ impl<'a> Parts<'a> {
 }
 
 /// What a character counts in a part that is no number: `~` comes before the end, letters before all else.
-fn rank(c: Option<u8>) -> i32 {
+fn rank(c: u8) -> i32 {
     match c {
-        None => 0,
-        Some(c) if c.is_ascii_digit() => 0,
-        Some(b'~') => -1,
-        Some(c) if c.is_ascii_alphabetic() => i32::from(c),
-        Some(c) => i32::from(c) + 256,
+        b'~' => -1,
+        c if c.is_ascii_digit() => 0,
+        c if c.is_ascii_alphabetic() => i32::from(c),
+        c => i32::from(c) + 256,
     }
-}
-
-fn is_digit(c: Option<&u8>) -> bool {
-    c.is_some_and(u8::is_ascii_digit)
 }
 
 /// Compares texts and numbers in turns.
 fn fragment(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !a.is_empty() && !b.is_empty() {
-        while !a.is_empty() && !b.is_empty() && !(is_digit(a.first()) && is_digit(b.first())) {
-            match rank(a.first().copied()).cmp(&rank(b.first().copied())) {
+        while let (Some(first), Some(second)) = (a.first(), b.first())
+            && !(first.is_ascii_digit() && second.is_ascii_digit())
+        {
+            match rank(*first).cmp(&rank(*second)) {
                 Ordering::Equal => (a, b) = (&a[1..], &b[1..]),
                 differs => return differs,
             }

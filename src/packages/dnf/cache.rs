@@ -55,6 +55,11 @@ impl Variables {
     }
 }
 
+/// Whether anything was downloaded.
+pub fn is_there(system: &System) -> bool {
+    FOLDERS.iter().any(|folder| system.list(folder).is_ok_and(|names| !names.is_empty()))
+}
+
 /// The folder of a repository's lists; none if they were not downloaded.
 pub fn folder(system: &System, id: &str, address: &str, variables: &Variables) -> Result<Option<PathBuf>, Unknown> {
     let [new, old] = FOLDERS;
