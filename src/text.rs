@@ -31,7 +31,7 @@ pub fn one_line(text: &str) -> String {
 /// A message of one line or several: the second and later ones are indented, so that none of them passes for a message of
 /// its own.
 pub fn message(text: &str) -> String {
-    text.trim_end().lines().map(|line| one_line(line)).collect::<Vec<_>>().join("\n    ")
+    text.trim_end().lines().map(one_line).collect::<Vec<_>>().join("\n    ")
 }
 
 /// A JSON value whose texts and keys are all [`visible`].

@@ -15,8 +15,6 @@ use crate::system::{System, interrupt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where copies of what was replaced are.
-
 /// What happens, as it happens.
 #[derive(Debug)]
 pub enum News<'a> {
