@@ -115,6 +115,9 @@ mod tests {
         let environment = [("https_proxy".to_owned(), "http://proxy.lan:3128/100%".to_owned())];
         let text = unit("never", &Sources::default(), &environment);
         assert!(text.contains("\nEnvironment=\"https_proxy=http://proxy.lan:3128/100%%\"\n"), "{text}");
+        let forged =
+            unit("never", &Sources::default(), &[("no_proxy".to_owned(), "a\nExecStartPre=/bin/x".to_owned())]);
+        assert!(forged.contains("\"no_proxy=a\\x0aExecStartPre=/bin/x\"\n"), "{forged}");
         assert!(text.contains("\nType=oneshot\nEnvironment") && text.contains("%\"\nExecStart="), "{text}");
     }
 
