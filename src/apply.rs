@@ -12,7 +12,7 @@ pub mod result;
 mod rollback;
 mod run;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 
 pub use lock::Lock;
 pub use rollback::{Reach, recover, rollback, to_take_back};
@@ -124,7 +124,9 @@ impl From<JournalError> for Failure {
     fn from(e: JournalError) -> Self {
         match e {
             JournalError::Io(_) => Self::Blocked(e.to_string()),
-            JournalError::Altered(_) | JournalError::Newer(_) => Self::Integrity(e.to_string()),
+            JournalError::Altered(_) | JournalError::Newer(_) | JournalError::Senseless(..) => {
+                Self::Integrity(e.to_string())
+            }
         }
     }
 }

@@ -20,7 +20,9 @@ use crate::database::store;
 use crate::host::{Facts, SystemId};
 use crate::operation::Operation;
 use crate::operation::packages::PackagesError;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError};
+use crate::system::input::InputError;
+use crate::system::trust::Trust;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,9 @@ pub enum BundleError {
     /// There is no bundle.
     #[error("{} is no bundle: it has no {MANIFEST}, or that is not the first file in it", .0.display())]
     NoBundle(PathBuf),
+    /// What was named cannot be read, or is of somebody who is not trusted.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -107,7 +112,8 @@ impl BundleError {
             | Self::Signature(_)
             | Self::Strange(_)
             | Self::Altered(_) => true,
-            Self::Io { .. }
+            Self::Input(_)
+            | Self::Io { .. }
             | Self::Write(_)
             | Self::OtherProgram(_)
             | Self::Packages(_)
@@ -138,9 +144,10 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Opens the one at `path`; with a key, the text of a minisign public key, only one that is signed by it.
-    pub fn open(path: &Path, key: Option<&str>) -> Result<Self, BundleError> {
-        let form = Form::of(path)?;
+    /// Opens the one at `path` if it belongs to somebody who is trusted; with a key, the text of a minisign public key, only
+    /// one that is signed by it.
+    pub fn open(path: &Path, key: Option<&str>, trust: &Trust) -> Result<Self, BundleError> {
+        let form = Form::open(path, trust)?;
         let manifest = manifest(&form, key)?;
         let small = bring::small(&form, &manifest)?;
         Ok(Self { form, manifest, small })
@@ -160,12 +167,11 @@ impl Bundle {
     pub fn plans(&self) -> Result<Vec<(&str, Plan)>, BundleError> {
         let read = |id: &'_ PlanId| {
             let bytes = self.small.get(&id.file).map(Vec::as_slice).unwrap_or_default();
-            let plan: Plan = serde_json::from_slice(bytes)
-                .map_err(|e| BundleError::Manifest(format!("{} is no plan of this version: {e}", id.file)))?;
-            if plan.fingerprint != plan.expected_fingerprint() || plan.fingerprint != id.fingerprint {
-                return Err(BundleError::Altered(vec![id.file.clone()]));
+            match Plan::read(bytes) {
+                Ok(plan) if plan.fingerprint == id.fingerprint => Ok(plan),
+                Ok(_) | Err(PlanError::Altered) => Err(BundleError::Altered(vec![id.file.clone()])),
+                Err(e) => Err(BundleError::Manifest(format!("{}: {e}", id.file))),
             }
-            Ok(plan)
         };
         self.manifest.plans.iter().map(|id| Ok((id.file.as_str(), read(id)?))).collect()
     }

@@ -28,6 +28,7 @@ use crate::host::Facts;
 use crate::operation::Operation;
 use crate::plan::DatabaseId;
 use crate::render::script::by_hand;
+use crate::text::{made_visible, one_line};
 use serde::Serialize;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -252,8 +253,8 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report
         tool: env!("CARGO_PKG_VERSION"),
         database: DatabaseId::of(database),
         host,
-        nvml: said(nvml),
-        cuda: said(cuda),
+        nvml: said(nvml).map(made_visible),
+        cuda: said(cuda).map(made_visible),
         summary,
         checks: findings,
     }
@@ -309,7 +310,13 @@ fn finding(check: &Check, verdict: Verdict, failed: &[&'static str]) -> Finding 
     let may_follow = |c: &&&str| causes.is_none_or(|causes| causes.contains(*c)) && failed.contains(*c);
     let consequence_of = check.follows_from.iter().find(|c| is_ill && may_follow(c)).copied();
     let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
-    let remediation = remediation.map(|r| *r);
+    // What was read may be anybody's words; it is shown on terminals.
+    let lines = |texts: Vec<String>| texts.iter().map(|text| one_line(text)).collect();
+    let (evidence, cause) = (lines(evidence), cause.map(|text| one_line(&text)));
+    let remediation = remediation.map(|r| {
+        let Remediation { text, commands, repair } = *r;
+        Remediation { text: one_line(&text), commands: lines(commands), repair }
+    });
     Finding { id: check.id, title: check.title, status, evidence, cause, remediation, fixable, consequence_of }
 }
 

@@ -33,7 +33,7 @@ pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
 pub use dpkg::upstream;
 pub use holders::holders;
-pub use offered::{Versions, offered, offered_by, versions};
+pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
@@ -70,6 +70,10 @@ pub struct Facts {
     pub kernels: Kernels,
     /// The gcc that `cc` or `gcc` is, `12.2.0`.
     pub gcc: Option<String>,
+    /// Every gcc in `/usr/bin`, the default one and those that are called by their version. Facts that an older gpusetup
+    /// took name none.
+    #[serde(default)]
+    pub compilers: Vec<Compiler>,
     /// The C library, `2.36`.
     pub glibc: Option<String>,
     /// Whether the firmware lets only signed code run.
@@ -97,8 +101,7 @@ pub struct Facts {
     /// Packages that the package manager began and did not come to the end with.
     #[serde(default)]
     pub unfinished_packages: Vec<String>,
-    /// Driver packages that these offer, each with the version that would be installed; none where the package manager
-    /// was not asked.
+    /// Driver packages that these offer, each with the version that would be installed; none if that is not known.
     #[serde(default)]
     pub offered: Option<BTreeMap<String, String>>,
     /// Room where gpusetup would need it: the cache, the prefix, `/boot`, `/usr`, `/var`.
@@ -107,6 +110,18 @@ pub struct Facts {
     pub paths: BTreeMap<PathBuf, PathState>,
     /// What could not be read, and why.
     pub unreadable: Vec<Unreadable>,
+}
+
+/// A gcc in `/usr/bin`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiler {
+    /// Its major version.
+    pub major: u16,
+    /// What it is called by: `/usr/bin/gcc`, `/usr/bin/gcc-13`.
+    pub gcc: PathBuf,
+    /// What its C++ compiler is called by, where that and its library's headers are there. nvcc compiles C++ only, which
+    /// gcc alone cannot.
+    pub gxx: Option<PathBuf>,
 }
 
 /// The machine itself.
@@ -381,6 +396,40 @@ impl Gpu {
 }
 
 impl Facts {
+    /// The major version of the default gcc.
+    pub fn gcc_major(&self) -> Option<u16> {
+        self.gcc.as_deref()?.split('.').next()?.parse().ok()
+    }
+
+    /// The compiler that is called `gcc`.
+    pub fn default_compiler(&self) -> Option<&Compiler> {
+        self.compilers.iter().find(|c| c.gcc.ends_with("gcc"))
+    }
+
+    /// A compiler of this major version that compiles C++ too, called by its number.
+    pub fn side_compiler(&self, major: u16) -> Option<&Compiler> {
+        self.compilers.iter().find(|c| c.major == major && c.gxx.is_some() && !c.gcc.ends_with("gcc"))
+    }
+
+    /// The major version of the gcc that the kernel was built with. Where nothing else tells the distribution's default
+    /// gcc, this does.
+    pub fn kernels_gcc(&self) -> Option<u16> {
+        let release = self.kernel()?;
+        self.kernels.installed.iter().find(|k| k.release == release)?.gcc_major()
+    }
+
+    /// With every text in one line and plain in a terminal: a host's files, and a file of facts, may say anything.
+    pub fn visible(self) -> Self {
+        crate::text::made_visible(self)
+    }
+
+    /// A kernel whose name is none. Kernels' names stand in commands that people copy into a shell.
+    pub fn unlikely_kernel(&self) -> Option<&str> {
+        let kernels = &self.kernels;
+        let mut all = kernels.installed.iter().map(|k| &k.release).chain(&kernels.running).chain(&kernels.next_boot);
+        all.find(|name| !kernel::is_likely(name)).map(String::as_str)
+    }
+
     /// The kernel whose modules matter: the one that will run, which is the next to boot, else the running one.
     pub fn kernel(&self) -> Option<&str> {
         self.kernels.next_boot.as_deref().or(self.kernels.running.as_deref())
@@ -395,5 +444,5 @@ impl Facts {
 /// Reads a text as each program's whose answers are read here.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    offered::read_anything(text);
+    crate::packages::read_anything(text);
 }

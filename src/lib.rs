@@ -3,7 +3,7 @@
 //!
 //! # The rooms, in the order in which a GPU walks through them
 //!
-//! `host` probes a [`system`] into [`host::Facts`] → [`resolve`] holds these, with a request, against the database in
+//! `host` probes a [`system`] into [`host::Facts`], with what its repositories offer by the lists that [`packages`] reads → [`resolve`] holds these, with a request, against the database in
 //! [`compat`] (which of them, says [`database`]) and comes to a selection with its reasons → [`plan`] makes that into steps of the nine operations of
 //! [`operation`] → [`render`] prints them, or [`apply`] carries them out, with what [`fetch`], or a [`bundle`], brought into the [`cache`], and journals the way
 //! back. [`doctor`] asks the host afterwards. [`cli`] calls one after the other and decides nothing.
@@ -22,9 +22,11 @@ pub mod doctor;
 pub mod fetch;
 pub mod host;
 pub mod operation;
+pub mod packages;
 pub mod plan;
 pub mod render;
 pub mod resolve;
 pub mod sum;
 pub mod system;
+pub mod text;
 pub mod version;

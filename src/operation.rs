@@ -10,6 +10,7 @@ pub mod service;
 pub mod supply;
 pub mod undo;
 pub mod unpack;
+pub mod valid;
 
 pub use packages::Packages;
 use serde::{Deserialize, Serialize};

@@ -10,6 +10,7 @@ mod job;
 mod lockfile;
 mod nouveau;
 mod prerequisites;
+mod read;
 mod removal;
 mod repair;
 mod settings;
@@ -20,10 +21,12 @@ pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use nouveau::RIVALS;
 pub use prerequisites::kernel_packages;
+pub use read::PlanError;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{
-    BLACKLIST, LOADER_PATH, PROFILE, blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images,
+    BLACKLIST, LOADER_PATH, PROFILE, blacklist, host_compilers, loader_path, profile, rebuild_cache, rebuild_image,
+    rebuild_images,
 };
 
 use crate::compat::Database;

@@ -13,7 +13,7 @@ mod search;
 
 pub use card::{Card, known_card};
 pub use component::Part;
-pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, dotted, refused_series, serves};
+pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc, dotted, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use misfit::{Alternative, Misfit, MisfitKind};

@@ -10,11 +10,14 @@ mod cores;
 mod crash;
 mod directory;
 pub mod enter;
+pub mod hooks;
+pub mod input;
 pub mod interrupt;
 pub mod link;
 pub mod network;
 mod program;
 mod summed;
+pub mod trust;
 
 pub use cores::{cores, on_all_cores};
 pub use directory::Directory;

@@ -53,7 +53,16 @@ fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> St
 
 /// A word in a unit, which systemd reads with quotes, escapes and specifiers of its own.
 fn quoted(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => escaped.extend(['\\', c]),
+            '%' => escaped.push_str("%%"),
+            // A newline would begin a setting of its own.
+            c if c.is_control() => escaped.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}"))),
+            c => escaped.push(c),
+        }
+    }
     format!("\"{escaped}\"")
 }
 

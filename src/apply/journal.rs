@@ -2,8 +2,10 @@
 //! a line with a sum of its own; a last line that a power cut tore is recognised and cut off. What stands where is a fold
 //! over the records; there is no second file to disagree with them.
 
+use crate::cache::BUNDLES;
 use crate::operation::Operation;
 use crate::operation::undo::Undo;
+use crate::operation::valid::path;
 use crate::plan::Plan;
 use crate::sum::sha256;
 use crate::system::{System, is_absent};
@@ -13,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// The journal's place on the host.
 pub const PATH: &str = "/var/lib/gpusetup/journal";
+/// The folder of copies of what stood before.
+pub const BACKUPS: &str = "/var/lib/gpusetup/backup";
 /// The version of its records; one that is newer is refused, not misread.
 pub const VERSION: u32 = 1;
 
@@ -131,9 +135,12 @@ pub enum JournalError {
     /// The file cannot be read or written.
     #[error("cannot use the journal {PATH}: {0}")]
     Io(#[from] io::Error),
-    /// A record that is not the last one is not what was written.
+    /// A record is not what was written, and no power cut left it so.
     #[error("record {0} of the journal {PATH} was altered")]
     Altered(usize),
+    /// A record is whole, and says what gpusetup never notes.
+    #[error("record {0} of the journal {PATH} makes no sense: {1}")]
+    Senseless(usize, String),
     /// It was written by a newer gpusetup.
     #[error("the journal {PATH} was written by a newer gpusetup (version {0}; this one reads {VERSION})")]
     Newer(u32),
@@ -161,10 +168,13 @@ impl Journal {
             let read = line.strip_suffix(b"\n").ok_or(None).and_then(record);
             match read {
                 Ok(Event::Run { version, .. }) if version > VERSION => return Err(JournalError::Newer(version)),
-                Ok(event) => journal.events.push(event),
+                Ok(event) => {
+                    event.valid().map_err(|why| JournalError::Senseless(n + 1, why))?;
+                    journal.events.push(event);
+                }
                 // A newer version may have records that are not known here; its first line says so.
                 Err(Some(version)) if version > VERSION => return Err(JournalError::Newer(version)),
-                Err(_) if n + 1 == lines.len() => break,
+                Err(_) if n + 1 == lines.len() && is_torn(line) => break,
                 Err(_) => return Err(JournalError::Altered(n + 1)),
             }
             journal.length += line.len() as u64;
@@ -174,6 +184,8 @@ impl Journal {
 
     /// Appends a record; it is on the disk when this returns.
     pub fn note(&mut self, on: &System, event: Event) -> Result<(), JournalError> {
+        // What would be refused when it is read must not be begun: nobody could take it back.
+        event.valid().map_err(|why| JournalError::Senseless(self.events.len() + 1, why))?;
         let json = serde_json::to_string(&event).map_err(io::Error::from)?;
         let line = format!("{} {json}\n", &sha256(&json)[..16]);
         if let Some(folder) = Path::new(PATH).parent() {
@@ -321,6 +333,38 @@ impl Journal {
     }
 }
 
+/// Whether a power cut can have left a last line like this: its end, the newline, is the last that is written, and blocks that
+/// did not reach the disk are zeroes. Anything else is a record that was altered.
+fn is_torn(line: &[u8]) -> bool {
+    !line.ends_with(b"\n") || line.contains(&0)
+}
+
+impl Event {
+    /// Whether it is such as gpusetup notes: whoever could write the journal could have it undo anything.
+    fn valid(&self) -> Result<(), String> {
+        match self {
+            Self::Run { plan, packages, .. } => {
+                plan.valid()?;
+                let all = plan.request.cache.join(BUNDLES);
+                match packages {
+                    Some(folder) if folder.parent() != Some(&all) => Err(format!("{folder:?} holds no packages")),
+                    Some(folder) => path(folder),
+                    None => Ok(()),
+                }
+            }
+            Self::Intent { undo, .. } => undo.iter().try_for_each(|undo| undo.valid(Path::new(BACKUPS))),
+            Self::Kept { .. }
+            | Self::Done { .. }
+            | Self::Undone { .. }
+            | Self::Failed { .. }
+            | Self::Reboot { .. }
+            | Self::Finished {}
+            | Self::RollingBack { .. }
+            | Self::RolledBack {} => Ok(()),
+        }
+    }
+}
+
 /// The record in a line; what it is not, with the version where at least that can be read.
 fn record(line: &[u8]) -> Result<Event, Option<u32>> {
     let text = std::str::from_utf8(line).map_err(|_| None)?;
@@ -437,9 +481,11 @@ mod tests {
         let (on, _dir) = host();
         let first = written(&on, &[run(), intent("/a")]).len();
         let both = written(&on, &[Event::Done { at: AT }]);
-        // A power cut may also leave the last block as zeroes, or end the line too early.
-        let torn =
-            |cut: usize| [both[..cut].to_vec(), [&both[..cut], b"\n"].concat(), [&both[..cut], &[0; 9]].concat()];
+        // A power cut may also leave a block as zeroes: the last, or one before it.
+        let zeroes = |from: usize, to: usize| [&both[..from], &vec![0; to - from], &both[to..]].concat();
+        let torn = |cut: usize| {
+            [both[..cut].to_vec(), zeroes(cut, both.len()), zeroes(cut, both.len() - 1), zeroes(first, cut + 1)]
+        };
         for (cut, bytes) in (first..both.len() - 1).flat_map(|cut| torn(cut).map(|b| (cut, b))) {
             on.write(PATH, &bytes, 0o600).expect("written");
             let mut journal = Journal::open(&on).expect("readable");
@@ -456,6 +502,48 @@ mod tests {
         let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }])).expect("text");
         on.write(PATH, text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(), 0o600).expect("written");
         assert!(matches!(Journal::open(&on), Err(JournalError::Altered(2))));
+    }
+
+    #[test]
+    fn a_last_record_whose_bits_have_flipped_is_not_taken_for_a_torn_one() {
+        let (on, _dir) = host();
+        let first = written(&on, &[run()]).len();
+        let whole = written(&on, &[intent("/a")]);
+        for at in first..whole.len() - 1 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            on.write(PATH, &bytes, 0o600).expect("written");
+            let refused = Journal::open(&on);
+            assert!(matches!(refused, Err(JournalError::Altered(2))), "byte {at}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn what_gpusetup_never_notes_is_neither_read_nor_written() {
+        let (on, _dir) = host();
+        let intent = |undo| Event::Intent { at: AT, undo: vec![undo], boot: None };
+        let outside = Event::Run {
+            version: VERSION,
+            plan: Box::new(plan_of(vec![Operation::Remove { path: "/f".into() }])),
+            packages: Some("/etc".into()),
+        };
+        let senseless = [
+            intent(Undo::Tree { path: "/../..".into() }),
+            intent(Undo::Tree { path: "/".into() }),
+            intent(Undo::Program { argv: Vec::new() }),
+            outside,
+        ];
+        for event in senseless {
+            let first = written(&on, &[run()]);
+            let json = serde_json::to_string(&event).expect("text");
+            let line = format!("{} {json}\n", &sha256(&json)[..16]);
+            on.write(PATH, &[&first, line.as_bytes()].concat(), 0o600).expect("written");
+            assert!(matches!(Journal::open(&on), Err(JournalError::Senseless(2, _))), "{event:?}");
+            on.write(PATH, &first, 0o600).expect("written");
+            let noted = Journal::open(&on).expect("readable").note(&on, event);
+            assert!(matches!(noted, Err(JournalError::Senseless(2, _))), "{noted:?}");
+            on.remove(PATH).expect("removed");
+        }
     }
 
     #[test]

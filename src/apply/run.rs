@@ -3,7 +3,7 @@
 use super::act::{Work, carry_out, stands};
 use super::ahead::Ahead;
 use super::events::noting;
-use super::journal::{At, Event, Journal};
+use super::journal::{At, BACKUPS, Event, Journal};
 use super::result::{self, save};
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, bundled, preflight};
@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Where copies of what was replaced are.
-const BACKUPS: &str = "/var/lib/gpusetup/backup";
 
 /// What happens, as it happens.
 #[derive(Debug)]
@@ -335,7 +334,7 @@ mod tests {
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         // Nobody listens there.
         let url = "file:///nowhere".to_owned();
-        let download = Operation::Download { url, sha256: "00".into(), size: None, to };
+        let download = Operation::Download { url, sha256: sha256("x"), size: None, to };
         assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
         assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply { .. })));
         rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");

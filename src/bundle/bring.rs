@@ -36,14 +36,13 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
     match form {
         Form::Folder(folder) => {
             for (name, entry) in missing {
-                let path = folder.join(name);
-                let mut file = form::open(&path).map_err(|_| BundleError::Altered(vec![name.clone()]))?;
+                let mut file = folder.open(name).map_err(|_| BundleError::Altered(vec![name.clone()]))?;
                 take(name, entry, &mut file)?;
             }
         }
-        Form::Archive(path) => {
+        Form::Archive(archive) => {
             let mut left = missing.len();
-            form::first(path, &mut |name, bytes| {
+            form::first(archive, &mut |name, bytes| {
                 // They come first: the rest need not be read for them.
                 let Some(entry) = manifest.files.get(name).filter(|_| wanted(name)) else { return Ok(left > 0) };
                 take(name, entry, bytes)?;
@@ -121,13 +120,14 @@ impl Bundle {
         match &self.form {
             Form::Folder(folder) => {
                 for name in wanted.files.keys() {
-                    take(name, From::File(&folder.join(name)))?;
+                    let file = folder.open(name).map_err(|_| BundleError::Altered(vec![name.clone()]))?;
+                    take(name, From::File(file))?;
                 }
             }
             Form::Archive(_) if wanted.files.is_empty() => {}
-            Form::Archive(path) => {
+            Form::Archive(archive) => {
                 let mut lost: std::collections::BTreeSet<_> = wanted.files.keys().cloned().collect();
-                form::first(path, &mut |name, bytes| {
+                form::first(archive, &mut |name, bytes| {
                     take(name, From::Stream(bytes))?;
                     lost.remove(name);
                     Ok(!lost.is_empty())
@@ -155,7 +155,8 @@ impl Bundle {
 }
 
 enum From<'a> {
-    File(&'a Path),
+    /// An open file, and its path.
+    File(File),
     Stream(&'a mut dyn Read),
 }
 
@@ -180,8 +181,7 @@ fn place(
     let durable = name.starts_with(PACKAGES);
     let altered = || BundleError::Altered(vec![name.to_owned()]);
     let came = match from {
-        From::File(path) => {
-            let mut file = form::open(path).map_err(|_| altered())?;
+        From::File(mut file) => {
             if shared(on, &file, &new).map_err(BundleError::io(&new))? {
                 let file = on.open(&new).map_err(BundleError::io(&new))?;
                 let size = file.metadata().map_err(BundleError::io(&new))?.len();
@@ -261,7 +261,7 @@ mod tests {
     fn what_nobody_else_can_write_to_is_shared_and_all_else_is_copied() {
         for (mode, is_shared) in [(0o644, true), (0o664, false), (0o646, false)] {
             let (_bundle, path, entry) = bundled("good", mode);
-            let (brought, on, _dir) = bring(From::File(&path), &entry);
+            let (brought, on, _dir) = bring(From::File(File::open(&path).expect("there")), &entry);
             brought.expect("brought");
             let inode = |path: &Path| path.metadata().expect("there").ino();
             assert_eq!(on.identity(TO).expect("there").inode == inode(&path), is_shared, "{mode:o}");
@@ -273,14 +273,10 @@ mod tests {
     #[test]
     fn what_is_not_what_the_manifest_says_is_not_brought() {
         let (_bundle, path, entry) = bundled("evil", 0o644);
-        let link = path.with_file_name("link");
-        std::os::unix::fs::symlink("/etc/hostname", &link).expect("linked");
         let longer = &mut &b"good and more"[..];
         let shorter = &mut &b"goo"[..];
-        let absent = path.with_file_name("absent");
-        for from in
-            [From::File(&path), From::File(&link), From::File(&absent), From::Stream(longer), From::Stream(shorter)]
-        {
+        let file = File::open(&path).expect("there");
+        for from in [From::File(file), From::Stream(longer), From::Stream(shorter)] {
             let (brought, on, _dir) = bring(from, &entry);
             assert!(
                 matches!(&brought, Err(BundleError::Altered(names)) if names == &["artifacts/ab/x.run"]),

@@ -13,7 +13,7 @@ use crate::host::SystemId;
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
-use crate::system::{System, digest, interrupt};
+use crate::system::{System, digest, input, interrupt};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -29,11 +29,16 @@ pub struct Contents {
     bytes: BTreeMap<String, From>,
 }
 
+/// The program that runs.
+const OWN: &str = "/proc/self/exe";
+
 /// Where a file's bytes are.
 #[derive(Debug)]
 enum From {
     Memory(Vec<u8>),
-    /// A file of this machine.
+    /// The program that runs, whatever became of its file since.
+    OwnProgram,
+    /// A file of a bundle.
     File(PathBuf),
     /// A file of the host that the bundle is made on, which may be a tree.
     OnHost(System, PathBuf),
@@ -43,14 +48,15 @@ impl From {
     fn open(&self) -> Result<Box<dyn Read + '_>, BundleError> {
         Ok(match self {
             Self::Memory(bytes) => Box::new(bytes.as_slice()),
-            Self::File(_) | Self::OnHost(..) => Box::new(self.file()?),
+            Self::OwnProgram | Self::File(_) | Self::OnHost(..) => Box::new(self.file()?),
         })
     }
 
     fn file(&self) -> Result<File, BundleError> {
         match self {
             Self::Memory(_) => Err(BundleError::Read(io::ErrorKind::Unsupported.into())),
-            Self::File(path) => File::open(path).map_err(BundleError::io(path)),
+            Self::OwnProgram => File::open(OWN).map_err(BundleError::io(Path::new(OWN))),
+            Self::File(path) => Ok(input::open(path)?),
             Self::OnHost(on, path) => on.open(path).map_err(BundleError::io(path)),
         }
     }
@@ -82,7 +88,7 @@ impl Contents {
         let mut contents = Self { manifest, read: None, bytes: BTreeMap::new() };
         let compact = store::to_compact(database).map_err(|e| BundleError::Write(io::Error::other(e)))?;
         contents.add(DATABASE, compact);
-        contents.add_file(PROGRAM, From::File("/proc/self/exe".into()), None)?;
+        contents.add_file(PROGRAM, From::OwnProgram, None)?;
         for plan in plans {
             let file = format!("{PLANS}/{}.json", short(&plan.fingerprint));
             if contents.bytes.contains_key(&file) {

@@ -5,13 +5,17 @@
 use super::BundleError;
 use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
 use crate::sum::hex;
+use crate::system::input::{self, InputError};
+use crate::system::trust::Trust;
 use crate::system::{cores, interrupt};
+use rustix::fs::{Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The decoder may look back so far, as a power of two in bytes; what is packed here needs 2^21.
 const WINDOW: u32 = 24;
@@ -20,13 +24,28 @@ const LEVEL: i32 = 1;
 /// No signature is longer, in bytes.
 const MOST_SIGNATURE: u64 = 4096;
 
-/// Where the bytes of a bundle are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where the bytes of a bundle are. It is opened once: whatever its path comes to mean later, this stays the same bundle.
+#[derive(Debug, Clone)]
 pub enum Form {
     /// A folder.
-    Folder(PathBuf),
+    Folder(Folder),
     /// A `.tar.zst`.
-    Archive(PathBuf),
+    Archive(Archive),
+}
+
+/// An open folder.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+    descriptor: Arc<File>,
+    trust: Trust,
+}
+
+/// An open archive.
+#[derive(Debug, Clone)]
+pub struct Archive {
+    path: PathBuf,
+    file: Arc<File>,
 }
 
 /// The manifest's bytes, and those of its signature, where there is one.
@@ -42,51 +61,121 @@ pub struct Head {
 pub type Taker<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<(), BundleError>;
 
 impl Form {
-    /// The form of what is at `path`.
-    pub fn of(path: &Path) -> Result<Self, BundleError> {
-        let meta = path.metadata().map_err(BundleError::io(path))?;
-        Ok(if meta.is_dir() { Self::Folder(path.to_owned()) } else { Self::Archive(path.to_owned()) })
+    /// Opens what is at `path`, if it belongs to somebody who is trusted. Of a folder, the manifest is judged too; all the rest
+    /// is what the manifest says, whoever wrote it.
+    pub fn open(path: &Path, trust: &Trust) -> Result<Self, BundleError> {
+        let file = Arc::new(input::open_any(path, trust)?);
+        let is_folder = file.metadata().map_err(BundleError::io(path))?.is_dir();
+        let path = path.to_owned();
+        Ok(match is_folder {
+            true => Self::Folder(Folder { path, descriptor: file, trust: trust.clone() }),
+            false => Self::Archive(Archive { path, file }),
+        })
     }
 
-    /// Its path.
+    /// Its path, for sentences.
     pub fn path(&self) -> &Path {
-        let (Self::Folder(path) | Self::Archive(path)) = self;
+        let (Self::Folder(Folder { path, .. }) | Self::Archive(Archive { path, .. })) = self;
         path
     }
 
     /// The manifest.
     pub fn head(&self) -> Result<Head, BundleError> {
         match self {
-            Self::Folder(folder) => {
-                let read = |name: &str, most| match open(&folder.join(name)) {
-                    Ok(file) => limited(file, most).map(Some).map_err(BundleError::io(&folder.join(name))),
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-                    Err(e) => Err(BundleError::io(&folder.join(name))(e)),
-                };
-                let none = || BundleError::NoBundle(folder.clone());
-                let manifest = read(MANIFEST, MOST_BYTES)?.ok_or_else(none)?;
-                Ok(Head { manifest, signature: read(SIGNATURE, MOST_SIGNATURE)? })
+            Self::Folder(folder) => folder.head(),
+            Self::Archive(archive) => archive.head(),
+        }
+    }
+}
+
+impl Folder {
+    /// Its path, for sentences.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file in it, for sentences and for a second name.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A regular file in it by its path, of which no component is a link; opened without waiting.
+    pub fn open(&self, name: &str) -> io::Result<File> {
+        let (folders, file) = name.rsplit_once('/').map_or((None, name), |(folders, file)| (Some(folders), file));
+        let mut at = self.descriptor.try_clone()?;
+        for folder in folders.iter().flat_map(|folders| folders.split('/')) {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+            at = openat(&at, plain_name(folder)?, flags, Mode::empty())?.into();
+        }
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = File::from(openat(&at, plain_name(file)?, flags, Mode::empty())?);
+        regular(file)
+    }
+
+    fn head(&self) -> Result<Head, BundleError> {
+        let read = |name: &str, most| match self.open(name) {
+            Ok(file) => {
+                let path = self.join(name);
+                let judged = self.trust.judge(&file).map_err(BundleError::io(&path))?;
+                judged.map_err(|why| InputError::Untrusted { path: path.clone(), why })?;
+                limited(file, most).map(Some).map_err(BundleError::io(&path))
             }
-            Self::Archive(path) => {
-                let damaged = BundleError::damaged(path);
-                let mut tar = tar::Archive::new(decoder(path)?);
-                let mut head = Head { manifest: Vec::new(), signature: None };
-                for entry in tar.entries().map_err(&damaged)?.raw(true) {
-                    let entry = entry.map_err(&damaged)?;
-                    match name(&entry)?.as_str() {
-                        MANIFEST if head.manifest.is_empty() => {
-                            head.manifest = limited(entry, MOST_BYTES).map_err(&damaged)?;
-                        }
-                        SIGNATURE if !head.manifest.is_empty() => {
-                            head.signature = Some(limited(entry, MOST_SIGNATURE).map_err(&damaged)?);
-                            break;
-                        }
-                        _ => break,
-                    }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(BundleError::io(&self.join(name))(e)),
+        };
+        let none = || BundleError::NoBundle(self.path.clone());
+        let manifest = read(MANIFEST, MOST_BYTES)?.ok_or_else(none)?;
+        Ok(Head { manifest, signature: read(SIGNATURE, MOST_SIGNATURE)? })
+    }
+}
+
+fn plain_name(name: &str) -> io::Result<&str> {
+    match name {
+        "" | "." | ".." => Err(io::ErrorKind::InvalidInput.into()),
+        name => Ok(name),
+    }
+}
+
+impl Archive {
+    fn head(&self) -> Result<Head, BundleError> {
+        let damaged = BundleError::damaged(&self.path);
+        let mut tar = tar::Archive::new(self.decoder()?);
+        let mut head = Head { manifest: Vec::new(), signature: None };
+        for entry in tar.entries().map_err(&damaged)?.raw(true) {
+            let entry = entry.map_err(&damaged)?;
+            match name(&entry)?.as_str() {
+                MANIFEST if head.manifest.is_empty() => {
+                    head.manifest = limited(entry, MOST_BYTES).map_err(&damaged)?;
                 }
-                if head.manifest.is_empty() { Err(BundleError::NoBundle(path.clone())) } else { Ok(head) }
+                SIGNATURE if !head.manifest.is_empty() => {
+                    head.signature = Some(limited(entry, MOST_SIGNATURE).map_err(&damaged)?);
+                    break;
+                }
+                _ => break,
             }
         }
+        if head.manifest.is_empty() { Err(BundleError::NoBundle(self.path.clone())) } else { Ok(head) }
+    }
+
+    fn decoder(&self) -> Result<impl Read + use<>, BundleError> {
+        let from_its_beginning = FromStart { file: Arc::clone(&self.file), at: 0 };
+        let mut zstd = zstd::Decoder::new(from_its_beginning).map_err(BundleError::damaged(&self.path))?;
+        zstd.window_log_max(WINDOW).map_err(BundleError::damaged(&self.path))?;
+        Ok(zstd)
+    }
+}
+
+/// An open file, read from its beginning however often it is read.
+struct FromStart {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }
 
@@ -95,14 +184,14 @@ pub type Wanting<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, Bu
 
 /// Hands over the files of an archive, in its order, for as long as more are wanted. What is no plain file, or is there twice,
 /// is an error.
-pub fn first(path: &Path, take: Wanting) -> Result<(), BundleError> {
-    walk(path, take).map(|_| ())
+pub fn first(archive: &Archive, take: Wanting) -> Result<(), BundleError> {
+    walk(archive, take).map(|_| ())
 }
 
 /// Hands over every file of an archive to its end, which is what shows that nothing is cut off.
-pub fn each(path: &Path, take: Taker) -> Result<(), BundleError> {
-    let damaged = BundleError::damaged(path);
-    let Some(rest) = walk(path, &mut |name, bytes| take(name, bytes).map(|()| true))? else { return Ok(()) };
+pub fn each(archive: &Archive, take: Taker) -> Result<(), BundleError> {
+    let damaged = BundleError::damaged(&archive.path);
+    let Some(rest) = walk(archive, &mut |name, bytes| take(name, bytes).map(|()| true))? else { return Ok(()) };
     let count = io::copy(&mut rest.take(MOST_REST), &mut NoneButZeros).map_err(&damaged)?;
     if count < MOST_REST { Ok(()) } else { Err(BundleError::Strange("something behind its end".to_owned())) }
 }
@@ -110,9 +199,9 @@ pub fn each(path: &Path, take: Taker) -> Result<(), BundleError> {
 /// tar fills its last block with zeros; more than this is none of its doing.
 const MOST_REST: u64 = 1 << 20;
 
-fn walk(path: &Path, take: Wanting) -> Result<Option<impl Read + use<>>, BundleError> {
-    let damaged = BundleError::damaged(path);
-    let mut tar = tar::Archive::new(decoder(path)?);
+fn walk(archive: &Archive, take: Wanting) -> Result<Option<impl Read + use<>>, BundleError> {
+    let damaged = BundleError::damaged(&archive.path);
+    let mut tar = tar::Archive::new(archive.decoder()?);
     let mut seen = BTreeSet::new();
     for entry in tar.entries().map_err(&damaged)?.raw(true) {
         let mut entry = entry.map_err(&damaged)?;
@@ -144,16 +233,7 @@ impl Write for NoneButZeros {
     }
 }
 
-fn decoder(path: &Path) -> Result<impl Read + use<>, BundleError> {
-    let file = open(path).map_err(BundleError::io(path))?;
-    let mut zstd = zstd::Decoder::new(file).map_err(BundleError::damaged(path))?;
-    zstd.window_log_max(WINDOW).map_err(BundleError::damaged(path))?;
-    Ok(zstd)
-}
-
-/// A regular file, no link at its end, opened without waiting: a pipe would wait for ever.
-pub fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
@@ -262,5 +342,44 @@ pub fn clear(path: &Path) -> io::Result<()> {
     match removed {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_a_regular_file_below_the_folder_is_opened() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let folder = dir.path().join("bundle");
+        fs::create_dir_all(folder.join("plans")).expect("made");
+        fs::create_dir(dir.path().join("else")).expect("made");
+        for file in ["bundle/plans/a.json", "else/a.json"] {
+            fs::write(dir.path().join(file), file).expect("written");
+        }
+        symlink("../../else/a.json", folder.join("plans/link.json")).expect("linked");
+        symlink("../else", folder.join("artifacts")).expect("linked");
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("plans/pipe"), Mode::from_raw_mode(0o600)).expect("made");
+        let Ok(Form::Folder(open)) = Form::open(&folder, &Trust::Anybody) else { panic!("a folder") };
+        // Whatever its path comes to mean, it stays the folder that was opened.
+        fs::rename(&folder, dir.path().join("moved")).expect("moved");
+        symlink("else", &folder).expect("linked");
+        let mut text = String::new();
+        open.open("plans/a.json").expect("there").read_to_string(&mut text).expect("read");
+        assert_eq!(text, "bundle/plans/a.json");
+        for name in [
+            "plans/link.json",
+            "artifacts/a.json",
+            "plans/pipe",
+            "plans",
+            "../else/a.json",
+            "plans/../x",
+            "",
+            "/etc/passwd",
+        ] {
+            assert!(open.open(name).is_err(), "{name}");
+        }
     }
 }

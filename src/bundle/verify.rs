@@ -1,7 +1,7 @@
 //! `bundle verify`: every file held against the manifest, and what is missing, altered or surplus named.
 
 use super::BundleError;
-use super::form::{self, Form};
+use super::form::{self, Archive, Folder, Form};
 use super::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
 use crate::system::on_all_cores;
 use std::collections::BTreeSet;
@@ -31,14 +31,14 @@ impl Findings {
 pub fn verify(form: &Form, manifest: &Manifest) -> Result<Findings, BundleError> {
     match form {
         Form::Folder(folder) => in_folder(folder, manifest),
-        Form::Archive(path) => in_archive(path, manifest),
+        Form::Archive(archive) => in_archive(archive, manifest),
     }
 }
 
-fn in_archive(path: &Path, manifest: &Manifest) -> Result<Findings, BundleError> {
+fn in_archive(archive: &Archive, manifest: &Manifest) -> Result<Findings, BundleError> {
     let mut findings = Findings::default();
     let mut left: BTreeSet<&String> = manifest.files.keys().collect();
-    form::each(path, &mut |name, bytes| {
+    form::each(archive, &mut |name, bytes| {
         match manifest.files.get(name) {
             Some(entry) => {
                 left.remove(&name.to_owned());
@@ -56,12 +56,13 @@ fn in_archive(path: &Path, manifest: &Manifest) -> Result<Findings, BundleError>
 }
 
 /// As many files at once as there are cores: the sums are most of the work where the disk is fast.
-fn in_folder(folder: &Path, manifest: &Manifest) -> Result<Findings, BundleError> {
+fn in_folder(folder: &Folder, manifest: &Manifest) -> Result<Findings, BundleError> {
     let mut there = BTreeSet::new();
-    walk(folder, "", &mut there).map_err(BundleError::io(folder))?;
+    let path = folder.path();
+    walk(path, "", &mut there).map_err(BundleError::io(path))?;
     let mut findings = Findings::default();
     let named: Vec<_> = manifest.files.iter().collect();
-    let read = on_all_cores(&named, |(name, entry)| is_as(&folder.join(name), entry));
+    let read = on_all_cores(&named, |(name, entry)| is_as(folder, name, entry));
     for ((name, _), is_so) in named.into_iter().zip(read) {
         match is_so {
             Ok(true) => {}
@@ -77,9 +78,10 @@ fn in_folder(folder: &Path, manifest: &Manifest) -> Result<Findings, BundleError
     Ok(findings)
 }
 
-fn is_as(path: &Path, entry: &Entry) -> Result<bool, BundleError> {
-    let mut file = form::open(path).map_err(BundleError::io(path))?;
-    if file.metadata().map_err(BundleError::io(path))?.len() != entry.size {
+fn is_as(folder: &Folder, name: &str, entry: &Entry) -> Result<bool, BundleError> {
+    let path = folder.join(name);
+    let mut file = folder.open(name).map_err(BundleError::io(&path))?;
+    if file.metadata().map_err(BundleError::io(&path))?.len() != entry.size {
         return Ok(false);
     }
     let came = form::copy(&mut file, &mut io::sink(), entry.size, &mut |_| {})?;

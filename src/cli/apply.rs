@@ -1,22 +1,24 @@
 //! `gpusetup apply`, `resume`, `rollback`, `status` and `reboot-required`.
 
 use super::bundle::{self, Chosen};
-use super::facts::look;
+use super::facts::{add_offers, look};
 use super::locked::Locked;
 use super::options::{
-    BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
+    BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions, TrustOptions,
+    or_trust_owner,
 };
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
 use crate::fetch::Sources;
-use crate::host::{offered, offered_by};
+use crate::host::offered_by;
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::progress::Teller;
+use crate::system::input::{self, InputError};
+use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Flags of `apply`.
@@ -33,6 +35,8 @@ pub struct Options {
     #[command(flatten)]
     bundle: BundleOptions,
     #[command(flatten)]
+    trust: TrustOptions,
+    #[command(flatten)]
     look: LookOptions,
     #[command(flatten)]
     run: RunOptions,
@@ -47,6 +51,8 @@ pub struct ResumeOptions {
     source: SourceOptions,
     #[command(flatten)]
     bundle: BundleOptions,
+    #[command(flatten)]
+    trust: TrustOptions,
     #[command(flatten)]
     run: RunOptions,
 }
@@ -136,7 +142,10 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
 
 /// Goes on with what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
-    let mut sources = Sources { bundle: options.bundle.open()?, ..options.source.sources()? };
+    let mut sources = Sources {
+        bundle: options.bundle.open(&options.trust, &options.host.database.store())?,
+        ..options.source.sources()?
+    };
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => {
@@ -287,7 +296,10 @@ pub fn writing(
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
-    let sources = Sources { bundle: options.bundle.open()?, ..options.source.sources()? };
+    let sources = Sources {
+        bundle: options.bundle.open(&options.trust, &options.host.database.store())?,
+        ..options.source.sources()?
+    };
     let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = bundle::database(&options.host, &sources)?;
@@ -297,9 +309,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         _ => Chosen::Nothing,
     };
     let plan = match (&options.plan, chosen) {
-        (None, Chosen::Plan(plan)) => Locked::read(options.request.locked.as_ref())?.hold(*plan)?,
+        (None, Chosen::Plan(plan)) => Locked::read(options.request.locked.as_ref(), &options.trust)?.hold(*plan)?,
         (None, chosen) => {
-            let locked = Locked::read(options.request.locked.as_ref())?;
+            let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
             let asked = match chosen {
                 Chosen::Request(request) => *request,
                 Chosen::Plan(_) | Chosen::Nothing => options.request.request(&options.host, assumed)?,
@@ -310,10 +322,10 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             let planned = match kept.filter(|plan| plan.is_converged() && !request.upgrade) {
                 Some(kept) => kept,
                 None => {
-                    facts.offered = match &sources.bundle {
-                        Some(bundle) => offered_by(bundle.offers(&facts), &facts, database),
-                        None => offered(system, &facts, database, &locked.versions()),
-                    };
+                    match &sources.bundle {
+                        Some(bundle) => facts.offered = offered_by(bundle.offers(&facts), &facts, database),
+                        None => add_offers(system, &mut facts, database, &locked.versions()),
+                    }
                     plan(database, facts, request)?
                 }
             };
@@ -323,7 +335,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             let in_bundle = sources.bundle.as_ref().filter(|_| !path.exists());
             let read = match in_bundle.map(|bundle| bundle::named(bundle, path)).transpose()?.flatten() {
                 Some(plan) => plan,
-                None => read_plan(path)?,
+                None => read_plan(path, &options.trust.trust()?)?,
             };
             let here = |g: &&crate::host::Gpu| !g.assumed;
             let same = (&read.database.sha256, read.host.gpus.iter().filter(here).count())
@@ -354,6 +366,10 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
             .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
     }
+    if let (Some(bundle), Some(_)) = (&sources.bundle, &options.bundle.bundle_key) {
+        let accepted = options.host.database.store().accept(&bundle.manifest.database.version);
+        accepted.map_err(|e| Problem::unexpected(format!("cannot note the bundle's database: {e}")))?;
+    }
     begin(&plan, &options.run, sources, system, account, &mut teller)
 }
 
@@ -369,6 +385,8 @@ pub fn begin(
     account: &mut Account,
     teller: &mut Teller,
 ) -> Result<Ended, Problem> {
+    // What is noted in the journal is checked like this when it is read again, too.
+    plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be carried out: {why}")))?;
     let ended = perform(plan, options, sources, system, account, teller);
     if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
         forget(system)?;
@@ -436,23 +454,11 @@ fn only_root(system: &System) -> Result<(), Problem> {
     Err(Problem::new(5, format!("only root may change {what}")).hint("run it with sudo"))
 }
 
-/// A plan file that nobody but its owner could have written.
-pub fn read_plan(path: &Path) -> Result<Plan, Problem> {
-    let failed = |e: std::io::Error| Problem::usage(format!("cannot read {}: {e}", path.display()));
-    let meta = path.metadata().map_err(failed)?;
-    let me = rustix::process::geteuid().as_raw();
-    if meta.mode() & 0o022 != 0 || ![0, me].contains(&meta.uid()) {
-        let sentence = format!("{} can be written by others, and root would do what it says", path.display());
-        let hint = format!("if it is yours: chmod go-w {}", path.display());
-        return Err(Problem::new(5, sentence).hint(hint));
-    }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
-    let plan: Plan = serde_json::from_str(&text)
-        .map_err(|e| Problem::integrity(format!("{} is no plan of this version: {e}", path.display())))?;
-    if plan.fingerprint != plan.expected_fingerprint() {
-        return Err(Problem::integrity(format!("{} was altered since it was made", path.display())));
-    }
-    Ok(plan)
+/// The plan in a file of somebody who is trusted.
+pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
+    let file = input::open_trusted(path, trust).map_err(or_trust_owner)?;
+    Plan::read(&input::bytes(file, path, input::MOST_JSON)?)
+        .map_err(|e| Problem::integrity(format!("the plan {}: {e}", path.display())))
 }
 
 /// Asks at the terminal; without one the question cannot be asked.
@@ -461,7 +467,9 @@ pub fn agreed(question: &str) -> Result<bool, Problem> {
         return Err(Problem::usage("there is no terminal to ask at").hint("run it with --yes"));
     }
     say(&format!("{question} [y/N]"));
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(|e| Problem::usage(format!("no answer: {e}")))?;
+    let answer = input::line().map_err(|e| match interrupt::heard() {
+        Some(signal) => InputError::Interrupted(signal).into(),
+        None => Problem::usage(format!("no answer: {e}")),
+    })?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -1,7 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::apply::{read_plan, system_of};
-use super::options::{DatabaseOptions, HostOptions, SourceOptions, to_the_end};
+use super::options::{DatabaseOptions, HostOptions, SourceOptions, TrustOptions, to_the_end};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
@@ -17,6 +17,8 @@ use crate::render::progress::Teller;
 use crate::render::{bytes, count};
 use crate::resolve::Request;
 use crate::sum::short;
+use crate::system::input;
+use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -66,6 +68,8 @@ pub struct CreateOptions {
     database: DatabaseOptions,
     #[command(flatten)]
     source: SourceOptions,
+    #[command(flatten)]
+    trust: TrustOptions,
     /// No bars, only lines
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
     no_progress: bool,
@@ -82,6 +86,7 @@ impl From<BundleError> for Problem {
             _ => 10,
         };
         match e {
+            BundleError::Input(e) => e.into(),
             BundleError::Packages(e) => not_gathered(e),
             BundleError::OtherProgram(_) => Self::new(code, e.to_string())
                 .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
@@ -115,7 +120,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
 
 /// The text of a minisign public key.
 pub fn read_key(path: &Path) -> Result<String, Problem> {
-    std::fs::read_to_string(path).map_err(|e| Problem::usage(format!("cannot read the key {}: {e}", path.display())))
+    Ok(input::text(path, input::MOST_KEY, &Trust::where_root_acts(&[])?)?)
 }
 
 fn create(options: &CreateOptions) -> Result<u8, Problem> {
@@ -123,7 +128,8 @@ fn create(options: &CreateOptions) -> Result<u8, Problem> {
     let system = system_of(options.root.as_ref());
     let database = options.database.open()?;
     let sources = options.source.sources()?;
-    let plans = options.plans.iter().map(|path| made_with(path, database)).collect::<Result<Vec<_>, _>>()?;
+    let trust = options.trust.trust()?;
+    let plans = options.plans.iter().map(|path| made_with(path, database, &trust)).collect::<Result<Vec<_>, _>>()?;
     // Nobody else removes what is gathered; who is not root has a cache of their own.
     let _lock = match rustix::process::geteuid().is_root() {
         true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
@@ -157,8 +163,8 @@ fn is_new(out: &Path) -> Result<(), Problem> {
 }
 
 /// A plan of this database, which is the one that goes along.
-fn made_with(path: &Path, database: &Database) -> Result<Plan, Problem> {
-    let plan = read_plan(path)?;
+fn made_with(path: &Path, database: &Database, trust: &Trust) -> Result<Plan, Problem> {
+    let plan = read_plan(path, trust)?;
     if plan.database.sha256 == database.sha256 {
         return Ok(plan);
     }
@@ -265,7 +271,8 @@ fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
         return Err(Problem::usage(format!("{} does not end in .tar.zst", out.display())));
     }
     is_new(out)?;
-    let written = Contents::of_bundle(&Bundle::open(folder, None)?)?.write(out, &mut telling("written"))?;
+    let written =
+        Contents::of_bundle(&Bundle::open(folder, None, &Trust::Anybody)?)?.write(out, &mut telling("written"))?;
     say_what_was_made(out, written)
 }
 
@@ -283,7 +290,7 @@ struct Report<'a> {
 
 fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<u8, Problem> {
     let key = key.map(read_key).transpose()?;
-    let bundle = Form::of(path)?;
+    let bundle = Form::open(path, &Trust::Anybody)?;
     let manifest = crate::bundle::manifest(&bundle, key.as_deref())?;
     let findings = crate::bundle::verify(&bundle, &manifest)?;
     if json {

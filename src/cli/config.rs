@@ -1,10 +1,14 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
-use super::{Problem, option_names};
+use super::{Problem, option_names, say};
+use crate::render::script::quoted_path;
+use crate::system::input::{self, InputError};
+use crate::system::trust::Trust;
 use clap::Command;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const DEFAULT: &str = "/etc/gpusetup/config.yaml";
@@ -56,12 +60,30 @@ impl<'de> Deserialize<'de> for Texts {
 pub fn defaults(arguments: &[OsString]) -> Result<Defaults, Problem> {
     let asked = asked(arguments).or_else(|| std::env::var_os("GPUSETUP_CONFIG").map(PathBuf::from));
     let path = asked.clone().unwrap_or_else(|| DEFAULT.into());
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && asked.is_none() => return Ok(Defaults::new()),
-        Err(e) => return Err(Problem::usage(format!("cannot read the config file {}: {e}", path.display()))),
+    let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
+        Ok(file) => file,
+        Err(e) if e.is_absent() && asked.is_none() => return Ok(Defaults::new()),
+        Err(e) => return Err(of_config(e)),
     };
-    read(&path, &text)
+    let mode = file.metadata().map_or(0, |meta| meta.mode());
+    let text = input::bytes(file, &path, input::MOST_CONFIG).map_err(of_config)?;
+    let text = String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
+    let defaults = read(&path, &text)?;
+    if mode & 0o044 != 0 && defaults.values().flatten().any(|value| has_login(value)) {
+        let path = quoted_path(&path);
+        say(&format!("warning: the config file holds a password, and others can read it: chmod 600 {path}"));
+    }
+    Ok(defaults)
+}
+
+fn of_config(e: InputError) -> Problem {
+    let problem = Problem::from(e);
+    Problem { message: format!("the config file: {}", problem.message), ..problem }
+}
+
+/// Whether an address in a value has a login in it: `https://user:password@mirror.example`.
+fn has_login(value: &str) -> bool {
+    value.split("://").skip(1).any(|rest| rest.split('/').next().is_some_and(|authority| authority.contains('@')))
 }
 
 fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {

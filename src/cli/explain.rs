@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::locked::Locked;
-use super::options::{HostOptions, LookOptions, RequestOptions};
+use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
 use crate::doctor::{CHECKS, ELSEWHERE};
 use crate::render;
 use crate::resolve::{Misfit, MisfitKind, resolve};
@@ -20,6 +20,8 @@ pub struct Options {
     request: RequestOptions,
     #[command(flatten)]
     look: LookOptions,
+    #[command(flatten)]
+    trust: TrustOptions,
 }
 
 /// What every exit code means, as scripts rely on it.
@@ -90,7 +92,7 @@ fn explain_exit(code: &str) -> Result<u8, Problem> {
 /// Asks for the version, and tells the proof of yes or no.
 fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> {
     let database = options.host.database()?;
-    let locked = Locked::read(options.request.locked.as_ref())?;
+    let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let versions = options.host.is_meant().then(|| locked.versions());
     let (facts, assumed) = super::facts::look(&options.host, database, versions.as_ref())?;
     let mut request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;

@@ -3,10 +3,11 @@
 use super::Problem;
 use super::options::{HostOptions, LookOptions};
 use crate::compat::Database;
-use crate::host::{Facts, GpuSource, Look, SpecError, Versions, assumed_gpus, offered, probe};
+use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
+use crate::packages::Versions;
 use crate::render;
 use crate::system::System;
-use std::io::Read;
+use crate::system::input::{self, InputError};
 use std::path::Path;
 
 /// Flags of `facts`.
@@ -30,8 +31,8 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     Ok(0)
 }
 
-/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each. Its package manager
-/// is asked too, for the versions of a lock file first, where these are given.
+/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each. With `ask`, they say
+/// what the repositories offer: the versions in it first, which are those of a lock file.
 pub fn look(
     options: &HostOptions,
     database: &Database,
@@ -45,7 +46,7 @@ pub fn look(
     let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
     let mut facts = probe(&system, database, &look).map_err(|e| Problem::usage(e.to_string()))?;
     if let Some(locked) = ask {
-        facts.offered = offered(&system, &facts, database, locked);
+        add_offers(&system, &mut facts, database, locked);
     }
     for spec in &options.gpu {
         let more = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
@@ -55,7 +56,15 @@ pub fn look(
             facts.gpus.push(gpu);
         }
     }
-    Ok((facts, options.gpu.clone()))
+    Ok((facts.visible(), options.gpu.clone()))
+}
+
+/// Adds what the host's repositories offer to its facts, or why that is not known.
+pub fn add_offers(system: &System, facts: &mut Facts, database: &Database, locked: &Versions) {
+    match offered(system, facts, database, locked) {
+        Ok(versions) => facts.offered = versions,
+        Err(why) => facts.unreadable.push(why),
+    }
 }
 
 /// What a GPU that cannot be told from others, or is not known, comes to.
@@ -69,12 +78,10 @@ pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
 
 /// A file's text, or that of standard input for `-`.
 pub fn read_text(path: &Path) -> Result<String, Problem> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        std::fs::read_to_string(path).map(|t| text = t)
-    };
-    read.map_err(|e| Problem::usage(format!("cannot read {}: {e}", path.display())))?;
-    Ok(text)
+    input::text_or_standard_input(path, input::MOST_TEXT).map_err(|e| match e {
+        InputError::Kind { kind: "a pipe", .. } => {
+            Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
+        }
+        e => e.into(),
+    })
 }

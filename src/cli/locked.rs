@@ -2,12 +2,15 @@
 
 use super::Problem;
 use super::facts::read_text;
+use super::options::{TrustOptions, or_trust_owner};
 use crate::compat::{Database, PackageManager};
-use crate::host::{Facts, Versions, versions};
+use crate::host::Facts;
 use crate::operation::packages;
+use crate::packages::{Versions, offered_versions};
 use crate::plan::{LockError, LockFile, Plan};
 use crate::resolve::{Method, Request};
 use crate::system::System;
+use crate::system::input;
 use std::path::{Path, PathBuf};
 
 /// The lock file that was named, if any.
@@ -15,9 +18,13 @@ pub struct Locked(Option<(PathBuf, LockFile)>);
 
 impl Locked {
     /// Reads it.
-    pub fn read(path: Option<&PathBuf>) -> Result<Self, Problem> {
+    pub fn read(path: Option<&PathBuf>, trust: &TrustOptions) -> Result<Self, Problem> {
         let read = |path: &PathBuf| {
-            let lock = LockFile::read(&read_text(path)?).map_err(|e| refused(path, &e))?;
+            let text = match path.as_os_str() == input::STANDARD_INPUT {
+                true => read_text(path)?,
+                false => input::text(path, input::MOST_JSON, &trust.where_root_acts()?).map_err(or_trust_owner)?,
+            };
+            let lock = LockFile::read(&text).map_err(|e| refused(path, &e))?;
             Ok((path.clone(), lock))
         };
         path.map(read).transpose().map(Self)
@@ -75,9 +82,7 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
             PackageManager::Apt => packages::transaction(system, wanted).map_err(|e| unknown(e.to_string()))?,
             PackageManager::Dnf | PackageManager::Zypper => {
                 let names = wanted.install.iter().map(String::as_str).collect();
-                let found = versions(system, manager, names, &Versions::new());
-                found
-                    .ok_or_else(|| unknown("the package manager does not say what its repositories have".to_owned()))?
+                offered_versions(system, manager, &names, &Versions::new()).map_err(|e| unknown(e.to_string()))?
             }
         });
     }

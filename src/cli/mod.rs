@@ -21,7 +21,9 @@ pub use problem::Problem;
 use crate::doctor::device;
 use crate::render::Paint;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
-use options::{BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions};
+use options::{
+    BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions, TrustOptions,
+};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -96,8 +98,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Ok(cli) => cli,
         Err(Refused::Clap(e)) => {
             // Help and version are answers; anything else is exit 2, which is clap's own code too.
-            let _ = e.print();
-            return u8::try_from(e.exit_code()).unwrap_or(2);
+            return match e.print().and_then(|()| std::io::stdout().flush()) {
+                Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => unwritten(&e).report(),
+                _ => u8::try_from(e.exit_code()).unwrap_or(2),
+            };
         }
         Err(Refused::Config(problem)) => return problem.report(),
     };
@@ -117,8 +121,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Bundle { command } => bundle::run(&command),
         Command::Ask(options) => Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut std::io::stdout());
-            Ok(0)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut script);
+            print_bytes(&script).map(|()| 0)
         }
         Command::Man { directory } => manual(directory),
     };
@@ -141,7 +146,11 @@ fn manual(directory: Option<PathBuf>) -> Result<u8, Problem> {
     let io = |e: std::io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));
     match directory {
         Some(directory) => clap_mangen::generate_to(Cli::command(), directory).map_err(io)?,
-        None => clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout()).map_err(io)?,
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(io)?;
+            print_bytes(&page)?;
+        }
     }
     Ok(0)
 }
@@ -153,6 +162,7 @@ fn option_names() -> Vec<String> {
         RequestOptions::augment_args,
         SourceOptions::augment_args,
         BundleOptions::augment_args,
+        TrustOptions::augment_args,
         RunOptions::augment_args,
         LookOptions::augment_args,
     ];
@@ -162,12 +172,20 @@ fn option_names() -> Vec<String> {
 
 /// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
 fn print(text: &str) -> Result<(), Problem> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Problem::unexpected(format!("cannot write to standard output: {e}")))
-        }
+    print_bytes(text.as_bytes())
+}
+
+fn print_bytes(bytes: &[u8]) -> Result<(), Problem> {
+    let mut out = std::io::stdout().lock();
+    // What stays in the buffer would be lost without a word.
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
         _ => Ok(()),
     }
+}
+
+fn unwritten(e: &std::io::Error) -> Problem {
+    Problem::unexpected(format!("cannot write to standard output: {e}"))
 }
 
 /// Writes one JSON object to standard output.

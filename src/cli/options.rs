@@ -2,12 +2,15 @@
 
 use super::Problem;
 use crate::apply::Manner;
-use crate::bundle::Bundle;
-use crate::compat::{Database, ModuleFlavour, load};
+use crate::bundle::{Bundle, BundleError};
+use crate::compat::{Database, ModuleFlavour};
+use crate::database::folder::{self, FolderError};
 use crate::database::store::{self, Store};
 use crate::database::{VERSION, embedded};
 use crate::fetch::{Mirrors, Sources, certificates};
 use crate::resolve::{Method, Prefer, Request};
+use crate::system::input::InputError;
+use crate::system::trust::{Distrust, Trust};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -44,6 +47,7 @@ pub struct DatabaseOptions {
     #[arg(id = "database", long = "database", value_name = "DIR", env = "GPUSETUP_DATABASE")]
     pub folder: Option<PathBuf>,
     /// Where `db update` puts what it installs
+    #[cfg(feature = "test-hooks")]
     #[arg(long = "database-store", value_name = "DIR", env = "GPUSETUP_DATABASE_STORE", hide = true,
           default_value = store::FOLDER)]
     pub store: PathBuf,
@@ -95,6 +99,7 @@ pub struct RequestOptions {
     #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
     pub library_path: bool,
     /// Plan as on this day (YYYY-MM-DD): lives of driver branches are told by it
+    #[cfg(feature = "test-hooks")]
     #[arg(long, value_name = "DAY", env = "GPUSETUP_TODAY", hide = true, value_parser = day)]
     pub today: Option<String>,
     /// What a host with no NVIDIA GPU means
@@ -154,6 +159,41 @@ pub struct SourceOptions {
     pub ca_cert: Option<PathBuf>,
 }
 
+/// Whose files may say what is done.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Trust")]
+pub struct TrustOptions {
+    /// Accept plans, bundles and lock files of this user too (name or number), repeatable; those of root, of yourself
+    /// and of the user who called sudo are accepted anyway
+    #[arg(long, value_name = "NAME", env = "GPUSETUP_TRUST_OWNER", value_delimiter = ',')]
+    pub trust_owner: Vec<String>,
+}
+
+impl TrustOptions {
+    /// Whose plans and bundles are accepted.
+    pub fn trust(&self) -> Result<Trust, Problem> {
+        Ok(Trust::of_caller(&self.trust_owner)?)
+    }
+
+    /// Whose lock files are: an ordinary user does no harm with one.
+    pub fn where_root_acts(&self) -> Result<Trust, Problem> {
+        Ok(Trust::where_root_acts(&self.trust_owner)?)
+    }
+}
+
+/// With the option that accepts the file, where its owner is what speaks against it.
+pub fn or_trust_owner(e: InputError) -> Problem {
+    let name = match &e {
+        InputError::Untrusted { why: Distrust::Owner { name }, .. } => Some(name.clone()),
+        _ => None,
+    };
+    let problem = Problem::from(e);
+    match name {
+        Some(name) => problem.hint(format!("or accept it from that user: --trust-owner {name}")),
+        None => problem,
+    }
+}
+
 /// Which bundle everything comes from.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
@@ -165,17 +205,32 @@ pub struct BundleOptions {
     /// The bundle must be signed by this minisign public key
     #[arg(long, value_name = "FILE", env = "GPUSETUP_BUNDLE_KEY", requires = "bundle")]
     pub bundle_key: Option<PathBuf>,
+    /// Accept a signed bundle whose database is older than one that was accepted here before
+    #[arg(long, env = "GPUSETUP_ALLOW_OLDER", requires = "bundle_key")]
+    pub allow_older: bool,
 }
 
 impl BundleOptions {
-    /// The bundle, opened.
-    pub fn open(&self) -> Result<Option<Arc<Bundle>>, Problem> {
+    /// The bundle, opened: one that is signed, or one of somebody who is trusted.
+    pub fn open(&self, trust: &TrustOptions, store: &Store) -> Result<Option<Arc<Bundle>>, Problem> {
         let Some(path) = &self.bundle else { return Ok(None) };
         let key = self.bundle_key.as_deref().map(super::bundle::read_key).transpose()?;
-        Ok(Some(Arc::new(Bundle::open(path, key.as_deref()).map_err(|e| {
-            let problem = Problem::from(e);
+        let trust = if key.is_some() { Trust::Anybody } else { trust.trust()? };
+        let bundle = Bundle::open(path, key.as_deref(), &trust).map_err(|e| {
+            let problem = match e {
+                BundleError::Input(e @ InputError::Untrusted { .. }) => {
+                    or_trust_owner(e).hint("or have it signed, and name the key: --bundle-key FILE")
+                }
+                e => Problem::from(e),
+            };
             Problem { message: format!("the bundle {}: {}", path.display(), problem.message), ..problem }
-        })?)))
+        })?;
+        if key.is_some() && !self.allow_older {
+            store.not_replayed(&bundle.manifest.database.version).map_err(|e| {
+                Problem::integrity(format!("the bundle {}: {e}", path.display())).hint("if you mean it: --allow-older")
+            })?;
+        }
+        Ok(Some(Arc::new(bundle)))
     }
 }
 
@@ -294,13 +349,24 @@ impl HostOptions {
 }
 
 impl DatabaseOptions {
+    /// What `db update` installed, and how old a signed database may be.
+    pub fn store(&self) -> Store {
+        #[cfg(feature = "test-hooks")]
+        return Store::at(&self.store);
+        #[cfg(not(feature = "test-hooks"))]
+        Store::at(store::FOLDER)
+    }
+
     /// The database in the folder; else the one that `db update` installed, where it is newer; else the built-in one.
     pub fn open(&self) -> Result<&'static Database, Problem> {
         if let Some(folder) = &self.folder {
-            let loaded = load(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
+            let loaded = folder::load(folder, &Trust::where_root_acts(&[])?).map_err(|e| match e {
+                FolderError::Input(e) => e.into(),
+                e => Problem::integrity(format!("the database cannot be used: {e}")),
+            })?;
             return Ok(to_the_end(loaded));
         }
-        let newer = Store::at(&self.store).newer_than(VERSION).map_err(|e| {
+        let newer = self.store().newer_than(VERSION).map_err(|e| {
             Problem::integrity(format!("the database that was installed cannot be used: {e}"))
                 .hint("gpusetup db update --built-in goes back to the one in this binary")
         })?;
@@ -367,6 +433,15 @@ impl SourceOptions {
 }
 
 impl RequestOptions {
+    /// The day that is planned for.
+    fn today(&self) -> String {
+        #[cfg(feature = "test-hooks")]
+        if let Some(today) = &self.today {
+            return today.clone();
+        }
+        jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+    }
+
     /// What was asked for, read once and never guessed at again.
     pub fn request(&self, host: &HostOptions, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
         let (with_driver, with_toolkit) = match self.profile {
@@ -401,11 +476,12 @@ impl RequestOptions {
             assumed_gpus,
             leave_out: self.leave_out.clone(),
             library_path: self.library_path,
-            today: self.today.clone().unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()),
+            today: self.today(),
         })
     }
 }
 
+#[cfg(feature = "test-hooks")]
 fn day(text: &str) -> Result<String, String> {
     let day: Result<jiff::civil::Date, _> = text.parse();
     day.map(|d| d.to_string()).map_err(|_| "a day is written 2026-11-20".to_owned())

@@ -4,13 +4,16 @@ use super::Problem;
 use super::bundle::{self, Chosen};
 use super::facts::{look, read_text};
 use super::locked::{self, Locked};
-use super::options::{BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions};
+use super::options::{
+    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
+};
 use crate::fetch::Sources;
 use crate::host::{Facts, offered_by};
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
 use crate::resolve::MisfitKind;
+use crate::text::visible_json;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +28,8 @@ pub struct Options {
     source: SourceOptions,
     #[command(flatten)]
     bundle: BundleOptions,
+    #[command(flatten)]
+    trust: TrustOptions,
     #[command(flatten)]
     look: LookOptions,
     /// Plan for the host of this `facts --json` file (- is standard input)
@@ -71,9 +76,12 @@ enum Format {
 
 /// Prints the plan.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let sources = Sources { bundle: options.bundle.open()?, ..options.source.sources()? };
+    let sources = Sources {
+        bundle: options.bundle.open(&options.trust, &options.host.database.store())?,
+        ..options.source.sources()?
+    };
     let database = bundle::database(&options.host, &sources)?;
-    let locked = Locked::read(options.request.locked.as_ref())?;
+    let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
     let (mut facts, assumed) = match &options.facts {
         Some(path) => (read_facts(path)?, Vec::new()),
@@ -156,7 +164,12 @@ pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
         }
         None => return Err(Problem::usage(format!("{name} is no facts file: it has no schema"))),
     }
-    serde_json::from_value(value).map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))
+    let facts: Facts = serde_json::from_value(visible_json(value))
+        .map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
+    match facts.unlikely_kernel() {
+        Some(kernel) => Err(Problem::usage(format!("{name} names a kernel {kernel:?}, which no kernel is called"))),
+        None => Ok(facts),
+    }
 }
 
 fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {

@@ -1,6 +1,10 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
+use crate::render::script::quoted_path;
 use crate::resolve::{Misfit, Premise};
+use crate::system::input::InputError;
+use crate::system::trust::{Distrust, NoUser};
+use crate::text::message;
 
 /// A failure on its way to the screen.
 #[derive(Debug)]
@@ -50,14 +54,48 @@ impl Problem {
     /// Tells it on standard error; returns the exit code.
     #[allow(clippy::print_stderr)]
     pub fn report(&self) -> u8 {
-        eprintln!("error: {}", self.message);
+        // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
+        eprintln!("error: {}", message(&self.message));
         for fact in &self.because {
-            eprintln!("because: {fact}");
+            eprintln!("because: {}", message(fact));
         }
         for hint in &self.hints {
-            eprintln!("hint: {hint}");
+            eprintln!("hint: {}", message(hint));
         }
         self.code
+    }
+}
+
+impl From<InputError> for Problem {
+    fn from(e: InputError) -> Self {
+        let problem = |code| Self::new(code, e.to_string());
+        match &e {
+            InputError::Io { .. } | InputError::TooLong { .. } | InputError::NotText(_) => problem(2),
+            InputError::Kind { kind: "a pipe", .. } => {
+                problem(2).hint("write it to a file first: <(COMMAND) of a shell is a pipe, too")
+            }
+            InputError::Kind { .. } => problem(2),
+            InputError::Link(path) => {
+                problem(5).hint(format!("name the file itself: $(readlink -f {})", quoted_path(path)))
+            }
+            InputError::Untrusted { path, why } => problem(5).hint(how_to_trust(&quoted_path(path), why)),
+            InputError::Interrupted(signal) => problem(128 + signal),
+        }
+    }
+}
+
+/// What makes a file trusted, once somebody has read it.
+fn how_to_trust(path: &str, why: &Distrust) -> String {
+    match why {
+        Distrust::Owner { .. } => format!("read it, then make it root's: sudo chown root: {path}"),
+        Distrust::Group(_) | Distrust::Everybody => format!("read it, then: sudo chmod go-w {path}"),
+        Distrust::AccessList => format!("read it, then: sudo setfacl --remove-all {path}"),
+    }
+}
+
+impl From<NoUser> for Problem {
+    fn from(e: NoUser) -> Self {
+        Self::usage(format!("--trust-owner: {e}"))
     }
 }
 

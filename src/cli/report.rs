@@ -5,8 +5,8 @@ use crate::doctor::archive::{self, ArchiveError};
 use crate::doctor::{CHECKS, Collected};
 use crate::render::bytes;
 use crate::system::System;
+use crate::system::input;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub fn is_report(argument: &str) -> bool {
 /// What a report holds.
 pub fn read(path: &Path) -> Result<Collected, Problem> {
     let name = path.display();
-    let file = File::open(path).map_err(|e| Problem::usage(format!("cannot read {name}: {e}")))?;
+    let file = input::open(path)?;
     archive::open(BufReader::new(file)).map_err(|e: ArchiveError| {
         let sentence = format!("the report {name} cannot be read: {e}");
         match e.is_of_newer() {

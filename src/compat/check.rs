@@ -311,6 +311,17 @@ fn distributions(database: &Database, c: &mut Checker) {
     for d in &database.distributions {
         let record = Record::of("distributions", "id", key(d));
         c.sourced(&record, &d.sources);
+        for (key, pattern) in [("gcc_package", &d.gcc_package), ("gxx_package", &d.gxx_package)] {
+            if pattern.as_ref().is_some_and(|p| !p.contains("{major}")) {
+                c.wrong(&record, key, "has no place for the {major} version");
+            }
+        }
+        if d.gxx_package.is_some() != d.gcc_package.is_some() {
+            c.wrong(&record, "gxx_package", "one compiler is packaged by its version and the other is not");
+        }
+        if !d.gccs.is_sorted() || !d.gccs.is_empty() && d.gcc_package.is_none() {
+            c.wrong(&record, "gccs", "are not in order, or have no name");
+        }
         for offer in &d.drivers {
             c.sourced(&record, &offer.sources);
             let Some(branch) = database.branch(offer.branch) else {

@@ -688,7 +688,7 @@ pub struct Distribution {
     /// `ID` of os-release.
     pub id: String,
     /// `VERSION_ID` of os-release up to its first dot where the distribution counts so (`"9"` for Rocky 9.6), whole
-    /// for the others (`"24.04"`); `"*"` is every release.
+    /// for the others (`"24.04"`); `"*"` is every release that has no record of its own.
     pub version: String,
     /// The name for a person.
     pub name: String,
@@ -710,9 +710,21 @@ pub struct Distribution {
     pub header_metas: Vec<HeaderMeta>,
     /// DKMS, and what building a module takes beside it.
     pub build_tools: Vec<String>,
+    /// The default C++ compiler, with its library's headers.
+    #[serde(default)]
+    pub gxx: Option<String>,
     /// A gcc of one major version; `{major}` stands for it. None where only the default one is packaged.
     #[serde(default)]
     pub gcc_package: Option<String>,
+    /// The C++ compiler of one major version, likewise.
+    #[serde(default)]
+    pub gxx_package: Option<String>,
+    /// The major versions that these two are there for, oldest first; empty where no source says.
+    #[serde(default)]
+    pub gccs: Vec<u16>,
+    /// Of a record that stands for releases the database does not know: the release whose names of packages it has.
+    #[serde(default)]
+    pub named_as: Option<String>,
     /// NVIDIA driver packages that its repositories offer, preferred first.
     #[serde(default)]
     pub drivers: Vec<DriverOffer>,

@@ -196,11 +196,12 @@ impl Database {
     /// The distribution of an os-release: by its own id, else by the nearest relative's.
     pub fn distribution(&self, id: &str, version: &str, like: &[String]) -> Option<&Distribution> {
         let major = version.split('.').next().unwrap_or(version);
-        let of = |id: &str| {
-            let release = |d: &&Distribution| d.version == version || d.version == major || d.version == "*";
-            self.distributions.iter().filter(|d| d.id == id).find(release)
+        let of = |id: &str, versions: &[&str]| {
+            versions.iter().find_map(|v| self.distributions.iter().find(|d| d.id == id && d.version == *v))
         };
-        of(id).or_else(|| like.iter().find_map(|l| of(l)))
+        let ids = || std::iter::once(id).chain(like.iter().map(String::as_str));
+        // A relative whose release is known says more than a record that stands for every release.
+        ids().find_map(|id| of(id, &[version, major])).or_else(|| ids().find_map(|id| of(id, &["*"])))
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod archive;
 mod embedded;
+pub mod folder;
 pub mod store;
 
 pub use embedded::{VERSION, embedded};

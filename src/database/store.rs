@@ -3,7 +3,7 @@
 //! everybody, because everybody may plan; writable by root alone, and refused when it is not.
 
 use super::archive::{self, ArchiveError};
-use super::is_newer;
+use super::{VERSION, is_newer};
 use crate::compat::Database;
 use crate::sum::sha256;
 use crate::system::{System, is_absent};
@@ -20,6 +20,9 @@ const SHAPE: &str = env!("GPUSETUP_SHAPE");
 const ARCHIVE: &str = "database.tar.xz";
 const SIGNATURE: &str = "database.tar.xz.minisig";
 const COMPACT: &str = "database.bin";
+/// Holds the version of the newest database that was ever accepted here for its signature. It outlives the databases: a
+/// signature is good for ever, and whoever kept an old one could send it again.
+const FLOOR: &str = "newest-accepted";
 
 /// Why what was installed cannot be used, or nothing can be installed.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,16 @@ pub enum StoreError {
         offered: String,
         /// The version in use.
         used: String,
+    },
+    /// A newer one was accepted here before.
+    #[error(
+        "its database is of {offered}, and one of {floor} was accepted here before: it may be an old one sent again"
+    )]
+    Replayed {
+        /// The version that was offered.
+        offered: String,
+        /// The newest that was ever accepted.
+        floor: String,
     },
     /// It claims the version in use and says something else.
     #[error("it claims to be {0}, which is in use, and says something else")]
@@ -104,14 +117,20 @@ impl Store {
         signature: &str,
         database: &Database,
         used: &Database,
+        allow_older: bool,
     ) -> Result<Updated, StoreError> {
         if database.version == used.version {
             let same = database.sha256 == used.sha256;
             return if same { Ok(Updated::Already) } else { Err(StoreError::Other(used.version.clone())) };
         }
-        if !is_newer(&database.version, &used.version) {
-            let (offered, used) = (database.version.clone(), used.version.clone());
+        // Never older than the binary's own, which would be used instead.
+        let used = if allow_older { VERSION } else { &used.version };
+        if !is_newer(&database.version, used) {
+            let (offered, used) = (database.version.clone(), used.to_owned());
             return Err(StoreError::NotNewer { offered, used });
+        }
+        if !allow_older {
+            self.not_replayed(&database.version)?;
         }
         let before = self.system.link_target(self.folder.join("current"));
         let folder = self.folder.join(&database.version);
@@ -124,11 +143,15 @@ impl Store {
             let path = folder.join(name);
             self.system.write(&path, bytes, 0o644).map_err(failed(&path))?;
         }
+        self.accept(&database.version)?;
         let current = self.folder.join("current");
         self.system.link(&current, Path::new(&database.version)).map_err(failed(&current))?;
         // In use from here on. The one before it stays; older ones go, and whether they do is no matter.
         for name in self.system.list(&self.folder).unwrap_or_default() {
-            let kept = name == "current" || name == database.version || before.as_deref() == Some(Path::new(&name));
+            let kept = name == "current"
+                || name == FLOOR
+                || name == database.version
+                || before.as_deref() == Some(Path::new(&name));
             if !kept {
                 let _ = self.system.remove_tree(self.folder.join(name));
             }
@@ -136,14 +159,46 @@ impl Store {
         Ok(Updated::Installed)
     }
 
-    /// Takes all that was installed away; whether there was anything.
+    /// Takes all that was installed away, but for the version of the newest; whether there was anything.
     pub fn forget(&self) -> Result<bool, StoreError> {
         let current = self.folder.join("current");
         let was = self.system.link_target(&current).is_some();
         // The link first: a kill in between leaves the database of the binary in use, and nothing half there.
         self.system.remove(&current).map_err(failed(&current))?;
-        self.system.remove_tree(&self.folder).map_err(failed(&self.folder))?;
+        for name in self.system.list(&self.folder).map_err(failed(&self.folder))?.iter().filter(|name| *name != FLOOR) {
+            let path = self.folder.join(name);
+            self.system.remove_tree(&path).map_err(failed(&path))?;
+        }
         Ok(was)
+    }
+
+    /// Refuses a signed database of this version where a newer one was accepted before.
+    pub fn not_replayed(&self, version: &str) -> Result<(), StoreError> {
+        match self.floor()? {
+            Some(floor) if is_newer(&floor, version) => {
+                Err(StoreError::Replayed { offered: version.to_owned(), floor })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Remembers that a signed database of this version was accepted. Who allows an older one goes on from that one.
+    pub fn accept(&self, version: &str) -> Result<(), StoreError> {
+        if self.floor()?.as_deref() == Some(version) {
+            return Ok(());
+        }
+        let path = self.folder.join(FLOOR);
+        self.system.make_directories(&self.folder, 0o755).map_err(failed(&self.folder))?;
+        self.system.write(&path, format!("{version}\n").as_bytes(), 0o644).map_err(failed(&path))
+    }
+
+    fn floor(&self) -> Result<Option<String>, StoreError> {
+        let path = self.folder.join(FLOOR);
+        let text = self.system.read_text(&path).map_err(failed(&path))?;
+        if text.is_some() {
+            [&self.folder, &path].into_iter().try_for_each(|path| self.only_ours(path))?;
+        }
+        Ok(text.map(|text| text.trim().to_owned()))
     }
 
     fn only_ours(&self, path: &Path) -> Result<(), StoreError> {

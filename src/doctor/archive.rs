@@ -96,17 +96,10 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
         true => ArchiveError::Newer(tool, e),
         false => ArchiveError::Form(e),
     })?;
-    match unlikely_kernel(&collected.evidence) {
+    match collected.evidence.facts.unlikely_kernel() {
         Some(name) => Err(ArchiveError::Strange(format!("a kernel called {name:?}"))),
         None => Ok(collected),
     }
-}
-
-/// A kernel whose name is none. Kernels' names stand in commands that people copy into a shell.
-fn unlikely_kernel(evidence: &Evidence) -> Option<&String> {
-    let kernels = &evidence.facts.kernels;
-    let mut all = kernels.installed.iter().map(|k| &k.release).chain(&kernels.running).chain(&kernels.next_boot);
-    all.find(|name| !name.chars().all(|c| c.is_ascii_alphanumeric() || "._+~-:@".contains(c)))
 }
 
 /// The texts in an archive, by their names. All of it is unpacked, so that its sum is held against it.

@@ -504,6 +504,15 @@ fn what_is_half_done_or_in_the_way() {
         e.host_compiler = Some(("/etc/profile.d/gpusetup-cuda.sh".into(), "NVCC_CCBIN=/usr/bin/gcc-14".into()));
     };
     assert_eq!(found(beside), [""; 0]);
+    let linked = |e: &mut Evidence| {
+        new(e);
+        e.dkms.clear();
+        let node = Node::Link { target: "/usr/bin/gcc-14".into() };
+        e.facts
+            .paths
+            .insert("/usr/local/cuda-12.8/nvvm/bin/gcc".into(), crate::host::PathState { node, modified: None });
+    };
+    assert_eq!(found(linked), [""; 0]);
 }
 
 #[test]

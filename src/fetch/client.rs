@@ -3,7 +3,8 @@
 
 use super::sources::Sources;
 use super::trouble::Trouble;
-use crate::system::chain;
+use crate::system::input;
+use crate::system::{chain, hooks};
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE,
     RETRY_AFTER,
@@ -21,8 +22,7 @@ const REDIRECTS: usize = 10;
 
 /// How long a server may say nothing. A build for tests can be told another (`GPUSETUP_SILENCE`).
 fn silence() -> Duration {
-    let told = if cfg!(debug_assertions) { std::env::var("GPUSETUP_SILENCE").ok() } else { None };
-    Duration::from_secs(told.and_then(|text| text.parse().ok()).unwrap_or(60))
+    hooks::seconds("GPUSETUP_SILENCE").unwrap_or(Duration::from_secs(60))
 }
 
 /// A client for one address.
@@ -105,7 +105,8 @@ impl Client {
 
 /// Certificates in a file, PEM.
 pub fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {
-    let pem = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let pem =
+        input::open(path).and_then(|file| input::bytes(file, path, input::MOST_KEY)).map_err(|e| e.to_string())?;
     let all = Certificate::from_pem_bundle(&pem).map_err(|e| format!("{}: {}", path.display(), chain(&e)))?;
     if all.is_empty() { Err(format!("{} has no certificate in it (PEM)", path.display())) } else { Ok(all) }
 }

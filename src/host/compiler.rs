@@ -3,9 +3,10 @@
 
 use super::dpkg::{Packages, upstream};
 use super::reader::Reader;
-use super::{elf, kernel};
+use super::{Compiler, elf, kernel};
 use object::ReadCache;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` where only that shows.
 pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Option<String> {
@@ -30,6 +31,51 @@ pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Opti
         reader.miss(what, format_args!("{program} is there, and nothing that tells its version"));
     }
     versions.pop()
+}
+
+/// Every gcc in `/usr/bin`; `default` is the version of the one that is called by no number.
+pub fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<Compiler> {
+    const BIN: &str = "/usr/bin";
+    let with_cxx = with_cxx(reader, arch);
+    let compiler = |reader: &Reader, major: u16, gcc: PathBuf, gxx: PathBuf| {
+        let gxx = Some(gxx).filter(|gxx| with_cxx.contains(&major) && reader.is_file(gxx));
+        Compiler { major, gcc, gxx }
+    };
+    let called = |name: String| Path::new(BIN).join(name);
+    let own = default.and_then(major).map(|major| compiler(reader, major, called("gcc".into()), called("g++".into())));
+    let names = reader.names("the installed compilers", BIN);
+    let mut numbers: Vec<u16> = names.iter().filter_map(|n| n.strip_prefix("gcc-")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let numbered = numbers.into_iter().filter_map(|n| {
+        let gcc = called(format!("gcc-{n}"));
+        reader.is_file(&gcc).then(|| compiler(reader, n, gcc, called(format!("g++-{n}"))))
+    });
+    own.into_iter().chain(numbered).collect()
+}
+
+/// The major versions of gcc whose C++ compiler proper is there, and its library's headers.
+fn with_cxx(reader: &mut Reader, arch: &str) -> BTreeSet<u16> {
+    let what = "the installed C++ compilers";
+    // Debian's triple of a ppc64le is powerpc64le-linux-gnu.
+    let own = [arch, if arch == "ppc64le" { "powerpc64le" } else { arch }];
+    let mut found = BTreeSet::new();
+    // Red Hat and Debian from 13 on have it below libexec, SUSE below lib64.
+    for base in ["/usr/libexec/gcc", "/usr/lib/gcc", "/usr/lib64/gcc"].map(Path::new) {
+        let triples = reader.names(what, base).into_iter();
+        for triple in triples.filter(|t| t.split('-').next().is_some_and(|first| own.contains(&first))) {
+            for version in reader.names(what, base.join(&triple)) {
+                let headers = Path::new("/usr/include/c++").join(&version);
+                if reader.is_file(base.join(&triple).join(&version).join("cc1plus")) && reader.system.exists(headers) {
+                    found.extend(major(&version));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn major(version: &str) -> Option<u16> {
+    version.split('.').next()?.parse().ok()
 }
 
 fn is_version(text: &str) -> bool {
@@ -91,5 +137,54 @@ mod tests {
         system.link("/usr/bin/gcc-13", Path::new("x86_64-linux-gnu-gcc-13")).expect("linked");
         system.link("/usr/bin/gcc", Path::new("gcc-13")).expect("linked");
         assert_eq!(gcc(&mut Reader::new(&system)).as_deref(), Some("13"));
+    }
+
+    /// A tree with these files, all empty.
+    fn tree(files: &[&str]) -> (tempfile::TempDir, System) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        for file in files {
+            system.make_directories(Path::new(file).parent().expect("absolute"), 0o755).expect("made");
+            system.write(file, b"", 0o755).expect("written");
+        }
+        (dir, system)
+    }
+
+    #[test]
+    fn a_gcc_compiles_cxx_only_with_a_compiler_proper_and_headers() {
+        let (_dir, system) = tree(&[
+            "/usr/bin/gcc",
+            "/usr/bin/g++",
+            "/usr/bin/gcc-13",
+            "/usr/bin/g++-13",
+            "/usr/bin/gcc-14",
+            "/usr/bin/gcc-15",
+            "/usr/bin/g++-15",
+            "/usr/bin/gcc-ar-13",
+            "/usr/libexec/gcc/x86_64-linux-gnu/13/cc1plus",
+            "/usr/libexec/gcc/x86_64-linux-gnu/14/cc1plus",
+            "/usr/libexec/gcc/aarch64-linux-gnu/15/cc1plus",
+            "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
+            "/usr/include/c++/12/cmath",
+            "/usr/include/c++/13/cmath",
+            "/usr/include/c++/15/cmath",
+        ]);
+        let found = compilers(&mut Reader::new(&system), Some("12.2.0"), "x86_64");
+        let told: Vec<_> =
+            found.iter().map(|c| (c.major, c.gcc.to_str(), c.gxx.as_deref().and_then(Path::to_str))).collect();
+        assert_eq!(
+            told,
+            [
+                (12, Some("/usr/bin/gcc"), Some("/usr/bin/g++")),
+                (13, Some("/usr/bin/gcc-13"), Some("/usr/bin/g++-13")),
+                // No headers and no g++-14.
+                (14, Some("/usr/bin/gcc-14"), None),
+                // That of another machine.
+                (15, Some("/usr/bin/gcc-15"), None),
+            ]
+        );
+        let (_dir, system) = tree(&["/usr/bin/gcc", "/usr/bin/g++"]);
+        let found = compilers(&mut Reader::new(&system), Some("12"), "x86_64");
+        assert!(found.len() == 1 && found[0].gxx.is_none(), "{found:?}");
     }
 }

@@ -16,7 +16,7 @@ pub fn kernels(reader: &mut Reader) -> Kernels {
     let live = reader.system.is_live();
     let running = live.then(|| reader.word(what, "/proc/sys/kernel/osrelease")).flatten();
     let mut releases = reader.names("installed kernels", MODULES);
-    releases.retain(|release| is_installed(reader, release));
+    releases.retain(|release| is_likely(release) && is_installed(reader, release));
     releases.sort_by(|a, b| compare(a, b));
     let installed: Vec<_> = releases.into_iter().map(|release| kernel(reader, release, running.as_deref())).collect();
     let saved = live.then(|| saved_entry(reader, &installed)).flatten();
@@ -27,6 +27,11 @@ pub fn kernels(reader: &mut Reader) -> Kernels {
 fn is_installed(reader: &Reader, release: &str) -> bool {
     let directory = Path::new(MODULES).join(release);
     ["modules.builtin", "kernel", "modules.dep"].iter().any(|name| reader.system.exists(directory.join(name)))
+}
+
+/// Whether a folder's name can be a kernel's release. Releases stand in commands that people copy into a shell.
+pub fn is_likely(release: &str) -> bool {
+    !release.starts_with('-') && release.chars().all(|c| c.is_ascii_alphanumeric() || "._+~-:@".contains(c))
 }
 
 fn kernel(reader: &mut Reader, release: String, running: Option<&str>) -> Kernel {

@@ -2,11 +2,12 @@
 
 use super::reader::Reader;
 use super::{
-    Facts, Gpu, InstalledDriver, Kernels, MachineKind, NvSwitch, PathState, SCHEMA, compiler, cudnn, dpkg, driver, gpu,
-    kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories, secure_boot, toolkit,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, NvSwitch, PathState, SCHEMA, Toolkit, compiler, cudnn, dpkg,
+    driver, gpu, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories, secure_boot,
+    toolkit,
 };
 use crate::compat::Database;
-use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE};
+use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -67,10 +68,12 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let mut drivers = drivers.into_iter();
     let driver = drivers.next();
     let toolkits = toolkit::toolkits(reader, packages, database, &look.prefix);
+    let gcc = compiler::gcc(reader, packages, &machine.arch);
     Ok(Facts {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
-        gcc: compiler::gcc(reader, packages, &machine.arch),
+        compilers: compiler::compilers(reader, gcc.as_deref(), &machine.arch),
+        gcc,
         glibc: compiler::glibc(reader, packages, &libraries::directories()),
         secure_boot: secure_boot::secure_boot(reader, machine.kind),
         signing_key: secure_boot::signing_key(reader),
@@ -80,10 +83,10 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         nvcc: toolkit::nvcc(reader),
         loader_cache: loader::cache(reader),
         repositories: repositories::repositories(reader, os.package_manager),
-        // Asking runs programs: who wants to know calls `offered` afterwards.
+        // The lists are long: who wants to know calls `offered` afterwards.
         offered: None,
         space: space(reader, look),
-        paths: paths(reader, &look.prefix),
+        paths: paths(reader, &look.prefix, &toolkits),
         other_drivers: drivers.collect(),
         unreadable: std::mem::take(&mut reader.missed),
         machine,
@@ -142,9 +145,11 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
 }
 
 /// What stands where a plan may write.
-fn paths(reader: &mut Reader, prefix: &Path) -> BTreeMap<PathBuf, PathState> {
+fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    for path in [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]) {
+    let ours = [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
+    let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
+    for path in ours.chain(compilers) {
         match reader.system.node(&path) {
             Ok(node) => {
                 states.insert(path.clone(), PathState { node, modified: reader.system.modified(&path) });

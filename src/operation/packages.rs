@@ -8,7 +8,7 @@ use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
-use crate::system::{Log, Output, Program, Progress, System};
+use crate::system::{Log, Output, Program, Progress, System, hooks};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,8 +19,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 
 /// That, or what a build for tests is told (`GPUSETUP_PACKAGES_LIMIT`).
 fn limit() -> Duration {
-    let told = if cfg!(debug_assertions) { std::env::var("GPUSETUP_PACKAGES_LIMIT").ok() } else { None };
-    told.and_then(|seconds| seconds.parse().ok()).map_or(LIMIT, Duration::from_secs)
+    hooks::seconds("GPUSETUP_PACKAGES_LIMIT").unwrap_or(LIMIT)
 }
 
 /// As long as apt waits for its locks here (`DPkg::Lock::Timeout`).

@@ -25,6 +25,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     not_a_virtual_machines(&facts, &request, &chosen)?;
     not_unsigned(&facts, &chosen)?;
     let job = Job { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
+    prerequisites::not_without_tools(&job)?;
     let (first, mut warnings) = prerequisites::prerequisites(&job);
     warnings.extend(warn(database, &job));
     let steps = in_order(&job, first);

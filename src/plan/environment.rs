@@ -33,10 +33,10 @@ pub fn ldconfig(job: &Job) -> Step {
 /// PATH for shells.
 pub fn environment(job: &Job) -> Step {
     const TITLE: &str = "Put the toolkit on PATH";
-    let Some(cuda) = &job.chosen.cuda else {
+    if job.chosen.cuda.is_none() {
         return skipped(StepId::Environment, TITLE, "no toolkit was asked for");
-    };
-    let file = profile(&job.default_toolkit(), job.request.library_path, cuda.side_gcc);
+    }
+    let file = profile(&job.default_toolkit(), job.request.library_path);
     let why = "login shells find nvcc by it; LD_LIBRARY_PATH is left alone, since it breaks other software";
     step(StepId::Environment, TITLE, why, vec![job.file(file)])
 }

@@ -46,6 +46,11 @@ impl Job<'_> {
         parts.iter().any(|p| p.component.is_called(name)) || there()
     }
 
+    /// Whether it will have a compiler.
+    pub fn has_nvcc(&self) -> bool {
+        self.chosen.cuda.is_some() && self.has_component("cuda_nvcc")
+    }
+
     /// `/usr/local/cuda`, the default toolkit's link.
     pub fn default_toolkit(&self) -> PathBuf {
         self.request.prefix.join("cuda")

@@ -4,8 +4,9 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
-use crate::host::Kernel;
+use crate::host::{Facts, Kernel};
 use crate::operation::{Operation, Packages, packages};
+use crate::resolve::{ChosenToolkit, Misfit, distributions_gcc};
 
 const TITLE: &str = "Install what the next steps build with";
 
@@ -14,11 +15,12 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
     let mut warnings = Vec::new();
     let Some(distribution) = job.distribution else {
         let why = format!("the database does not know the packages of {}", job.facts.os.name);
+        warnings.extend(by_hand(job));
         return (skipped(StepId::Prerequisites, TITLE, why), warnings);
     };
+    warnings.extend(named_as(job, distribution));
     let (mut names, mut why, mut missing) = (Vec::new(), Vec::new(), false);
-    let builds = job.chosen.driver.as_ref().is_some_and(|d| !d.is_kept());
-    if builds {
+    if builds(job) {
         missing = true;
         names.extend(distribution.build_tools.iter().cloned());
         why.push("DKMS builds the kernel modules".to_owned());
@@ -36,17 +38,11 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
             Err(warning) => warnings.push(warning),
         }
     }
-    if let Some(cuda) = &job.chosen.cuda {
-        if job.facts.gcc.is_none() && job.has_component("cuda_nvcc") {
-            missing = true;
-            names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
-            why.push("nvcc needs a host compiler".to_owned());
-        }
-        if let (Some(major), Some(pattern)) = (cuda.side_gcc, &distribution.gcc_package) {
-            missing |= !cuda.kept;
-            names.push(pattern.replace("{major}", &major.to_string()));
-            why.push(format!("nvcc of CUDA {} takes gcc {major} at most", cuda.release.version));
-        }
+    if let Some(cuda) = job.chosen.cuda.as_ref().filter(|_| job.has_nvcc()) {
+        let (compiler, reasons) = host_compiler(distribution, job.facts, cuda);
+        missing |= !compiler.is_empty();
+        names.extend(compiler);
+        why.extend(reasons);
     }
     names.sort();
     names.dedup();
@@ -65,6 +61,93 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         acts.insert(0, Act::needed(packages::finish()));
     }
     (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
+}
+
+/// The packages of the host compiler that nvcc takes, as far as it is not there, and why they are needed.
+fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolkit) -> (Vec<String>, Vec<String>) {
+    let numbered =
+        |pattern: &Option<String>, major: u16| Some(pattern.as_ref()?.replace("{major}", &major.to_string()));
+    let (mut names, mut why) = (Vec::new(), Vec::new());
+    if facts.gcc.is_none() {
+        names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
+        why.push("nvcc needs a host compiler".to_owned());
+    }
+    if let Some(side) = cuda.side_gcc {
+        if facts.side_compiler(side).is_none() {
+            names.extend(numbered(&distribution.gcc_package, side));
+            names.extend(numbered(&distribution.gxx_package, side));
+            let most = cuda.release.gcc_max.unwrap_or(side);
+            why.push(format!("nvcc of CUDA {} takes gcc {most} at most", cuda.release.version));
+        }
+    } else if facts.default_compiler().is_none_or(|c| c.gxx.is_none()) {
+        names.extend(distribution.gxx.clone());
+        // A default gcc that somebody changed has a C++ compiler of its own.
+        let others = facts.gcc_major().filter(|have| distributions_gcc(Some(distribution), facts) != Some(*have));
+        names.extend(others.and_then(|have| numbered(&distribution.gxx_package, have)));
+        if facts.gcc.is_some() {
+            why.push("nvcc compiles C++, which the gcc here cannot".to_owned());
+        }
+    }
+    (names, why)
+}
+
+/// Where packages are named as in a release that the database knows, since it does not know this one.
+fn named_as(job: &Job, distribution: &Distribution) -> Option<Warning> {
+    let known = distribution.named_as.as_ref()?;
+    let name = &job.facts.os.name;
+    let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
+    Some(Warning { check: "GS402".to_owned(), text })
+}
+
+/// What a person must have installed where nobody knows the names of the packages.
+fn by_hand(job: &Job) -> Option<Warning> {
+    let mut needs = Vec::new();
+    if builds(job) {
+        needs.push("make, DKMS and the compiler that built the kernel".to_owned());
+    }
+    if job.has_nvcc() {
+        needs.push("g++".to_owned());
+    }
+    let text = format!(
+        "the database does not know the packages of {}: {} must be there before apply",
+        job.facts.os.name,
+        needs.join(", ")
+    );
+    (!needs.is_empty()).then(|| Warning { check: "GS402".to_owned(), text })
+}
+
+/// Refuses a plan that cannot be carried out: what it builds with is missing, and nobody knows which packages bring it.
+pub fn not_without_tools(job: &Job) -> Result<(), Misfit> {
+    if job.distribution.is_some() {
+        return Ok(());
+    }
+    let facts = job.facts;
+    let mut missing = Vec::new();
+    let compiles = builds(job) || job.has_nvcc();
+    if compiles && facts.gcc.is_none() {
+        missing.push("gcc".to_owned());
+    }
+    // Facts without compilers are of a gpusetup that did not look for them.
+    let without_cxx = facts.default_compiler().map_or(facts.gcc.is_none(), |c| c.gxx.is_none());
+    let side = job.chosen.cuda.as_ref().and_then(|c| c.side_gcc);
+    if job.has_nvcc() && side.is_none() && without_cxx {
+        missing.push("g++".to_owned());
+    }
+    if let Some(kernel) = target_kernel(job).ok().filter(|kernel| builds(job) && !kernel.headers) {
+        missing.push(format!("the headers of kernel {}", kernel.release));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (name, missing) = (&facts.os.name, missing.join(", "));
+    let sentence = format!("the database does not know the packages of {name}, and these are missing: {missing}");
+    let also = if builds(job) { ", and make and DKMS, which gpusetup cannot see" } else { "" };
+    Err(Misfit::blocked("GS402", sentence).hint(format!("install them first{also}, then plan again")))
+}
+
+/// Whether kernel modules are built here.
+fn builds(job: &Job) -> bool {
+    job.chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
 }
 
 /// The kernel to build for, or why there is none to be seen.

@@ -67,9 +67,15 @@ pub fn rebuild_cache() -> Operation {
     Operation::run(["ldconfig"], 300).changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
 }
 
-/// Puts the default toolkit on the PATH of login shells; `gcc` is the major version of the compiler that its nvcc takes,
-/// where that is not the host's own.
-pub fn profile(default_toolkit: &Path, library_path: bool, gcc: Option<u16>) -> Operation {
+/// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does, whoever
+/// starts it, and no other program looks there (measured, see compat/compilers.yaml). The variable NVCC_CCBIN is unknown to
+/// nvcc 12.4 and older, and what a profile sets reaches login shells only.
+pub fn host_compilers(toolkit: &Path) -> [PathBuf; 2] {
+    ["gcc", "g++"].map(|name| toolkit.join("nvvm/bin").join(name))
+}
+
+/// Puts the default toolkit on the PATH of login shells.
+pub fn profile(default_toolkit: &Path, library_path: bool) -> Operation {
     let home = default_toolkit.display();
     let mut content = format!(
         "# Written by gpusetup: the default CUDA toolkit.\n\
@@ -80,9 +86,6 @@ pub fn profile(default_toolkit: &Path, library_path: bool, gcc: Option<u16>) -> 
         content += &format!(
             "LD_LIBRARY_PATH=\"{home}/lib64${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\"\nexport LD_LIBRARY_PATH\n"
         );
-    }
-    if let Some(gcc) = gcc {
-        content += &format!("NVCC_CCBIN=/usr/bin/gcc-{gcc}\nexport NVCC_CCBIN\n");
     }
     file(PROFILE, content)
 }

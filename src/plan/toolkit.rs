@@ -1,9 +1,10 @@
 //! The CUDA toolkit by its runfile, and cuDNN from its archive into the toolkit.
 
 use super::job::{Job, skipped, step};
-use super::{Act, Step, StepId};
+use super::{Act, Step, StepId, settings};
 use crate::operation::{Operation, Placement};
-use std::path::Path;
+use crate::system::Node;
+use std::path::{Path, PathBuf};
 
 const CUDA: &str = "Install the CUDA toolkit";
 const CUDNN: &str = "Install cuDNN into the toolkit";
@@ -93,7 +94,7 @@ pub fn fix_symlinks(job: &Job) -> Step {
     let mut acts = Vec::new();
     let default = job.default_toolkit();
     let target = toolkit.file_name().map(Path::new).unwrap_or(&toolkit).to_owned();
-    let stands = matches!(job.facts.node(&default), Some(crate::system::Node::Link { target: t })
+    let stands = matches!(job.facts.node(&default), Some(Node::Link { target: t })
         if *t == target || *t == toolkit);
     acts.push(Act { operation: Operation::Link { path: default, target, soname: None }, satisfied: stands });
     if let Some(cudnn) = &job.chosen.cudnn {
@@ -105,9 +106,28 @@ pub fn fix_symlinks(job: &Job) -> Step {
             acts.push(link(job, &toolkit, &format!("{library}.so"), &soname, None));
         }
     }
-    let why =
-        "programs ask for libX.so.N and compilers for libX.so: links, never copies, so that one update changes all";
+    let mut why =
+        "programs ask for libX.so.N and compilers for libX.so: links, never copies, so that one update changes all"
+            .to_owned();
+    if let Some(gcc) = job.chosen.cuda.as_ref().and_then(|c| c.side_gcc).filter(|_| job.has_nvcc()) {
+        acts.extend(host_compiler(job, &toolkit, gcc));
+        why += &format!("; this nvcc compiles with gcc {gcc}, which it finds beside its own cicc");
+    }
     step(StepId::FixSymlinks, TITLE, why, acts)
+}
+
+/// The links that give a toolkit's nvcc an older host compiler than the default one.
+fn host_compiler(job: &Job, toolkit: &Path, gcc: u16) -> [Act; 2] {
+    let there = job.facts.side_compiler(gcc);
+    let program =
+        |name: &str, seen: Option<&PathBuf>| seen.cloned().unwrap_or_else(|| format!("/usr/bin/{name}-{gcc}").into());
+    let programs = [program("gcc", there.map(|c| &c.gcc)), program("g++", there.and_then(|c| c.gxx.as_ref()))];
+    let [c, cxx] = settings::host_compilers(toolkit);
+    let [gcc, gxx] = programs;
+    [(c, gcc), (cxx, gxx)].map(|(path, target)| {
+        let satisfied = matches!(job.facts.node(&path), Some(Node::Link { target: now }) if *now == target);
+        Act { operation: Operation::Link { path, target, soname: None }, satisfied }
+    })
 }
 
 fn link(job: &Job, toolkit: &Path, name: &str, target: &str, soname: Option<&str>) -> Act {

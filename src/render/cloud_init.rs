@@ -4,6 +4,7 @@
 use crate::fetch::Mirrors;
 use crate::plan::Plan;
 use crate::resolve::Method;
+use crate::text::{is_hidden, visible};
 use std::fmt::Write;
 
 /// How the machine gets there.
@@ -23,7 +24,7 @@ pub struct Wishes<'a> {
 pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let mut config = String::new();
     let mut key = |name: &str, value: &str| {
-        let _ = writeln!(config, "      {name}: \"{value}\"");
+        let _ = writeln!(config, "      {name}: {}", quoted(value));
     };
     match &plan.selection.driver {
         Some(d) => {
@@ -52,7 +53,7 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         config += "      mirrors:\n";
     }
     for (prefix, mirror) in below {
-        let _ = writeln!(config, "        \"{prefix}\": \"{mirror}\"");
+        let _ = writeln!(config, "        {}: {}", quoted(prefix), quoted(mirror));
     }
     let licences = if wishes.accept_eula {
         "      accept-eula: true\n"
@@ -80,8 +81,36 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     format!(
         "#cloud-config\n# {}, as planned by gpusetup {} with its database {}.\nwrite_files:\n  \
          - path: /etc/gpusetup/config.yaml\n    permissions: \"0644\"\n    content: |\n{config}{licences}runcmd:\n{command}{power}",
-        crate::resolve::summary(&plan.selection),
-        plan.tool,
-        plan.database.version,
+        visible(&crate::resolve::summary(&plan.selection)),
+        visible(&plan.tool),
+        visible(&plan.database.version),
     )
+}
+
+/// A text of YAML on one line, whatever is in it.
+fn quoted(text: &str) -> String {
+    let mut out = "\"".to_owned();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if is_hidden(c) => out += &format!("\\U{:08x}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_text_is_one_line_and_comes_back() {
+        for text in ["/usr/local", "a\"\\: #b", "x\ny: z\u{1b}[2J\u{2028}\u{85}\u{202e}\u{e0041}"] {
+            let yaml = format!("key: {}\n", quoted(text));
+            assert!(yaml.lines().count() == 1 && !yaml.trim_end().contains(is_hidden), "{yaml:?}");
+            let read: std::collections::BTreeMap<String, String> = serde_yaml::from_str(&yaml).expect("YAML");
+            assert_eq!(read["key"], text);
+        }
+    }
 }

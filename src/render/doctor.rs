@@ -4,6 +4,7 @@ use super::{Paint, count, wrapped};
 use crate::doctor::device::NvmlGpu;
 use crate::doctor::{Finding, Nvml, Report, Status};
 use crate::host::Facts;
+use crate::text::visible;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
@@ -86,12 +87,17 @@ pub fn prometheus(report: &Report) -> String {
         "# HELP gpusetup_info Versions on the host; a label is empty where there is none.\n\
          # TYPE gpusetup_info gauge\n\
          gpusetup_info{{tool=\"{}\",database=\"{}\",driver=\"{}\",cuda=\"{}\",cudnn=\"{}\"}} 1\n",
-        report.tool,
-        report.database.version,
+        label(report.tool),
+        label(&report.database.version),
         text(host.driver.as_ref().map(|d| d.version.to_string())),
         text(host.toolkits.last().map(|t| t.version.to_string())),
         text(host.cudnn.iter().filter_map(|c| c.version).max().map(|v| v.to_string())),
     )
+}
+
+/// A label's value as Prometheus reads it back.
+fn label(text: &str) -> String {
+    visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// The skipped checks, a line for each reason.

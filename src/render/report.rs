@@ -24,7 +24,7 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
         fail = s.fail + s.error,
         warn = s.warn,
         skip = s.skip,
-        tool = report.tool,
+        tool = escaped(report.tool),
         database = escaped(&report.database.version),
     );
     if let Some(origin) = origin {

@@ -5,6 +5,7 @@ use crate::compat::PackageManager;
 use crate::operation::{Operation, Packages, Placement, runfile};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
+use crate::text::visible;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -12,13 +13,13 @@ use std::path::Path;
 pub fn sh(plan: &Plan) -> String {
     let mut out = format!(
         "#!/bin/sh\n# {}\n# Made by gpusetup {} with database {} for {}.\n# Run as root. It stops at the first failure and can be run again.\nset -eu\nexport DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l LC_ALL=C.UTF-8\n",
-        summary(&plan.selection),
-        plan.tool,
-        plan.database.version,
-        plan.host.os.name
+        visible(&summary(&plan.selection)),
+        visible(&plan.tool),
+        visible(&plan.database.version),
+        visible(&plan.host.os.name)
     );
     for step in &plan.steps {
-        out += &format!("\n# {}: {}\n# {}\n", step.id.as_str(), step.title, step.why);
+        out += &format!("\n# {}: {}\n# {}\n", step.id.as_str(), visible(&step.title), visible(&step.why));
         match step.state {
             State::Satisfied => out += "# (is so already)\n",
             State::Skipped => out += "# (left out)\n",
@@ -42,10 +43,8 @@ fn commands(operation: &Operation) -> String {
     match operation {
         Operation::WriteFile { path, content, mode } => {
             let path_ = quoted_path(path);
-            format!(
-                "mkdir -p {}\ncat >{path_} <<'GPUSETUP'\n{content}GPUSETUP\nchmod {mode:04o} {path_}\n",
-                quoted_path(path.parent().unwrap_or(Path::new("/")))
-            )
+            let folder = quoted_path(path.parent().unwrap_or(Path::new("/")));
+            format!("mkdir -p {folder}\n{}chmod {mode:04o} {path_}\n", written(content, &path_))
         }
         Operation::Link { path, target, .. } => format!("ln -sfn {} {}\n", quoted_path(target), quoted_path(path)),
         Operation::Remove { path } => format!("rm -rf {}\n", quoted_path(path)),
@@ -86,6 +85,16 @@ fn commands(operation: &Operation) -> String {
             "if [ \"${1:-}\" != --rebooted ]; then\n    echo 'Reboot now, then run this script again with --rebooted.'\n    exit 0\nfi\n".to_owned()
         }
     }
+}
+
+/// What writes a text to a file: lines as they are, where the shell takes them so.
+fn written(content: &str, path: &str) -> String {
+    const END: &str = "GPUSETUP";
+    let in_lines = content.is_empty() || content.ends_with('\n');
+    if in_lines && !content.lines().any(|line| line == END) && !content.contains('\r') {
+        return format!("cat >{path} <<'{END}'\n{content}{END}\n");
+    }
+    format!("printf %s {} >{path}\n", quoted(content))
 }
 
 /// One operation as a command for a person to copy.
@@ -154,7 +163,8 @@ fn packages(wanted: &Packages) -> String {
     out
 }
 
-fn quoted_path(path: &Path) -> String {
+/// A path as the shell reads it back unchanged.
+pub fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
@@ -171,6 +181,20 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_written_as_it_is() {
+        for content in ["a\nb\n", "", "no newline", "a\nGPUSETUP\ntouch x\n", "GPUSETUP\n", "it's\r\n", "$(x) `y` \\\n"]
+        {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let path = folder.path().join("f");
+            let script = written(content, &quoted_path(&path));
+            let ran = std::process::Command::new("sh").args(["-ec", &script]).current_dir(&folder).status();
+            assert!(ran.expect("sh runs").success(), "{script}");
+            assert_eq!(std::fs::read_to_string(&path).expect("written"), content);
+            assert_eq!(folder.path().read_dir().expect("listed").count(), 1, "{script}");
+        }
+    }
 
     #[test]
     fn words_come_back_unchanged() {

@@ -23,6 +23,7 @@ pub struct Ground<'a, 'f> {
     pub cards: &'f [Card],
     arch: &'f str,
     distribution: Option<&'a Distribution>,
+    /// The default gcc, or the one that the prerequisites would bring as such.
     gcc: Option<u16>,
     glibc: Option<(u32, u32)>,
     /// The components that were named; none is the whole toolkit.
@@ -33,10 +34,9 @@ impl<'a, 'f> Ground<'a, 'f> {
     /// For a host and a request.
     pub fn new(database: &'a Database, facts: &'f Facts, request: &'f Request, cards: &'f [Card]) -> Self {
         let distribution = super::distribution(database, facts);
-        let gcc = facts.gcc.as_deref().and_then(|v| v.split('.').next()?.parse().ok());
         Self {
             arch: super::cuda_arch(&facts.machine.arch),
-            gcc: gcc.or_else(|| distribution.and_then(|d| d.gcc)),
+            gcc: facts.gcc_major().or_else(|| distributions_gcc(distribution, facts)),
             glibc: facts.glibc.as_deref().map(dotted),
             // Names that mean none were refused before.
             named: super::component::named(database, request).unwrap_or_default(),
@@ -213,15 +213,31 @@ fn is_named(request: &Request) -> bool {
     !requirement.is_latest() && (request.frameworks.is_empty() || !requirement.to_string().starts_with(">="))
 }
 
-/// The side gcc that is needed because the default one is too new.
+/// The gcc that a distribution calls just that, where it can be known.
+pub fn distributions_gcc(distribution: Option<&Distribution>, facts: &Facts) -> Option<u16> {
+    distribution.and_then(|d| d.gcc).or_else(|| facts.kernels_gcc())
+}
+
+/// The side gcc that is needed because the default one is too new: the newest that fits of those that are there with
+/// their C++ compiler, else of those that can be installed.
 fn host_compiler(on: &Ground, release: &CudaRelease) -> Result<Option<u16>, Refusal> {
     let Some(have) = on.gcc else { return Ok(None) };
     let Some(max) = release.gcc_max.filter(|max| have > *max) else { return Ok(None) };
-    match on.distribution.and_then(|d| d.gcc_package.as_ref().map(|_| d)) {
-        // gcc is packaged by major version; the distribution's default and the few before it are there.
-        Some(d) if d.gcc.is_none_or(|default| max + 2 >= default) => Ok(Some(max)),
-        _ => Err(Refusal::NewCompiler(max, have)),
+    let fits = |major: &u16| *major <= max && release.gcc_min.is_none_or(|min| *major >= min);
+    let there = on.facts.compilers.iter().filter(|c| on.facts.side_compiler(c.major) == Some(c)).map(|c| c.major);
+    let side = there.filter(fits).max().or_else(|| packaged(on, max).into_iter().filter(fits).max());
+    side.map(Some).ok_or(Refusal::NewCompiler(max, have))
+}
+
+/// The side compilers that the distribution has packages of; where no source lists them, `max` if it is not much older
+/// than the default one.
+fn packaged(on: &Ground, max: u16) -> Vec<u16> {
+    let Some(distribution) = on.distribution.filter(|d| d.gcc_package.is_some()) else { return Vec::new() };
+    if !distribution.gccs.is_empty() {
+        return distribution.gccs.clone();
     }
+    let recent = distributions_gcc(on.distribution, on.facts).is_none_or(|default| max + 2 >= default);
+    Vec::from_iter(recent.then_some(max))
 }
 
 /// The newest cuDNN that was asked for and fits, and the newer ones refused, each with its line.

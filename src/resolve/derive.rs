@@ -113,7 +113,12 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
             own(refusal.because(of, told)),
         ],
         Refusal::NewCompiler(most, have) => vec![
-            fact(format!("this host has gcc {have}, and no older one is packaged for it"), HOST.to_owned()),
+            fact(
+                format!(
+                    "this host's gcc is {have}, and no other that fits is installed or known to be packaged for it"
+                ),
+                HOST.to_owned(),
+            ),
             own(format!("nvcc of {named} takes gcc {most} at most")),
         ],
         Refusal::OtherLine(series) => {

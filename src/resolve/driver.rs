@@ -119,7 +119,9 @@ pub fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<Known<'a>> {
         let method = if driver.origin == crate::host::Origin::Runfile { Method::Runfile } else { Method::Packages };
         all.push((driver.version, Maturity::Production, Install::Kept(method, driver.modules)));
     }
-    for offer in distribution(database, facts).map(|d| d.drivers.as_slice()).unwrap_or_default() {
+    // What a release that the database does not know has of them, only its repositories can tell.
+    let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
+    for offer in distribution(database, facts).filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
         if let Some(version) = offered(database, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
         }

@@ -3,6 +3,7 @@
 
 use super::{Card, Rejection, Request};
 use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour};
+use crate::host::Os;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
 /// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Told::cards`].
@@ -102,6 +103,19 @@ pub struct Told<'a> {
     pub arch: &'a str,
     /// The host's C library.
     pub glibc: Option<&'a str>,
+    /// The host's system.
+    pub os: &'a Os,
+    /// Why nothing is known of the host's packages, where that is so.
+    pub unpackaged: Option<Unpackaged>,
+}
+
+/// Why nothing is known of the driver packages of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unpackaged {
+    /// The database does not know the distribution.
+    Unknown,
+    /// It does not know the release, and the package manager does not tell what there is.
+    Untold,
 }
 
 impl Refusal {
@@ -187,7 +201,17 @@ impl Refusal {
                 };
                 format!("{asked} was asked for")
             }
-            Self::NotPackaged => "packages were asked for, and no enabled repository has it".to_owned(),
+            Self::NotPackaged => match told.unpackaged {
+                None => "packages were asked for, and no enabled repository has it".to_owned(),
+                Some(Unpackaged::Unknown) => {
+                    format!("packages were asked for, and the database does not know those of {}", told.os.name)
+                }
+                Some(Unpackaged::Untold) => format!(
+                    "packages were asked for, and which drivers {} has only its package lists can tell, which are not here \
+                     (apt-get update)",
+                    told.os.name
+                ),
+            },
             Self::Packaged => "the runfile was asked for".to_owned(),
             Self::NoSum(what) => what.to_owned(),
             Self::Unripe(maturity) => match maturity {

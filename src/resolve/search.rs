@@ -3,10 +3,10 @@
 
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{Cudnn, Ground, Toolkit, cudnn, toolkits};
-use super::driver::{Candidate, Install, Known, candidates, is_over, known, none_fits, outranked};
+use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, toolkits};
+use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations};
-use super::refusal::{Refusal, Subject, Told};
+use super::refusal::{Refusal, Subject, Told, Unpackaged};
 use super::{
     Alternative, Card, Method, Misfit, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
     SelectedDriver, Selection,
@@ -188,7 +188,12 @@ fn along(part: &Part) -> Option<Reason> {
 }
 
 fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Told<'a> {
-    Told { database, cards, request, arch: &facts.machine.arch, glibc: facts.glibc.as_deref() }
+    let unpackaged = match distribution(database, facts) {
+        None => Some(Unpackaged::Unknown),
+        Some(d) => (d.named_as.is_some() && facts.offered.is_none()).then_some(Unpackaged::Untold),
+    };
+    let (arch, glibc) = (facts.machine.arch.as_str(), facts.glibc.as_deref());
+    Told { database, cards, request, arch, glibc, os: &facts.os, unpackaged }
 }
 
 /// For data-centre cards there is a way around a driver that is too old: its newer user-space part alone.
@@ -206,6 +211,19 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Told) -> Op
     })
 }
 
+/// Where the C library is too new for a toolkit's headers, they compile in a container of an older system.
+fn older_system(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<String> {
+    let from = told.database.cuda(version)?.glibc_breaks_from.as_deref().filter(|_| refusal == Refusal::NewLibrary)?;
+    let older = told.database.distributions.iter().filter_map(|d| Some((d, d.glibc.as_deref()?)));
+    let older = older.filter(|(_, glibc)| dotted(glibc) < dotted(from));
+    let (system, glibc) = older.max_by_key(|(d, glibc)| (d.id == told.os.id, dotted(glibc)))?;
+    Some(format!(
+        "it compiles in a container of an older system, such as {}, whose glibc is {glibc}; from the host that needs the \
+         driver alone: --profile driver",
+        system.name
+    ))
+}
+
 /// Why there are no layers for a driver: the refusal that is worth telling; none where nothing like it is known at all.
 #[derive(Debug, Clone)]
 enum Unlayered<'a> {
@@ -218,7 +236,9 @@ impl Unlayered<'_> {
         match self {
             Self::Cuda(Some((version, refusal))) => {
                 let misfit = Misfit::refused(&Subject::Cuda(*version), *refusal, told);
-                forward_compatible(*version, *refusal, told).into_iter().fold(misfit, Misfit::hint)
+                let hint =
+                    forward_compatible(*version, *refusal, told).or_else(|| older_system(*version, *refusal, told));
+                hint.into_iter().fold(misfit, Misfit::hint)
             }
             Self::Cuda(None) => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
             Self::Cudnn(Some((a, refusal))) => {

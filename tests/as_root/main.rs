@@ -25,6 +25,8 @@ mod gallery;
 mod hostile;
 mod killed;
 mod locked;
+mod offers;
 mod outside;
 mod real_host;
+mod suites;
 mod vm;

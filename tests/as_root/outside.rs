@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Every call that can change a file system by a name, and those that tell whose child a process is and what its root is.
 const CALLS: &str = "trace=open,openat,openat2,creat,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,link,\
      linkat,symlink,symlinkat,chmod,fchmodat,?fchmodat2,chown,lchown,fchownat,truncate,mknod,mknodat,utime,utimes,\
-     futimesat,utimensat,setxattr,lsetxattr,removexattr,lremovexattr,mount,chroot,fork,vfork,clone,clone3";
+     futimesat,utimensat,setxattr,lsetxattr,removexattr,lremovexattr,mount,chroot,unshare,pivot_root,fork,vfork,clone,\
+     clone3";
 
 /// What is no file system: what is written there leaves nothing.
 const NOTHING: [&str; 2] = ["/dev/null", "/memfd:gpusetup"];
@@ -28,7 +29,8 @@ fn nothing_is_written_outside_of_the_tree() {
         let trace = tempfile::tempdir().expect("a temporary folder");
         let file = trace.path().join("of");
         // A file for each process, and every descriptor with its path.
-        let strace = ["strace", "-ff", "-y", "-qq", "-s", "4096", "-e", CALLS, "-e", "signal=none", "-o", text(&file)];
+        let strace = ["strace", "-ff", "-y", "-qq", "--pidns-translation", "-s", "4096"];
+        let strace = [&strace[..], &["-e", CALLS, "-e", "signal=none", "-o", text(&file)]].concat();
         timed(arguments[0], || host.gpusetup_under(&strace, arguments).succeeds());
         let (processes, written) = read(trace.path());
         let root = host.root();
@@ -37,13 +39,34 @@ fn nothing_is_written_outside_of_the_tree() {
             .filter(|(path, _)| !path.starts_with(&root) && !NOTHING.iter().any(|n| path.starts_with(n)))
             .map(|(path, call)| format!("{}: {call}", path.display()))
             .collect();
-        println!("  {}: {processes} processes, {} writes by name outside of a chroot", arguments[0], written.len());
+        println!(
+            "  {}: {processes} processes, {} writes by name outside of the tree's namespaces",
+            arguments[0],
+            written.len()
+        );
         assert_eq!(outside, [""; 0]);
         assert!(written.len() > 20 && processes > 10, "strace saw gpusetup at work");
     }
 }
 
-/// How many processes there were, and what those wrote that were not in a chroot, each with the call.
+/// What a program of the tree can do to the machine: it sees none of its processes, mounts and devices, and does not get out.
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_trees_programs_stay_in_it() {
+    let host = Host::new("kept-in");
+    let script = "mount -t tmpfs x /mnt && echo mounted; mknod /tmp/sda b 8 0 && echo device; \
+                  date -s 2001-01-01 >/dev/null && echo clock; ls -d /proc/[0-9]* | wc -l; \
+                  readlink /proc/1/root; grep CapBnd /proc/self/status; exit 7";
+    let root = host.root();
+    let said = crate::host::gpusetup(["enter", text(&root), text(&root), "sh", "-c", script]).exits(7);
+    let lines: Vec<_> = said.out.lines().collect();
+    let [processes, first, capabilities] = lines[..] else { panic!("{said:?}") };
+    assert!(processes.parse::<u32>().expect("a number") < 8, "{said:?}");
+    assert_eq!((first, capabilities), ("/", "CapBnd:\t00000000a00401ff"), "{said:?}");
+    assert_eq!(crate::host::gpusetup(["enter", text(&root), text(&root), "no-such-program"]).code, Some(127));
+}
+
+/// How many processes there were, and what those wrote that had not moved into the tree, each with the call.
 fn read(folder: &Path) -> (usize, Vec<(PathBuf, String)>) {
     let mut traces: BTreeMap<String, String> = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("made").flatten() {
@@ -52,35 +75,61 @@ fn read(folder: &Path) -> (usize, Vec<(PathBuf, String)>) {
         traces.insert(pid, String::from_utf8_lossy(&fs::read(entry.path()).expect("readable")).into_owned());
     }
     let is_new = |line: &str| ["fork(", "vfork(", "clone(", "clone3("].iter().any(|c| line.starts_with(c));
-    let answer = |line: &str| line.rsplit_once(" = ").map(|(_, a)| a.trim().to_owned()).unwrap_or_default();
-    // Whoever is in a chroot writes below it, and so do its children.
+    // Whoever has moved into the tree writes below it, and so do its children. What is mounted behind `unshare` is seen by
+    // nobody else.
     let mut children = BTreeMap::new();
     for (parent, trace) in &traces {
-        let mut inside = false;
+        let mut at = Place::default();
         for line in trace.lines() {
-            inside |= line.starts_with("chroot(") && answer(line) == "0";
+            at.follow(line);
             if is_new(line) {
-                children.insert(answer(line), (parent.clone(), inside));
+                children.insert(answer(line), (parent.clone(), at));
             }
         }
     }
-    let is_inside = |pid: &str| {
-        let mut pid = pid;
-        while let Some((parent, inside)) = children.get(pid) {
-            if *inside {
-                return true;
-            }
+    let place = |pid: &str| {
+        let (mut pid, mut at) = (pid, Place::default());
+        while let Some((parent, theirs)) = children.get(pid) {
+            at = Place { inside: at.inside || theirs.inside, private: at.private || theirs.private };
             pid = parent;
         }
-        false
+        at
     };
     let mut written = Vec::new();
-    for trace in traces.iter().filter(|(pid, _)| !is_inside(pid)).map(|(_, trace)| trace) {
-        for line in trace.lines().take_while(|line| !(line.starts_with("chroot(") && answer(line) == "0")) {
-            written.extend(paths(line).into_iter().map(|path| (path, line.to_owned())));
+    for (pid, trace) in &traces {
+        let mut at = place(pid);
+        for line in trace.lines() {
+            at.follow(line);
+            if !at.inside && !(at.private && line.starts_with("mount(")) {
+                written.extend(paths(line).into_iter().map(|path| (path, line.to_owned())));
+            }
         }
     }
     (traces.len(), written)
+}
+
+/// Where a process is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The tree is its root.
+    inside: bool,
+    /// What it mounts is its own.
+    private: bool,
+}
+
+impl Place {
+    fn follow(&mut self, line: &str) {
+        let succeeded = answer(line) == "0";
+        self.inside |= succeeded && ["chroot(", "pivot_root("].iter().any(|call| line.starts_with(call));
+        self.private |= succeeded && line.starts_with("unshare(") && line.contains("CLONE_NEWNS");
+    }
+}
+
+/// What a call answered; a process by the number that strace has for it, `2 /* 5845 in strace's PID NS */`.
+fn answer(line: &str) -> String {
+    let Some((_, answer)) = line.rsplit_once(" = ") else { return String::new() };
+    let translated = answer.split_once("/* ").and_then(|(_, more)| more.split(' ').next());
+    translated.unwrap_or(answer).trim().to_owned()
 }
 
 /// What a call wrote; nothing when it failed or only read.
@@ -95,7 +144,7 @@ fn paths(line: &str) -> Vec<PathBuf> {
     if answer.starts_with('-')
         || answer.starts_with('?')
         || reads
-        || call == "chroot"
+        || ["chroot", "pivot_root", "unshare"].contains(&call)
         || call.contains("fork")
         || call.contains("clone")
     {

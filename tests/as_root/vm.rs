@@ -5,10 +5,10 @@
 
 use crate::host::{Said, bench, gpusetup, machine, script, store, text, timed};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The whole stack, on packages of Debian 12 and a CUDA that every driver since 525 runs.
@@ -32,23 +32,41 @@ struct Machine {
     name: &'static str,
     dir: PathBuf,
     power: Option<(Child, ChildStdin)>,
+    answers: Answers,
     on_since: Instant,
     port: String,
 }
 
+/// What `tests/vm/machine` prints.
+type Answers = Box<dyn Iterator<Item = String> + Send>;
+
 impl Machine {
     /// A new one, off, that finds gpusetup and what it is to do on a second disk, as clouds hand it out.
     fn new(name: &'static str) -> Self {
-        let image = image();
+        let machine = Self::on(name, "raw", &image().join("disk.raw"));
+        seed(&machine.dir);
+        machine
+    }
+
+    /// One that is off, whose disk begins as another disk is; that one must not change any more.
+    fn on(name: &'static str, format: &str, backing: &Path) -> Self {
         let dir = store().join("machines").join(name);
         let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(dir.join("seed")).expect("made");
-        let backing = image.join("disk.raw");
+        fs::create_dir_all(&dir).expect("made");
         let disk = dir.join("disk.qcow2");
-        machine("qemu-img", &["create", "-q", "-f", "qcow2", "-F", "raw", "-b", text(&backing), text(&disk)])
+        machine("qemu-img", &["create", "-q", "-f", "qcow2", "-F", format, "-b", text(backing), text(&disk)])
             .succeeds();
-        seed(&dir);
-        Self { name, dir, power: None, on_since: Instant::now(), port: String::new() }
+        let answers = Box::new(std::iter::empty());
+        Self { name, dir, power: None, answers, on_since: Instant::now(), port: String::new() }
+    }
+
+    /// The disk as a power cut would leave it now: what the machine has not written to it is not there. The machine stays on.
+    fn freezes(&mut self) -> PathBuf {
+        let (_, input) = self.power.as_mut().expect("it is on");
+        writeln!(input, "freeze {}", self.dir.join("later.qcow2").display()).expect("it takes commands");
+        assert_eq!(self.answers.next().as_deref(), Some("frozen"));
+        self.tells("disk frozen");
+        self.dir.join("disk.qcow2")
     }
 
     fn powers_on(&mut self) {
@@ -61,8 +79,9 @@ impl Machine {
             .spawn()
             .expect("the machine starts");
         self.on_since = Instant::now();
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
-        self.port = lines.next().expect("it says its port");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        self.answers = Box::new(lines.map_while(Result::ok));
+        self.port = self.answers.next().expect("it says its port");
         let input = child.stdin.take().expect("piped");
         self.power = Some((child, input));
     }
@@ -134,7 +153,10 @@ impl Drop for Machine {
         if std::thread::panicking() {
             eprintln!("the machine's disk and console are kept: {}", self.dir.display());
         } else {
-            let _ = fs::remove_file(self.dir.join("disk.qcow2"));
+            // Another machine may have begun with disk.qcow2, and keeps it open.
+            for disk in ["disk.qcow2", "later.qcow2"] {
+                let _ = fs::remove_file(self.dir.join(disk));
+            }
         }
     }
 }
@@ -143,6 +165,7 @@ impl Drop for Machine {
 /// user-data, which is what `plan --format cloud-init` prints.
 fn seed(dir: &Path) {
     let seed = dir.join("seed");
+    fs::create_dir(&seed).expect("made");
     let files = |name: &str| seed.join(name);
     machine("strip", &["-o", text(&files("gpusetup")), env!("CARGO_BIN_EXE_gpusetup")]).succeeds();
     machine("cp", &["-r", text(&bench().database), text(&files("database"))]).succeeds();
@@ -168,15 +191,34 @@ fn seed(dir: &Path) {
     fs::remove_dir_all(&seed).expect("removed");
 }
 
+/// A machine in the middle of gpusetup's install, and its disk at that moment. Both tests begin with them: what comes before
+/// is the same.
+struct Halfway {
+    machine: Mutex<Option<Machine>>,
+    boot_id: String,
+    disk: PathBuf,
+}
+
+fn halfway() -> &'static Halfway {
+    static HALFWAY: OnceLock<Halfway> = OnceLock::new();
+    HALFWAY.get_or_init(|| {
+        let mut machine = Machine::new("whole");
+        machine.powers_on();
+        nouveau_has_come(&mut machine);
+        let boot_id = machine.ask("cat /proc/sys/kernel/random/boot_id");
+        // The package's files are there, and its scripts are not all through.
+        machine.ask_until("until [ -e /var/lib/dpkg/info/nvidia-kernel-dkms.list ]; do sleep 1; done").succeeds();
+        let disk = machine.freezes();
+        Halfway { machine: Mutex::new(Some(machine)), boot_id, disk }
+    })
+}
+
 #[test]
 #[ignore = "needs root and QEMU: tests/run runs it"]
 fn cloud_init_and_a_reboot_bring_the_card_its_driver() {
-    let mut machine = Machine::new("whole");
-    machine.powers_on();
-    nouveau_has_come(&mut machine);
-    let first = machine.ask("cat /proc/sys/kernel/random/boot_id");
+    let mut machine = halfway().machine.lock().expect("no panic beside").take().expect("nobody else takes it");
     machine.comes_to_its_end();
-    assert_ne!(machine.ask("cat /proc/sys/kernel/random/boot_id"), first, "it booted by itself");
+    assert_ne!(machine.ask("cat /proc/sys/kernel/random/boot_id"), halfway().boot_id, "it booted by itself");
     assert_eq!(machine.boots(), 2);
     works(&machine);
 }
@@ -184,13 +226,9 @@ fn cloud_init_and_a_reboot_bring_the_card_its_driver() {
 #[test]
 #[ignore = "needs root and QEMU: tests/run runs it"]
 fn a_machine_cut_off_during_the_install_finishes_after_the_next_boot() {
-    let mut machine = Machine::new("cut-off");
-    machine.powers_on();
-    nouveau_has_come(&mut machine);
-    // Its files are there, and its scripts are not all through.
-    machine.ask_until("until [ -e /var/lib/dpkg/info/nvidia-kernel-dkms.list ]; do sleep 1; done").succeeds();
-    machine.is_cut_off();
-    machine.tells("cut off");
+    let mut machine = Machine::on("cut-off", "qcow2", &halfway().disk);
+    // The second disk is the same one, too; nobody writes to it.
+    fs::hard_link(halfway().disk.with_file_name("seed.img"), machine.dir.join("seed.img")).expect("one file system");
     machine.powers_on();
     machine.ask_until("true").succeeds();
     machine.tells("sshd answered again");

@@ -1,5 +1,5 @@
 //! `gpusetup bundle`, as a user runs it, with downloads of a few bytes: what is whole is used, and of what is not every file is
-//! named. What a bundle does on a host is in `tests/real_host.rs`.
+//! named. What a bundle does on a host is in `tests/as_root/real_host.rs`.
 
 use crate::common::{Ran, Tree, run};
 use crate::faulty::{Fault, Faulty};
@@ -357,6 +357,18 @@ fn a_signature_is_asked_for_by_its_key() {
     run(&["bundle", "pack", &bench.text("b"), "-o", &bench.text("b.tar.zst")]);
     assert_eq!(bench.verify("b.tar.zst", &["--key", &ours]).code, 0, "the signature goes along");
     assert_eq!(bench.verify("b.tar.zst", &["--key", &theirs]).code, 10);
+    // Whoever kept an old one that was signed has one that is signed still.
+    let store = bench.text("store");
+    let plan = |more: &[&str]| {
+        let signed = ["plan", "--bundle", text(&bundle), "--bundle-key", &ours, "--database-store", &store];
+        bench.maker.run(&[&signed[..], more].concat())
+    };
+    assert_eq!(plan(&[]).code, 0, "{}", plan(&[]).err);
+    fs::create_dir(&store).expect("made");
+    fs::write(Path::new(&store).join("newest-accepted"), "2999.1.1\n").expect("written");
+    let replayed = plan(&[]);
+    assert!(replayed.code == 10 && replayed.err.contains("2999.1.1"), "{} {}", replayed.code, replayed.err);
+    assert_eq!(plan(&["--allow-older"]).code, 0);
     // A manifest that somebody made anew around other bytes is not the one that was signed.
     let mut value = manifest(&bundle);
     value["files"]["gpusetup"] = serde_json::json!({"size": 4, "sha256": sha256("evil")});

@@ -4,7 +4,8 @@
 
 use crate::fleet::Fleet;
 use gpusetup::compat::{
-    BranchKind, CudaRelease, CudnnArtifact, Database, DriverBranch, DriverVariant, Maturity, ModuleFlavour,
+    BranchKind, CudaRelease, CudnnArtifact, Database, Distribution, DriverBranch, DriverVariant, Maturity,
+    ModuleFlavour,
 };
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin, Toolkit};
@@ -199,9 +200,9 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         let flavours = d.modules.map_or_else(of_branch, |installed| vec![installed]);
         add(d.version, &flavours, method, true, Maturity::Production, true);
     }
-    let distribution = db.distributions.iter().find(|d| {
-        d.id == facts.os.id && (d.version == facts.os.version || facts.os.version.split('.').next() == Some(&d.version))
-    });
+    let distribution = distribution(db, facts);
+    // Of a release that nobody described, the repositories alone can tell.
+    let distribution = distribution.filter(|d| d.version != "*" || facts.offered.is_some());
     for offer in distribution.map(|d| d.drivers.as_slice()).unwrap_or_default() {
         let everybody = |m: Maturity| {
             matches!(m, Maturity::Production | Maturity::Legacy | Maturity::Datacenter | Maturity::NewFeature)
@@ -362,14 +363,7 @@ fn toolkit_fits(
         c.glibc_min.as_deref().is_none_or(|min| number(have) >= number(min))
             && c.glibc_breaks_from.as_deref().is_none_or(|from| number(have) < number(from))
     });
-    let distribution = db.distributions.iter().find(|d| d.id == facts.os.id && d.version == facts.os.version);
-    let gcc = facts.gcc.as_deref().map(|v| v.split('.').next().and_then(|n| n.parse::<u16>().ok()).expect("a number"));
-    let compiler = match (gcc.or(distribution.and_then(|d| d.gcc)), c.gcc_max) {
-        (Some(have), Some(most)) if have > most => {
-            distribution.is_some_and(|d| d.gcc_package.is_some() && d.gcc.is_none_or(|default| default <= most + 2))
-        }
-        _ => true,
-    };
+    let compiler = has_compiler(db, facts, c);
     cards.iter().all(targets)
         && driver.is_none_or(runs)
         && request.cuda.accepts(c.version)
@@ -380,6 +374,38 @@ fn toolkit_fits(
             has_components(db, facts, request, c, arch)
         }
         && compiler
+}
+
+/// Whether there is a gcc that the release takes: the default one, one beside it that compiles C++, or one that is packaged.
+fn has_compiler(db: &Database, facts: &Facts, c: &CudaRelease) -> bool {
+    let first = |v: &str| v.split('.').next().and_then(|n| n.parse::<u16>().ok()).expect("a number");
+    let distribution = distribution(db, facts);
+    // `gcc-16 (Debian 16.2.0-4) 16.2.0` is the only form in the fleet.
+    let of_kernel = || facts.kernels.installed[0].compiler.as_deref()?.rsplit(' ').next().map(first);
+    let usual = distribution.and_then(|d| d.gcc).or_else(of_kernel);
+    let Some(have) = facts.gcc.as_deref().map(first).or(usual) else { return true };
+    let Some(most) = c.gcc_max else { return true };
+    if have <= most {
+        return true;
+    }
+    let takes = |major: u16| major <= most && c.gcc_min.is_none_or(|least| major >= least);
+    let beside = |gcc: &std::path::Path| gcc.to_str().is_some_and(|p| p.starts_with("/usr/bin/gcc-"));
+    if facts.compilers.iter().any(|g| beside(&g.gcc) && g.gxx.is_some() && takes(g.major)) {
+        return true;
+    }
+    let Some(d) = distribution.filter(|d| d.gcc_package.is_some()) else { return false };
+    match d.gccs.as_slice() {
+        [] => takes(most) && usual.is_none_or(|usual| usual <= most + 2),
+        known => known.iter().any(|major| takes(*major)),
+    }
+}
+
+/// By the whole version, by its first number, or as one that nobody described.
+fn distribution<'a>(db: &'a Database, facts: &Facts) -> Option<&'a Distribution> {
+    let version = facts.os.version.as_str();
+    let all = || db.distributions.iter().filter(|d| d.id == facts.os.id);
+    let known = all().find(|d| d.version == version || version.split('.').next() == Some(&d.version));
+    known.or_else(|| all().find(|d| d.version == "*"))
 }
 
 fn cudnn_fits(

@@ -114,7 +114,9 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     let (code, said) = bench.update_with(&first);
     assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
     assert!(said.contains(&shipped), "{said}");
-    assert_eq!(bench.update_with(&first), (0, "database 2030.1.1 is in use already\n".to_owned()));
+    let (code, said) = bench.update_with(&first);
+    assert!(code == 0 && said.starts_with("database 2030.1.1 is in use already\n"), "{code} {said}");
+    assert!(said.contains(&format!("trusting databases signed by the key in {}", bench.text("release.pub"))), "{said}");
 
     let bytes = fs::read(bench.path(&first)).expect("made");
     let newer = bench.made("2030.2.1", "");
@@ -169,9 +171,18 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     let mut kept: Vec<_> =
         fs::read_dir(bench.path("store")).expect("there").map(|e| e.expect("read").file_name()).collect();
     kept.sort();
-    assert_eq!(kept, ["2030.3.1", "2030.4.1", "current"]);
+    assert_eq!(kept, ["2030.3.1", "2030.4.1", "current", "newest-accepted"]);
     assert_eq!(bench.gpusetup(&["db", "update", "--built-in"]).0, 0);
     assert_eq!(bench.in_use(), shipped);
+
+    // What is signed is signed for ever: an old one, newer than the binary's, is told from a new one by what was there.
+    let old = bench.text(&newer);
+    let (code, said) = bench.update(&old);
+    assert!(code == 10 && said.contains("2030.4.1") && said.contains("--allow-older"), "{code} {said}");
+    assert_eq!(bench.in_use(), shipped);
+    let key = bench.text("release.pub");
+    assert_eq!(bench.gpusetup(&["db", "update", "--allow-older", "--key", &key, "--from", &old]).0, 0);
+    assert_eq!(bench.in_use(), "2030.2.1");
 }
 
 #[test]

@@ -56,6 +56,35 @@ impl Tree {
         tree
     }
 
+    /// Debian's unstable, whose os-release has no VERSION_ID, with glibc 2.43 and this gcc as the default.
+    pub fn debian_sid(gcc: u16) -> Self {
+        let release = "PRETTY_NAME=\"Debian GNU/Linux forky/sid\"\nID=debian\nVERSION_CODENAME=forky\n";
+        let tree = Self::new(release, "7.2.13+deb14-amd64", gcc);
+        tree.write("usr/bin/apt-get", "");
+        tree.write("usr/sbin/update-initramfs", "");
+        tree.write("etc/apt/sources.list", "deb http://archive/debian sid main contrib non-free\n");
+        tree.glibc("2.43-7")
+    }
+
+    /// With a C library, by its package's version.
+    pub fn glibc(self, version: &str) -> Self {
+        let package = format!("Package: libc6\nStatus: install ok installed\nVersion: {version}\n");
+        self.write("var/lib/dpkg/status", &package);
+        self
+    }
+
+    /// With g++ of a gcc, which becomes the default one where that gcc is.
+    pub fn gxx(self, major: u16) -> Self {
+        self.write(&format!("usr/bin/gcc-{major}"), "");
+        self.write(&format!("usr/bin/g++-{major}"), "");
+        self.write(&format!("usr/libexec/gcc/x86_64-linux-gnu/{major}/cc1plus"), "");
+        self.write(&format!("usr/include/c++/{major}/cmath"), "");
+        if fs::read_link(self.path().join("usr/bin/gcc")).is_ok_and(|to| to.ends_with(format!("gcc-{major}"))) {
+            self.link("usr/bin/g++", &format!("g++-{major}"));
+        }
+        self
+    }
+
     /// With programs for another machine: 62 is x86_64, 183 aarch64, 21 ppc64le.
     pub fn arch(self, machine: u8) -> Self {
         let mut header = b"\x7fELF\x02\x01\x01".to_vec();

@@ -45,7 +45,8 @@ pub fn bench() -> &'static Bench {
         let base = timed("base root", || PathBuf::from(script("base", &[])));
         let artifacts = timed("artifacts", || PathBuf::from(script("artifacts", &[])));
         let Server { url, requests, _process } = Server::of(&artifacts);
-        let database = store().join("database");
+        // Several programs of tests run at once, and each has a server.
+        let database = store().join("databases").join(std::process::id().to_string());
         remove(&database);
         script("database", &[text(&artifacts), &url, text(&database)]);
         Bench { base, artifacts, database, requests, _process }
@@ -108,8 +109,9 @@ impl Host {
         Self::of(name, &self.root())
     }
 
-    fn of(name: &str, root: &Path) -> Self {
-        let dir = store().join("clones").join(name);
+    /// A host of another root than the bench's.
+    pub fn of(name: &str, root: &Path) -> Self {
+        let dir = clones().join(name);
         script("drop", &[text(&dir)]);
         script("clone", &[text(&dir), text(root)]);
         Self { dir }
@@ -222,6 +224,16 @@ impl Drop for Host {
             script("drop", &[text(&self.dir)]);
         }
     }
+}
+
+/// Where the clones of this test go: tests run at once, and more than one has a host `again`. A thread without a test's name is
+/// one that a test started, or the only one, and its hosts have names that no other test of this program uses.
+fn clones() -> PathBuf {
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
+    let test = test.unwrap_or_else(|| std::process::id().to_string());
+    // A colon would end the path of a layer.
+    store().join("clones").join(test.rsplit("::").next().unwrap_or_default())
 }
 
 /// A host that takes long to make, kept between runs: it stays as it is, and its clones are used.

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test program uses its part
 
 use gpusetup::compat::{Database, Distribution, Gpu, ModuleFlavour, PackageManager};
-use gpusetup::host::Facts;
+use gpusetup::host::{Compiler, Facts};
 use gpusetup::resolve::{Method, Prefer, Request};
 use gpusetup::version::Want;
 use serde_json::json;
@@ -20,7 +20,8 @@ pub struct Fleet<'a> {
 impl<'a> Fleet<'a> {
     /// Hosts of what the database knows.
     pub fn new(database: &'a Database) -> Self {
-        let bare = database.distributions.iter().filter(|d| d.version != "*").map(bare).collect();
+        let bare =
+            database.distributions.iter().filter(|d| d.version != "*" || d.named_as.is_some()).map(bare).collect();
         let five = |g: &&Gpu| g.compute_capability.is_some_and(|c| c.major >= 5);
         Self { database, bare, of_today: database.gpus.iter().filter(five).collect() }
     }
@@ -52,6 +53,7 @@ impl<'a> Fleet<'a> {
         if dice.one_in(3) {
             facts.gcc = Some(format!("{}.2.0", dice.of(&[8, 9, 10, 11, 12, 13, 14, 15, 16])));
         }
+        facts.compilers = compilers(&facts, &mut dice);
         if dice.one_in(4) {
             facts.driver = Some(gpusetup::host::InstalledDriver {
                 version: dice.of(&self.database.drivers).version,
@@ -87,7 +89,8 @@ impl<'a> Fleet<'a> {
     /// What its repositories are said to have: most of what the database knows for it, often in another version, now and then
     /// of another branch.
     fn offered(&self, facts: &Facts, dice: &mut Dice) -> BTreeMap<String, String> {
-        let of = |d: &&Distribution| d.id == facts.os.id && d.version == facts.os.version;
+        let version = if facts.os.version.is_empty() { "*" } else { &facts.os.version };
+        let of = |d: &&Distribution| d.id == facts.os.id && d.version == version;
         let offers = self.database.distributions.iter().find(of).map(|d| d.drivers.as_slice()).unwrap_or_default();
         let mut all = BTreeMap::new();
         for offer in offers {
@@ -171,7 +174,24 @@ pub fn unit(gpu: &Gpu, slot: usize, driver: Option<&str>) -> gpusetup::host::Gpu
     }
 }
 
-/// A host of a distribution, with every repository that the database knows enabled.
+/// The default gcc, mostly with its C++ compiler, and up to two more beside it.
+fn compilers(facts: &Facts, dice: &mut Dice) -> Vec<Compiler> {
+    let compiler = |major: u16, suffix: String, with_cxx: bool| Compiler {
+        major,
+        gcc: format!("/usr/bin/gcc{suffix}").into(),
+        gxx: with_cxx.then(|| format!("/usr/bin/g++{suffix}").into()),
+    };
+    let default = facts.gcc.as_deref().map(|gcc| gcc.split('.').next().and_then(|m| m.parse().ok()).expect("a number"));
+    let default: Vec<_> = default.into_iter().map(|major| compiler(major, String::new(), !dice.one_in(4))).collect();
+    let beside = (0..*dice.of(&[0, 0, 0, 1, 2])).map(|_| {
+        let major = *dice.of(&[8, 9, 10, 11, 12, 13, 14, 15, 16]);
+        compiler(major, format!("-{major}"), !dice.one_in(3))
+    });
+    default.into_iter().chain(beside).collect()
+}
+
+/// A host of a distribution, with every repository that the database knows enabled. One of a release that the database does
+/// not know is as Debian's unstable was in November 2026.
 pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
     let manager = match d.package_manager {
         PackageManager::Apt => "apt",
@@ -180,14 +200,21 @@ pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
     };
     // Every repository that the database knows for it is enabled.
     let repositories: Vec<_> = d.drivers.iter().flat_map(|o| &o.repository.seen_as).collect();
+    let known = d.named_as.is_none();
+    let gcc = if known { d.gcc } else { Some(16) };
+    let compilers: Vec<_> =
+        gcc.iter().map(|major| json!({"major": major, "gcc": "/usr/bin/gcc", "gxx": "/usr/bin/g++"})).collect();
+    let glibc = if known { d.glibc.as_deref() } else { Some("2.43") };
+    let compiler = (!known).then_some("gcc-16 (Debian 16.2.0-4) 16.2.0");
     serde_json::from_value(json!({
-        "schema": "gpusetup.facts/1", "tool": "0", "gcc": d.gcc.map(|g| format!("{g}.2.0")), "glibc": d.glibc,
+        "schema": "gpusetup.facts/1", "tool": "0", "gcc": gcc.map(|g| format!("{g}.2.0")), "glibc": glibc,
+        "compilers": compilers,
         "machine": {"arch": "x86_64", "kind": "physical", "inside": null, "is_tree": false, "boot_id": "b"},
-        "os": {"id": d.id, "version": d.version, "like": [], "name": d.name, "package_manager": manager,
+        "os": {"id": d.id, "version": if d.version == "*" { "" } else { &d.version }, "like": [], "name": d.name, "package_manager": manager,
                "initramfs": d.initramfs, "immutable": false},
         "secure_boot": "disabled", "gpus": [], "nvswitches": [],
         "kernels": {"running": "6.8.0-71-generic", "next_boot": "6.8.0-71-generic",
-                    "installed": [{"release": "6.8.0-71-generic", "headers": true, "compiler": null, "nvidia_module": null,
+                    "installed": [{"release": "6.8.0-71-generic", "headers": true, "compiler": compiler, "nvidia_module": null,
                                    "initramfs": {"path": "/boot/initrd.img-6.8.0-71-generic", "size": 1, "modified": 1}}]},
         "loaded_modules": [], "driver": null, "other_drivers": [], "toolkits": [], "cudnn": [], "nvcc": null,
         "loader_cache": null, "repositories": repositories, "space": [], "paths": {}, "unreadable": []

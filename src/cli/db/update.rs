@@ -1,13 +1,15 @@
 //! `gpusetup db update`: a newer database, believed for its signature alone.
 
+use super::super::bundle::read_key;
 use super::super::options::{DatabaseOptions, to_the_end};
-use super::super::{Problem, print};
+use super::super::{Problem, print, say};
 use crate::database::archive::{self, MOST_BYTES};
-use crate::database::store::{Store, StoreError, Updated};
+use crate::database::store::{StoreError, Updated};
+use crate::database::{VERSION, embedded};
 use crate::fetch::{Sources, fetch_small};
-use std::fs::File;
-use std::io::Read;
-use std::path::PathBuf;
+use crate::system::input::{self, InputError};
+use crate::text::visible;
+use std::path::{Path, PathBuf};
 
 /// The release key that whoever built this gave it.
 const PINNED: Option<&str> = option_env!("GPUSETUP_RELEASE_KEY");
@@ -21,6 +23,9 @@ pub struct Options {
     /// Believe this minisign public key instead of the release key: for a database of your own
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KEY")]
     key: Option<PathBuf>,
+    /// Accept a database older than one that was accepted here before
+    #[arg(long, conflicts_with = "built_in")]
+    allow_older: bool,
     /// Take away what was installed, and use the database in this binary again
     #[arg(long, conflicts_with = "from")]
     built_in: bool,
@@ -33,7 +38,7 @@ pub struct Options {
 
 /// Does it.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let store = Store::at(&options.database.store);
+    let store = options.database.store();
     let Some(from) = options.from.as_deref().filter(|_| !options.built_in) else {
         let was = store.forget().map_err(told)?;
         let what = if was { "the installed database is gone" } else { "none was installed" };
@@ -51,9 +56,10 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     archive::verify(&bytes, &signature, &key).map_err(|e| refused(&e))?;
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
     // What cannot be used any more must not stand in the way of its own replacement.
-    let used = DatabaseOptions { folder: None, store: options.database.store.clone() }.open();
-    let used = used.unwrap_or_else(|_| to_the_end(crate::database::embedded()));
-    let done = store.install(&bytes, &signature, &database, used).map_err(|e| match e {
+    let used = store.newer_than(VERSION).ok().flatten().unwrap_or_else(embedded);
+    let used = to_the_end(used);
+    let done = store.install(&bytes, &signature, &database, used, options.allow_older).map_err(|e| match e {
+        StoreError::Replayed { .. } => refused(&e).hint("if you mean it: --allow-older"),
         StoreError::NotNewer { .. } | StoreError::Other(_) => refused(&e),
         e => told(e),
     })?;
@@ -67,8 +73,13 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 
 fn key(options: &Options) -> Result<String, Problem> {
     match (&options.key, PINNED) {
-        (Some(path), _) => std::fs::read_to_string(path)
-            .map_err(|e| Problem::usage(format!("cannot read the key {}: {e}", path.display()))),
+        (Some(path), pinned) => {
+            let key = read_key(path)?;
+            // By its variable in the environment nobody would see it.
+            let instead = if pinned.is_some() { ", not the release key" } else { "" };
+            say(&format!("trusting databases signed by the key in {}{instead}", visible(&path.to_string_lossy())));
+            Ok(key)
+        }
         (None, Some(pinned)) => Ok(pinned.to_owned()),
         (None, None) => {
             Err(Problem::integrity("this gpusetup was built without a release key, so it believes no database")
@@ -82,13 +93,12 @@ fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Pr
     if from.contains("://") && !from.starts_with("file://") {
         return fetch_small(from, limit, sources).map_err(|e| Problem::new(6, e.to_string()));
     }
-    let path = from.strip_prefix("file://").unwrap_or(from);
-    let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 > limit => Err(Problem::integrity(format!("{path} is longer than {limit} bytes"))),
-        Ok(_) => Ok(Some(bytes)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Problem::usage(format!("cannot read {path}: {e}"))),
+    let path = Path::new(from.strip_prefix("file://").unwrap_or(from));
+    match input::open(path).and_then(|file| input::bytes(file, path, limit)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.is_absent() => Ok(None),
+        Err(e @ InputError::TooLong { .. }) => Err(Problem::integrity(e.to_string())),
+        Err(e) => Err(e.into()),
     }
 }
 

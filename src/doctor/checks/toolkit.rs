@@ -3,7 +3,7 @@
 use crate::doctor::{Answer, Evidence, Shells, Verdict};
 use crate::host::Toolkit;
 use crate::operation::Operation;
-use crate::plan::profile;
+use crate::plan::{host_compilers, profile};
 use crate::system::Node;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +85,10 @@ pub fn host_compiler(seen: &Evidence) -> Verdict {
         if major <= newest {
             return Some(Verdict::pass().saw(evidence));
         }
+        let [beside, _] = host_compilers(&toolkit.path);
+        if let Some(Node::Link { target }) = seen.facts.node(&beside) {
+            return Some(Verdict::pass().saw(evidence).saw(format!("{} -> {}", beside.display(), target.display())));
+        }
         if let Some((file, line)) = &seen.host_compiler {
             return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
         }
@@ -145,13 +149,6 @@ fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
     }
 }
 
-/// The compiler that the default toolkit's nvcc takes, where it does not take the host's own.
-fn side_gcc(seen: &Evidence) -> Option<u16> {
-    let newest = *seen.newest_gcc.get(seen.default_toolkit.as_ref()?)?;
-    let own: u16 = seen.facts.gcc.as_deref()?.split('.').next()?.parse().ok()?;
-    (own > newest && seen.compilers.contains(&newest)).then_some(newest)
-}
-
 fn shells(seen: &Evidence, default: &Path) -> Verdict {
     let Shells { login, plain } = match &seen.shells {
         Answer::Is(shells) => shells,
@@ -161,7 +158,7 @@ fn shells(seen: &Evidence, default: &Path) -> Verdict {
     };
     let bin = default.join("bin").display().to_string();
     let Some(found) = login else {
-        let profile = profile(default, false, side_gcc(seen));
+        let profile = profile(default, false);
         return Verdict::fail("login shells do not find nvcc").repair(format!("put {bin} on their PATH"), [profile]);
     };
     let mut verdict = Verdict::pass().saw(format!("login shells find {}", found.display()));

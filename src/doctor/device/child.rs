@@ -3,7 +3,7 @@
 
 use super::{cuda, cudnn, nvml};
 use crate::doctor::Answer;
-use crate::system::{Ended, Output, Program, System};
+use crate::system::{Ended, Output, Program, System, hooks};
 use crate::version::CudnnVersion;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -192,36 +192,23 @@ fn try_enter(root: &Path, about: Library, libraries: &[String]) -> io::Result<st
 }
 
 /// In a build for tests, the library that the environment puts in the place of NVIDIA's:
-/// `GPUSETUP_STAND_INS=libcuda.so.1=/some/where/libcuda.so.1:libnvidia-ml.so.1=…`. Nothing of this is in a release build.
-#[cfg(debug_assertions)]
+/// `GPUSETUP_STAND_INS=libcuda.so.1=/some/where/libcuda.so.1:libnvidia-ml.so.1=…`.
 fn stand_in(library: &str) -> Option<String> {
-    let all = std::env::var("GPUSETUP_STAND_INS").ok()?;
+    let all = hooks::told("GPUSETUP_STAND_INS")?;
     let found = all.split(':').find_map(|one| one.strip_prefix(library)?.strip_prefix('='));
     // Where some stand in, the machine's own must not answer for the others.
     Some(found.unwrap_or("/nonexistent").to_owned())
 }
 
-#[cfg(not(debug_assertions))]
-fn stand_in(_: &str) -> Option<String> {
-    None
-}
-
 /// Whether libraries stand in for NVIDIA's.
 pub fn has_stand_ins() -> bool {
-    cfg!(debug_assertions) && std::env::var_os("GPUSETUP_STAND_INS").is_some()
+    hooks::told("GPUSETUP_STAND_INS").is_some()
 }
 
 /// How long an answer is waited for; in a build for tests the environment may be less patient (`GPUSETUP_PATIENCE`, in
 /// seconds).
-#[cfg(debug_assertions)]
 pub fn limit(limit: Duration) -> Duration {
-    let shorter = std::env::var("GPUSETUP_PATIENCE").ok().and_then(|s| s.parse().ok()).map(Duration::from_secs);
-    shorter.unwrap_or(limit)
-}
-
-#[cfg(not(debug_assertions))]
-pub fn limit(limit: Duration) -> Duration {
-    limit
+    hooks::seconds("GPUSETUP_PATIENCE").unwrap_or(limit)
 }
 
 #[cfg(test)]

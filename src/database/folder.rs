@@ -1,0 +1,69 @@
+//! The database in a folder that the caller names. Whoever can write there says what is installed.
+
+use crate::compat::{Database, LoadError, parse};
+use crate::system::input::{self, InputError};
+use crate::system::trust::Trust;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// No file of a database is longer, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+/// Folders within folders; there are no deeper ones in any database.
+const DEEPEST: usize = 8;
+
+/// Why a folder's database is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file of it is not read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A folder of it cannot be listed.
+    #[error("cannot list {}: {source}", path.display())]
+    List {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What it says cannot be.
+    #[error(transparent)]
+    Facts(#[from] LoadError),
+}
+
+/// The database in a folder that has `compat/` and `manifests/`, if every file of it belongs to somebody who is trusted.
+pub fn load(folder: &Path, trust: &Trust) -> Result<Database, FolderError> {
+    let mut files = Vec::new();
+    for kind in ["compat", "manifests"] {
+        let path = folder.join(kind);
+        if !path.is_dir() {
+            return Err(LoadError::NoDatabase { path: folder.to_owned(), folder: kind }.into());
+        }
+        read(&path, folder, trust, DEEPEST, &mut files)?;
+    }
+    files.sort();
+    Ok(parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?)
+}
+
+fn read(
+    folder: &Path,
+    top: &Path,
+    trust: &Trust,
+    deepest: usize,
+    files: &mut Vec<(String, String)>,
+) -> Result<(), FolderError> {
+    // Judged before it is listed: from then on nobody else can put anything into it.
+    input::open_any(folder, trust)?;
+    let failed = |source| FolderError::List { path: folder.to_owned(), source };
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            if deepest > 0 {
+                read(&path, top, trust, deepest - 1, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();
+            files.push((name, input::text(&path, MOST_BYTES, trust)?));
+        }
+    }
+    Ok(())
+}

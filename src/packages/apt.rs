@@ -1,0 +1,174 @@
+//! apt's lists of packages, its sources and its preferences.
+
+mod expression;
+mod origin;
+mod pins;
+mod policy;
+mod settings;
+mod sources;
+mod stanza;
+mod version;
+
+use super::records::{Budget, each_record_of};
+use super::{Unknown, Versions, configuration};
+use crate::system::{System, on_all_cores};
+use origin::Origin;
+use policy::Record;
+use sources::Index;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const LISTS: &str = "/var/lib/apt/lists";
+const STATUS: &str = "/var/lib/dpkg/status";
+/// The architectures of a host that has several; its own comes first.
+const ARCHITECTURES: &str = "/var/lib/dpkg/arch";
+/// The package whose architecture is the host's own.
+const DPKG: &str = "dpkg";
+
+/// Where a list lies, whatever it is compressed with; apt takes the first that is there.
+const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
+
+/// A package's records, by its name.
+type Records = BTreeMap<String, Vec<Record>>;
+
+/// See [`super::offered_versions`].
+pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
+    let lists = system.list(LISTS).map_err(|e| Unknown::at(LISTS, e))?;
+    if !lists.iter().any(|name| name.contains("_Packages")) {
+        return Err(Unknown::NotFetched);
+    }
+    if system.modified(LISTS) < sources::changed(system)? {
+        return Err(Unknown::Outdated);
+    }
+    let budget = Budget::default();
+    let status = Status::read(system, names, &budget)?;
+    let architectures = architectures(system, &status.native)?;
+    let indexes = sources::indexes(system, &architectures)?;
+    let found = indexes.into_iter().filter_map(|index| Some((file_of(&index, &lists)?, index)));
+    let found: Vec<(PathBuf, Index)> = found.collect();
+
+    let folder = Path::new(LISTS);
+    let mut origins = Vec::new();
+    for (_, index) in &found {
+        origins.push(Origin::of(system, folder, index, &budget)?);
+    }
+    origins.push(Origin::status());
+    let mut pins = Vec::new();
+    let default_release = settings::default_release(system)?;
+    if !default_release.is_empty() {
+        pins.push(pins::of_default_release(&default_release, &origins).map_err(|why| Unknown::at(LISTS, why))?);
+    }
+    pins.extend(pins::read(system, &status.native)?);
+
+    let mut records = Records::new();
+    let read = |at: &usize| read_list(system, &found[*at].0, *at, names, &status.native, &budget);
+    let all: Vec<usize> = (0..found.len()).collect();
+    for list in on_all_cores(&all, read) {
+        list?.into_iter().for_each(|(name, record)| records.entry(name).or_default().push(record));
+    }
+    for (name, mut record) in status.records {
+        record.origin = origins.len() - 1;
+        records.entry(name).or_default().push(record);
+    }
+    Ok(chosen(&records, &origins, &pins, locked))
+}
+
+fn chosen(records: &Records, origins: &[Origin], pins: &[pins::Pin], locked: &Versions) -> Versions {
+    let choose = |(name, records): (&String, &Vec<Record>)| {
+        let to_be_had = |r: &&Record| r.is_installed || !origins[r.origin].is_status;
+        let locked = records.iter().filter(to_be_had).find(|r| locked.get(name) == Some(&r.version));
+        let version = locked.map(|r| r.version.as_str());
+        let version = version.or_else(|| policy::candidate(name, records, origins, pins))?;
+        Some((name.clone(), version.to_owned()))
+    };
+    records.iter().filter_map(choose).collect()
+}
+
+fn file_of(index: &Index, lists: &[String]) -> Option<PathBuf> {
+    let names = ENDINGS.iter().map(|ending| format!("{}{ending}", index.list));
+    // They are sorted.
+    names.into_iter().find(|name| lists.binary_search(name).is_ok()).map(|name| Path::new(LISTS).join(name))
+}
+
+/// The host's own architecture, and those that it takes packages of beside it.
+fn architectures(system: &System, native: &str) -> Result<Vec<String>, Unknown> {
+    let text = configuration(system, Path::new(ARCHITECTURES))?;
+    let others = text.lines().map(str::trim).filter(|a| !a.is_empty() && *a != native).map(str::to_owned);
+    Ok([native.to_owned()].into_iter().chain(others).collect())
+}
+
+/// What a list has of these packages that the host can take.
+fn read_list(
+    system: &System,
+    path: &Path,
+    origin: usize,
+    names: &BTreeSet<&str>,
+    native: &str,
+    budget: &Budget,
+) -> Result<Vec<(String, Record)>, Unknown> {
+    let wanted: std::collections::HashSet<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+    let mut records = Vec::new();
+    each_record_of(system, path, b"\n\n", budget, |stanza| {
+        let stanza = stanza.trim_ascii_start();
+        if stanza.is_empty() {
+            return Ok(());
+        }
+        let name = stanza::package(stanza).ok_or("a stanza has no Package")?;
+        if wanted.contains(&*name) && [native, "all"].contains(&&*stanza::text(stanza, "Architecture")) {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            let record = Record::read(&name, stanza, origin, false);
+            records.push((name, record));
+        }
+        Ok(())
+    })?;
+    records.retain(|(_, record)| !record.version.is_empty());
+    Ok(records)
+}
+
+/// dpkg's file of what is installed.
+struct Status {
+    native: String,
+    records: Vec<(String, Record)>,
+}
+
+impl Status {
+    fn read(system: &System, names: &BTreeSet<&str>, budget: &Budget) -> Result<Self, Unknown> {
+        let (mut native, mut records) = (None, Vec::new());
+        each_record_of(system, Path::new(STATUS), b"\n\n", budget, |stanza| {
+            let stanza = stanza.trim_ascii_start();
+            let Some(name) = stanza::package(stanza).map(|n| String::from_utf8_lossy(&n).into_owned()) else {
+                return Ok(());
+            };
+            let architecture = || stanza::text(stanza, "Architecture").into_owned();
+            if name == DPKG {
+                native = Some(architecture());
+            }
+            if names.contains(name.as_str()) {
+                records.push((name.clone(), architecture(), Record::read(&name, stanza, 0, is_installed(stanza))));
+            }
+            Ok(())
+        })?;
+        let native = native.ok_or_else(|| Unknown::at(STATUS, "dpkg itself is not in it"))?;
+        records.retain(|(_, architecture, record)| {
+            [&*native, "all"].contains(&&**architecture) && !record.version.is_empty()
+        });
+        Ok(Self { native, records: records.into_iter().map(|(name, _, record)| (name, record)).collect() })
+    }
+}
+
+/// What was removed may have left its configuration.
+fn is_installed(stanza: &[u8]) -> bool {
+    let status = stanza::text(stanza, "Status");
+    let state = status.split_whitespace().nth(2);
+    state.is_some_and(|state| state != "not-installed" && state != "config-files")
+}
+
+/// For fuzzing.
+#[cfg(fuzzing)]
+pub fn read_anything(text: &str) {
+    sources::read_anything(text);
+    pins::read_anything(text);
+    settings::read_anything(text);
+    let record = Record::read("a", text.as_bytes(), 0, true);
+    let _ = policy::candidate("a", &[record.clone(), record], &[Origin::status()], &[]);
+}

@@ -1,0 +1,126 @@
+//! What dnf takes for a package: a name, or a name with its architecture or version, each with the wildcards of a shell.
+
+use super::super::glob::pattern_matches;
+use super::repodata::Package;
+
+/// How a pattern can be taken apart, in the order in which dnf tries it: the first way that fits any package counts.
+#[derive(Debug)]
+pub struct Pattern {
+    forms: Vec<Form>,
+}
+
+#[derive(Debug, Default)]
+struct Form {
+    name: String,
+    epoch: Option<String>,
+    version: Option<String>,
+    release: Option<String>,
+    architecture: Option<String>,
+    /// The whole of it: name, version, release and architecture.
+    whole: bool,
+}
+
+impl Pattern {
+    /// Takes a text apart.
+    pub fn new(text: &str) -> Self {
+        let name = |name: &str| Form { name: name.to_owned(), ..Form::default() };
+        let with_architecture = text.rsplit_once('.');
+        let architecture =
+            |form: Form, architecture: &str| Form { architecture: Some(architecture.to_owned()), ..form };
+        let forms = [
+            with_architecture.and_then(|(rest, a)| Some(architecture(with_release(rest)?, a))),
+            with_architecture.map(|(rest, a)| architecture(name(rest), a)),
+            Some(name(text)),
+            with_release(text),
+            with_version(text),
+            Some(Form { whole: true, ..name(text) }),
+        ];
+        let is_form = |form: &Form| {
+            let version = [&form.version, &form.release, &form.architecture].into_iter().flatten();
+            let odd = |text: &String| text.is_empty() || text.contains(|c: char| ":(/=<> ".contains(c));
+            form.whole || !odd(&form.name) && !version.into_iter().any(odd)
+        };
+        Self { forms: forms.into_iter().flatten().filter(is_form).collect() }
+    }
+
+    /// Whether a package of this name might match.
+    pub fn may_match(&self, name: &str) -> bool {
+        let is = |form: &Form| {
+            let literal = form.name.split(['*', '?', '[', '\\']).next().unwrap_or_default();
+            match form.whole {
+                true => name.starts_with(literal) || literal.starts_with(name),
+                false => pattern_matches(form.name.as_bytes(), name.as_bytes()),
+            }
+        };
+        self.forms.iter().any(is)
+    }
+
+    /// The first way to take the pattern that fits any of these packages.
+    pub fn fitting<'a>(&self, packages: impl Iterator<Item = &'a Package> + Clone) -> impl Fn(&Package) -> bool {
+        let form = self.forms.iter().find(|form| packages.clone().any(|package| form.matches(package)));
+        move |package| form.is_some_and(|form| form.matches(package))
+    }
+}
+
+fn with_version(text: &str) -> Option<Form> {
+    let (name, version) = text.rsplit_once('-')?;
+    let (epoch, version) = match version.split_once(':') {
+        Some((epoch, version)) if epoch.bytes().all(|b| b.is_ascii_digit()) => (Some(epoch.to_owned()), version),
+        _ => (None, version),
+    };
+    Some(Form { name: name.to_owned(), epoch, version: Some(version.to_owned()), ..Form::default() })
+}
+
+fn with_release(text: &str) -> Option<Form> {
+    let (rest, release) = text.rsplit_once('-')?;
+    Some(Form { release: Some(release.to_owned()), ..with_version(rest)? })
+}
+
+impl Form {
+    fn matches(&self, package: &Package) -> bool {
+        let is = |pattern: &str, text: &str| pattern_matches(pattern.as_bytes(), text.as_bytes());
+        if self.whole {
+            return is(&self.name, &format!("{}-{}.{}", package.name, package.evr(), package.architecture));
+        }
+        let part = |pattern: &Option<String>, text: &str| pattern.as_ref().is_none_or(|p| is(p, text));
+        is(&self.name, &package.name)
+            && self.epoch.as_ref().is_none_or(|epoch| *epoch == package.epoch)
+            && part(&self.version, &package.version)
+            && part(&self.release, &package.release)
+            && part(&self.architecture, &package.architecture)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, epoch: &str, version: &str, release: &str, architecture: &str) -> Package {
+        let [name, epoch, version, release, architecture] =
+            [name, epoch, version, release, architecture].map(str::to_owned);
+        Package { name, epoch, version, release, architecture, provides: Vec::new() }
+    }
+
+    #[test]
+    fn a_pattern_is_taken_in_the_first_way_that_fits() {
+        let all = [
+            package("nvidia-driver", "3", "580.95.05", "1.el9", "x86_64"),
+            package("cuda", "0", "12.4", "1", "x86_64"),
+            package("cuda-12-4", "0", "12.4", "1", "noarch"),
+        ];
+        let matched = |text: &str| -> Vec<&str> {
+            let pattern = Pattern::new(text);
+            let fits = pattern.fitting(all.iter());
+            all.iter().filter(|p| fits(p)).map(|p| p.name.as_str()).collect()
+        };
+        assert_eq!(matched("cuda"), ["cuda"]);
+        assert_eq!(matched("cuda-12*"), ["cuda-12-4"], "as a name, so not as a version");
+        assert_eq!(matched("cuda*.noarch"), ["cuda-12-4"]);
+        assert_eq!(matched("nvidia-driver-3:580*"), ["nvidia-driver"]);
+        assert_eq!(matched("nvidia-driver-580.95.05-1.el9.x86_64"), ["nvidia-driver"]);
+        assert_eq!(matched("nvidia-driver-2:580*"), [""; 0]);
+        assert_eq!(matched("cuda-12.4-1"), ["cuda"]);
+        assert_eq!(matched("nothing"), [""; 0]);
+        assert_eq!(matched(""), [""; 0]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Reading a plan that somebody wrote down. Its fingerprint says that nobody altered it since; everything that it says is
+//! checked all the same, before anybody sees or carries out any of it.
+
+use super::{Plan, SCHEMA};
+use crate::text::{hidden_in, visible};
+
+/// No plan has more steps.
+const MOST_STEPS: usize = 1000;
+/// No plan has more operations.
+const MOST_OPERATIONS: usize = 100_000;
+/// Keys whose texts may have several lines: what is written to files.
+const SEVERAL_LINES: [&str; 1] = ["content"];
+
+/// Why a plan is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// It is none, or of another version.
+    #[error("it is no plan of this version: {0}")]
+    Form(String),
+    /// It is not what was written.
+    #[error("it was altered since it was made")]
+    Altered,
+    /// It says what no plan says.
+    #[error("it says what no plan of gpusetup says: {0}")]
+    Senseless(String),
+}
+
+impl Plan {
+    /// The plan in these bytes, if it makes sense.
+    pub fn read(bytes: &[u8]) -> Result<Self, PlanError> {
+        let form = |e: serde_json::Error| PlanError::Form(visible(&e.to_string()).into_owned());
+        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(form)?;
+        match value.get("schema").and_then(|s| s.as_str()) {
+            Some(SCHEMA) => {}
+            Some(other) => return Err(PlanError::Form(format!("its schema is {other:?}, not {SCHEMA}"))),
+            None => return Err(PlanError::Form("it has no schema".to_owned())),
+        }
+        if let Some(text) = hidden_in(&value, &SEVERAL_LINES) {
+            let text: String = text.chars().take(100).collect();
+            return Err(PlanError::Senseless(format!("{text:?} has control characters in it")));
+        }
+        let plan: Self = serde_json::from_value(value).map_err(form)?;
+        if plan.fingerprint != plan.expected_fingerprint() {
+            return Err(PlanError::Altered);
+        }
+        plan.valid().map_err(PlanError::Senseless)?;
+        Ok(plan)
+    }
+
+    /// Whether each of its operations can be carried out at all; else what cannot.
+    pub fn valid(&self) -> Result<(), String> {
+        if self.steps.len() > MOST_STEPS || self.acts().count() > MOST_OPERATIONS {
+            return Err("it has too many steps".to_owned());
+        }
+        for step in &self.steps {
+            let cache = &self.request.cache;
+            let checked = step.operations.iter().try_for_each(|act| act.operation.valid(cache));
+            checked.map_err(|why| format!("step {}: {why}", step.id.as_str()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::sample::plan_of;
+    use crate::operation::Operation;
+
+    fn read(plan: &Plan) -> Result<Plan, PlanError> {
+        Plan::read(&serde_json::to_vec(plan).expect("a plan"))
+    }
+
+    /// The plan, with a fingerprint that is right for it.
+    fn signed(mut plan: Plan) -> Plan {
+        plan.fingerprint = plan.expected_fingerprint();
+        plan
+    }
+
+    #[test]
+    fn a_plan_is_read_as_it_was_written() {
+        let content = "several\n\tlines\n".to_owned();
+        let plan = plan_of(vec![Operation::WriteFile { path: "/etc/f".into(), content, mode: 0o644 }]);
+        assert_eq!(read(&plan).expect("it makes sense"), plan);
+    }
+
+    #[test]
+    fn a_right_fingerprint_does_not_make_sense_of_a_plan() {
+        for operation in [Operation::run([""; 0], 60), Operation::Remove { path: "/..".into() }] {
+            let refused = read(&plan_of(vec![operation])).expect_err("senseless");
+            assert!(matches!(refused, PlanError::Senseless(_)), "{refused}");
+        }
+    }
+
+    #[test]
+    fn no_text_of_a_plan_has_control_characters() {
+        let plan = plan_of(vec![Operation::Remove { path: "/f".into() }]);
+        let mut titled = plan.clone();
+        titled.steps[0].title = "a\nhint: b".to_owned();
+        let mut named = plan.clone();
+        named.host.os.name = "\u{1b}[2J".to_owned();
+        let mut reasoned = plan;
+        reasoned.request.leave_out = vec!["\u{202e}".to_owned()];
+        for plan in [titled, named, reasoned] {
+            let refused = read(&signed(plan)).expect_err("a control character");
+            let said = refused.to_string();
+            assert!(matches!(refused, PlanError::Senseless(_)) && !said.contains(crate::text::is_hidden), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_plan_is_told_from_an_altered_one() {
+        let mut plan = plan_of(vec![Operation::Remove { path: "/f".into() }]);
+        plan.steps[0].operations[0].operation = Operation::Remove { path: "/g".into() };
+        assert!(matches!(read(&plan), Err(PlanError::Altered)));
+        for text in ["", "{}", "{\"schema\":\"gpusetup.plan/9\"}", "[1]"] {
+            assert!(matches!(Plan::read(text.as_bytes()), Err(PlanError::Form(_))), "{text}");
+        }
+    }
+}

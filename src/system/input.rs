@@ -1,0 +1,236 @@
+//! Files that the caller names: plans, facts, lock files, bundles, reports, keys, the config file. All of them are data from
+//! strangers. Each is opened once, without waiting (a pipe could wait for ever), judged by the open descriptor, and read no
+//! further than its kind may be long. What is no regular file is refused at once.
+//!
+//! A link at the end of a path is followed; where root acts by what the file says, only a link of somebody who is trusted:
+//! else whoever may write in the folder could point it at any trusted file.
+
+use super::interrupt;
+use super::trust::{Distrust, Trust};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::readlinkat;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// No plan, facts or lock file is longer, in bytes.
+pub const MOST_JSON: u64 = 64 << 20;
+/// No list of GPUs or kernel's log that is read here is longer, in bytes.
+pub const MOST_TEXT: u64 = 64 << 20;
+/// No config file is longer, in bytes.
+pub const MOST_CONFIG: u64 = 1 << 20;
+/// No file of keys or certificates is longer, in bytes.
+pub const MOST_KEY: u64 = 4 << 20;
+
+/// The path that means standard input.
+pub const STANDARD_INPUT: &str = "-";
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// It cannot be opened or read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is something else than a file.
+    #[error("cannot read {}: it is {kind}, not a regular file", path.display())]
+    Kind {
+        /// Which.
+        path: PathBuf,
+        /// What it is: `a pipe`.
+        kind: &'static str,
+    },
+    /// It is somebody's link, and root would do what the file says.
+    #[error("{} is a symbolic link of somebody who is not trusted here", .0.display())]
+    Link(PathBuf),
+    /// It is longer than any file of its kind.
+    #[error("cannot read {}: it is longer than {most} bytes", path.display())]
+    TooLong {
+        /// Which.
+        path: PathBuf,
+        /// What is read at most.
+        most: u64,
+    },
+    /// It is no text.
+    #[error("cannot read {}: it is not UTF-8 text", .0.display())]
+    NotText(PathBuf),
+    /// Somebody who is not trusted could have written it.
+    #[error("{} {why}", path.display())]
+    Untrusted {
+        /// Which.
+        path: PathBuf,
+        /// Whose it is.
+        why: Distrust,
+    },
+    /// A signal came while standard input was waited for.
+    #[error("interrupted by signal {0}")]
+    Interrupted(u8),
+}
+
+impl InputError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
+    /// Whether it only says that there is no such file.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Opens a regular file that anybody may have written.
+pub fn open(path: &Path) -> Result<File, InputError> {
+    open_trusted(path, &Trust::Anybody)
+}
+
+/// Opens a regular file of somebody who is trusted.
+pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
+    let file = open_any(path, trust)?;
+    let kind = file.metadata().map_err(InputError::io(path))?.file_type();
+    if kind.is_file() { Ok(file) } else { Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) }) }
+}
+
+/// The same for a file or a directory; of any other kind nothing comes back either.
+pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
+    let file = match trust {
+        Trust::Users(users) if rustix::process::geteuid().is_root() => by_trusted_links(path, users)?,
+        _ => opened(path, 0).map_err(|e| unopened(path, e))?,
+    };
+    let kind = file.metadata().map_err(InputError::io(path))?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
+    }
+    let judged = trust.judge(&file).map_err(InputError::io(path))?;
+    judged.map_err(|why| InputError::Untrusted { path: path.to_owned(), why })?;
+    Ok(file)
+}
+
+fn opened(path: &Path, more: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | more).open(path)
+}
+
+/// Opens what is at the end of links, each of which belongs to one of these users.
+fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
+    const MOST_LINKS: usize = 8;
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match opened(&at, libc::O_NOFOLLOW) {
+            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {}
+            done => return done.map_err(|e| unopened(path, e)),
+        }
+        // The link itself is judged and read by one descriptor: its name may be another's by now.
+        let link = opened(&at, libc::O_NOFOLLOW | libc::O_PATH).map_err(InputError::io(path))?;
+        let meta = link.metadata().map_err(InputError::io(path))?;
+        if meta.is_symlink() {
+            if !users.contains(&meta.uid()) {
+                return Err(InputError::Link(path.to_owned()));
+            }
+            let target = readlinkat(&link, "", Vec::new()).map_err(|e| InputError::io(path)(e.into()))?;
+            at = at.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(target.as_bytes()));
+        }
+    }
+    Err(InputError::io(path)(io::Error::from_raw_os_error(libc::ELOOP)))
+}
+
+/// Why a path could not be opened. What it is now is asked for the sentence only.
+fn unopened(path: &Path, e: io::Error) -> InputError {
+    match path.metadata() {
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => {
+            InputError::Kind { path: path.to_owned(), kind: kind_of(meta.file_type()) }
+        }
+        _ => InputError::io(path)(e),
+    }
+}
+
+fn kind_of(kind: std::fs::FileType) -> &'static str {
+    match kind {
+        k if k.is_dir() => "a directory",
+        k if k.is_fifo() => "a pipe",
+        k if k.is_socket() => "a socket",
+        k if k.is_char_device() || k.is_block_device() => "a device",
+        _ => "something else",
+    }
+}
+
+/// All of an open file, if it is not longer than `most` bytes.
+pub fn bytes(file: File, path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
+    let length = file.metadata().map_err(InputError::io(path))?.len();
+    let too_long = || InputError::TooLong { path: path.to_owned(), most };
+    if length > most {
+        return Err(too_long());
+    }
+    limited(file, most).map_err(InputError::io(path))?.ok_or_else(too_long)
+}
+
+/// The text of a file of somebody who is trusted.
+pub fn text(path: &Path, most: u64, trust: &Trust) -> Result<String, InputError> {
+    let bytes = bytes(open_trusted(path, trust)?, path, most)?;
+    String::from_utf8(bytes).map_err(|_| InputError::NotText(path.to_owned()))
+}
+
+/// The text of a file that anybody may have written; for `-` that of standard input.
+pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
+    if path != Path::new(STANDARD_INPUT) {
+        return text(path, most, &Trust::Anybody);
+    }
+    let name = Path::new("standard input");
+    let bytes = match limited(StandardInput, most) {
+        Ok(bytes) => bytes.ok_or_else(|| InputError::TooLong { path: name.to_owned(), most })?,
+        Err(e) => return Err(interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted)),
+    };
+    String::from_utf8(bytes).map_err(|_| InputError::NotText(name.to_owned()))
+}
+
+/// One line of standard input.
+pub fn line() -> io::Result<String> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    const MOST: usize = 4096;
+    while line.len() < MOST && StandardInput.read(&mut byte)? == 1 && byte[0] != b'\n' {
+        line.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// All of it, or none where it is longer than `most`.
+fn limited(from: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+/// Standard input, read so that a signal that was heard ends the waiting. Nothing is buffered behind what was asked for.
+struct StandardInput;
+
+impl Read for StandardInput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let input = io::stdin();
+        wait(input.as_fd())?;
+        Ok(rustix::io::retry_on_intr(|| rustix::io::read(&input, &mut *buffer))?)
+    }
+}
+
+/// Waits until there is something to read, or its end.
+fn wait(input: BorrowedFd<'_>) -> io::Result<()> {
+    const STEP: Duration = Duration::from_millis(200);
+    let step = Timespec::try_from(STEP).map_err(io::Error::other)?;
+    loop {
+        if interrupt::heard().is_some() {
+            return Err(io::Error::other("interrupted"));
+        }
+        match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&step)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Text from elsewhere: facts, plans, archives, programs and servers may say anything. What could move a terminal's cursor,
+//! begin a new line or hide letters is made visible before it is shown or stored.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Whether a character does something else than stand where it is written: control characters, line and paragraph
+/// separators, bidirectional controls, and letters without a width.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The text in one line, each hidden character replaced by U+FFFD.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+}
+
+/// The same with a blank for what only separates words: tabs and the ends of lines.
+pub fn one_line(text: &str) -> String {
+    visible(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
+}
+
+/// A message of one line or several: the second and later ones are indented, so that none of them passes for a message of
+/// its own.
+pub fn message(text: &str) -> String {
+    text.trim_end().lines().map(|line| one_line(line)).collect::<Vec<_>>().join("\n    ")
+}
+
+/// A JSON value whose texts and keys are all [`visible`].
+pub fn visible_json(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(visible(&text).into_owned()),
+        Value::Array(values) => Value::Array(values.into_iter().map(visible_json).collect()),
+        Value::Object(map) => {
+            map.into_iter().map(|(key, value)| (visible(&key).into_owned(), visible_json(value))).collect()
+        }
+        other => other,
+    }
+}
+
+/// A value whose texts are all [`visible`]; the value as it is where it has no form in JSON.
+pub fn made_visible<T: Serialize + DeserializeOwned>(value: T) -> T {
+    let Ok(text) = serde_json::to_string(&value) else { return value };
+    // JSON escapes what is below U+0020. Nearly always there is nothing to do.
+    if !text.contains(|c| c == '\\' || is_hidden(c)) {
+        return value;
+    }
+    serde_json::from_str(&text).map(visible_json).and_then(serde_json::from_value).unwrap_or(value)
+}
+
+/// The first text or key of a JSON value that holds a hidden character. What stands below a key in `except` may have
+/// several lines, and tabs.
+pub fn hidden_in<'a>(value: &'a Value, except: &[&str]) -> Option<&'a str> {
+    match value {
+        Value::String(text) => text.contains(is_hidden).then_some(text),
+        Value::Array(values) => values.iter().find_map(|value| hidden_in(value, except)),
+        Value::Object(map) => map.iter().find_map(|(key, value)| match value {
+            _ if key.contains(is_hidden) => Some(key.as_str()),
+            Value::String(text) if except.contains(&key.as_str()) => {
+                text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t')).then_some(text)
+            }
+            value => hidden_in(value, except),
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_moves_the_cursor_or_hides_letters_is_replaced() {
+        for hidden in ["\n", "\r", "\u{1b}", "\0", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{2028}", "\u{200d}"] {
+            assert_eq!(visible(&format!("a{hidden}b")), "a\u{fffd}b", "{hidden:?}");
+        }
+        assert!(matches!(visible("Prüfung, 日本, 🎉"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_later_line_of_a_message_is_indented() {
+        assert_eq!(message("failed:\nhint: rm -rf /\u{1b}[2J\n"), "failed:\n    hint: rm -rf /\u{fffd}[2J");
+    }
+
+    #[test]
+    fn a_hidden_character_is_found_wherever_it_stands() {
+        let found = |value: Value| hidden_in(&value, &["content"]).map(str::to_owned);
+        assert_eq!(found(json!({"a": ["x", {"b": "y\n"}]})), Some("y\n".to_owned()));
+        assert_eq!(found(json!({"a\u{1b}": 1})), Some("a\u{1b}".to_owned()));
+        assert_eq!(found(json!({"content": "two\n\tlines", "mode": 420})), None);
+        assert_eq!(found(json!({"content": "\u{1b}[2J"})), Some("\u{1b}[2J".to_owned()));
+        assert_eq!(found(visible_json(json!({"a\n": ["x\u{1b}"]}))), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Debian's releases before and after the one of the other tests, each with its own kernel, gcc and driver: the driver by
+//! packages with DKMS, a toolkit that compiles and links, doctor, and an uninstall that leaves nothing.
+
+use crate::host::tree::differences;
+use crate::host::{Host, RECORDS, script, timed};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What may differ after an uninstall beside gpusetup's records: diversions, the key that DKMS makes once, and the bytes of a
+/// rebuilt initramfs, whose list of files is compared instead.
+const AFTER_UNINSTALL: &[&str] = &["var/lib/dpkg/diversions-old", "var/lib/dkms", "boot/initrd.img-*"];
+
+/// NVIDIA's module comes from the release itself.
+const DRIVER: &[&str] = &["--profile", "driver", "--method", "packages"];
+
+const TOOLKIT: &[&str] = &["--profile", "toolkit", "--cuda", "13.4", "--cudnn", "9.25.1"];
+
+const PROGRAM: &str = r#"
+#include <cstdio>
+__global__ void increment(int *values) { values[threadIdx.x]++; }
+int main() {
+    int version = 0;
+    cudaRuntimeGetVersion(&version);
+    increment<<<1, 1>>>(nullptr);
+    printf("%d\n", version);
+}
+"#;
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn debian_11() {
+    on("bullseye", "470.");
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn debian_13() {
+    on("trixie", "550.");
+}
+
+#[test]
+#[ignore = "sid moves, so tests/run leaves it out: CONTRIBUTING.md says how to run it"]
+fn debian_sid() {
+    on("sid", "");
+}
+
+fn on(suite: &str, driver: &str) {
+    let base = timed("base root", || PathBuf::from(script("base", &[suite])));
+    timed("driver", || has_its_driver(suite, &base, driver));
+    timed("toolkit", || has_a_toolkit(suite, &base));
+}
+
+fn has_its_driver(suite: &str, base: &Path, version: &str) {
+    let host = Host::of(&format!("{suite}-driver"), base);
+    apply(&host, DRIVER);
+    let kernel = host.kernel();
+    // Debian calls it nvidia-current, NVIDIA nvidia.
+    let asks =
+        ["nvidia-current", "nvidia"].map(|name| format!("modinfo --set-version {kernel} --field version {name}"));
+    let found = host.ask(&asks.join(" || "));
+    assert!(found.starts_with(version), "{found}");
+    assert!(host.ask(&format!("dkms status -k {kernel}")).contains("installed"));
+    assert!(host.ask("ldconfig -p").contains("libcuda.so.1"));
+    let image = format!("lsinitramfs /boot/initrd.img-{kernel}");
+    assert!(host.ask(&image).contains("etc/modprobe.d/gpusetup-nouveau.conf"));
+    host.reboots();
+    is_healthy(&host);
+    assert!(host.gpusetup(&[&["apply", "--yes"], DRIVER].concat()).succeeds().out.contains("Nothing to do"));
+    host.gpusetup(&["uninstall", "--yes"]).succeeds();
+    is_as_before(&host, base);
+    assert_eq!(host.ask(&image), Host::of(&format!("{suite}-before"), base).ask(&image));
+}
+
+fn has_a_toolkit(suite: &str, base: &Path) {
+    let host = Host::of(&format!("{suite}-toolkit"), base);
+    assert_eq!(host.sh("command -v cc gcc g++ c++").out, "", "a fresh host has no compiler");
+    apply(&host, TOOLKIT);
+    fs::write(host.path("/root/t.cu"), PROGRAM).expect("the host takes a file");
+    host.ask("env -i HOME=/root bash -lc 'cd && nvcc -arch=sm_80 -o t t.cu && nvcc -arch=sm_80 --cudart shared -o shared t.cu'");
+    // The runtime is linked in, or found by the loader's cache.
+    assert_eq!(host.ask("/root/t; /root/shared; rm /root/t /root/t.cu /root/shared"), "13040\n13040");
+    is_healthy(&host);
+    host.gpusetup(&["uninstall", "--yes"]).succeeds();
+    is_as_before(&host, base);
+}
+
+fn apply(host: &Host, request: &[&str]) {
+    host.gpusetup(&[&["apply", "--yes"], request].concat()).succeeds();
+}
+
+/// doctor finds nothing that failed.
+fn is_healthy(host: &Host) {
+    let report = host.gpusetup(&["doctor", "--json"]).json();
+    let checks = report["checks"].as_array().expect("checks");
+    let failed: Vec<_> =
+        checks.iter().filter(|check| check["status"] == "fail" || check["status"] == "error").collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+fn is_as_before(host: &Host, base: &Path) {
+    assert_eq!(differences(base, &host.root(), &[RECORDS, AFTER_UNINSTALL].concat()), [""; 0]);
+}
