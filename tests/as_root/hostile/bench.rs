@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub const NOBODY: u32 = 65534;
 
 /// A command that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The file that an attacker's plan writes.
 pub const EVIL: &str = "/etc/modprobe.d/evil.conf";
