@@ -253,8 +253,11 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::fs;
 
-    /// A host of one or more repositories, each with its section and its packages (name, version, release).
-    fn host(main: &str, repositories: &[(&str, &str, &[(&str, &str, &str)])]) -> tempfile::TempDir {
+    /// A repository: its name, its settings, its packages with version and release.
+    type Repository<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str, &'a str)]);
+
+    /// A host of these repositories.
+    fn host(main: &str, repositories: &[Repository]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let write = |path: String, text: &str| {
             let path = dir.path().join(path);

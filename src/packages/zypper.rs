@@ -170,7 +170,10 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn host(locks: &str, repositories: &[(&str, &str, &[(&str, &str)])]) -> tempfile::TempDir {
+    /// A repository: its name, its settings, its packages.
+    type Repository<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+    fn host(locks: &str, repositories: &[Repository]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let write = |path: String, text: &str| {
             let path = dir.path().join(path);

@@ -100,7 +100,7 @@ fn read(folder: &Path) -> (usize, Vec<(PathBuf, String)>) {
         let mut at = place(pid);
         for line in trace.lines() {
             at.follow(line);
-            if !at.inside && !(at.private && line.starts_with("mount(")) {
+            if !(at.inside || at.private && line.starts_with("mount(")) {
                 written.extend(paths(line).into_iter().map(|path| (path, line.to_owned())));
             }
         }
