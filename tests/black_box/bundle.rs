@@ -26,7 +26,7 @@ fn text(path: &Path) -> &str {
 
 /// A host with a GPU and a compiler: a toolkit needs no package there.
 fn host() -> Tree {
-    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None)
+    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).gxx(13)
 }
 
 const TOOLKITS: [&str; 2] = ["12.8.1", "12.9.1"];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A host with a GPU and a compiler: a toolkit needs no package there.
 fn tree() -> Tree {
-    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None)
+    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).gxx(13)
 }
 
 /// The lock file of a toolkit that is not the newest.
