@@ -56,16 +56,18 @@ pub fn made_visible<T: Serialize + DeserializeOwned>(value: T) -> T {
     serde_json::from_str(&text).map(visible_json).and_then(serde_json::from_value).unwrap_or(value)
 }
 
-/// The first text or key of a JSON value that holds a hidden character. What stands below a key in `except` may have
-/// several lines, and tabs.
+/// The first text or key of a JSON value that holds a hidden character. The text below a key in `except`, or each text of
+/// a list there, may have several lines, and tabs.
 pub fn hidden_in<'a>(value: &'a Value, except: &[&str]) -> Option<&'a str> {
+    let in_lines = |text: &&str| text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
     match value {
         Value::String(text) => text.contains(is_hidden).then_some(text),
         Value::Array(values) => values.iter().find_map(|value| hidden_in(value, except)),
         Value::Object(map) => map.iter().find_map(|(key, value)| match value {
             _ if key.contains(is_hidden) => Some(key.as_str()),
-            Value::String(text) if except.contains(&key.as_str()) => {
-                text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t')).then_some(text)
+            Value::String(text) if except.contains(&key.as_str()) => Some(text.as_str()).filter(in_lines),
+            Value::Array(texts) if except.contains(&key.as_str()) && texts.iter().all(Value::is_string) => {
+                texts.iter().filter_map(Value::as_str).find(in_lines)
             }
             value => hidden_in(value, except),
         }),
@@ -98,6 +100,9 @@ mod tests {
         assert_eq!(found(json!({"a\u{1b}": 1})), Some("a\u{1b}".to_owned()));
         assert_eq!(found(json!({"content": "two\n\tlines", "mode": 420})), None);
         assert_eq!(found(json!({"content": "\u{1b}[2J"})), Some("\u{1b}[2J".to_owned()));
+        assert_eq!(found(json!({"content": ["two\nlines"]})), None);
+        assert_eq!(found(json!({"content": ["two\nlines", "\r"]})), Some("\r".to_owned()));
+        assert_eq!(found(json!({"content": [["two\nlines"]]})), Some("two\nlines".to_owned()));
         assert_eq!(found(visible_json(json!({"a\n": ["x\u{1b}"]}))), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::undo::{Backups, Undo};
 use super::{Operation, packages, runfile};
 use crate::system::{Log, Output, Program, Progress, System};
+use crate::text::one_line;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -93,14 +94,10 @@ pub fn perform(on: &System, operation: &Operation, log: Option<Log>, progress: P
     judge(&described(argv), &output, expects.as_deref())
 }
 
-/// A command line for a person. A script of many lines is called by the name that it is given.
+/// A command in one line for a person. A script of several lines is only named as one: its text is in the plan.
 pub fn described(argv: &[String]) -> String {
-    match argv {
-        [shell, flag, script, rest @ ..] if shell == "/bin/sh" && flag == "-c" && script.contains('\n') => {
-            rest.join(" ")
-        }
-        _ => argv.join(" "),
-    }
+    let word = |word: &String| if word.contains('\n') { "(a script)".to_owned() } else { one_line(word) };
+    argv.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether it did what it had to.
@@ -133,11 +130,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_called_by_its_name() {
+    fn a_script_of_several_lines_is_named_as_one() {
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
         assert_eq!(
             described(&words(&["/bin/sh", "-c", "set -eu\nnvcc\n", "compile-check", "nvcc"])),
-            "compile-check nvcc"
+            "/bin/sh -c (a script) compile-check nvcc"
         );
         assert_eq!(described(&words(&["sh", "/x.run", "--silent"])), "sh /x.run --silent");
         assert_eq!(described(&[]), "");

@@ -8,8 +8,8 @@ use crate::text::{hidden_in, visible};
 const MOST_STEPS: usize = 1000;
 /// No plan has more operations.
 const MOST_OPERATIONS: usize = 100_000;
-/// Keys whose texts may have several lines: what is written to files.
-const SEVERAL_LINES: [&str; 1] = ["content"];
+/// Keys whose texts may have several lines: what is written to files, and the words of commands, one of which may be a script.
+const SEVERAL_LINES: [&str; 2] = ["content", "argv"];
 
 /// Why a plan is refused.
 #[derive(Debug, thiserror::Error)]
