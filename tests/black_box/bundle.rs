@@ -406,13 +406,14 @@ fn a_signature_is_asked_for_by_its_key() {
 #[test]
 fn the_plan_of_a_host_comes_out_of_the_bundle() {
     let bench = Bench::new();
-    let other = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let other = Tree::debian_12().gpu("0000:17:00.0", "20b2", None).gxx(12);
     let plans = [bench.plan(&bench.maker, TOOLKITS[0], "a.json"), bench.plan(&other, TOOLKITS[1], "b.json")];
     let fingerprint = |file: &str| -> Value {
         let plan: Value = serde_json::from_slice(&fs::read(file).expect("there")).expect("JSON");
         plan["fingerprint"].clone()
     };
-    assert_eq!(bench.create(&[&plans[0], &plans[1]], "both").code, 0);
+    let created = bench.create(&[&plans[0], &plans[1]], "both");
+    assert_eq!(created.code, 0, "{}", created.err);
     assert_eq!(run(&["bundle", "pack", &bench.text("both"), "-o", &bench.text("both.tar.zst")]).code, 0);
     for out in ["both", "both.tar.zst"] {
         for (tree, plan) in [(&bench.maker, &plans[0]), (&other, &plans[1])] {
@@ -420,7 +421,7 @@ fn the_plan_of_a_host_comes_out_of_the_bundle() {
             assert_eq!(chosen["fingerprint"], fingerprint(plan), "{out}");
         }
         // Another card of the same kind in another slot: planned anew, for what was asked for.
-        let alike = Tree::ubuntu_24_04().gpu("0000:65:00.0", "20b2", None);
+        let alike = Tree::ubuntu_24_04().gpu("0000:65:00.0", "20b2", None).gxx(13);
         let ran = alike.run(&["plan", "--bundle", &bench.text(out), "--json"]);
         assert!(ran.err.contains("made for another host of this system"), "{}", ran.err);
         assert_eq!(ran.json()["selection"]["cuda"]["version"], TOOLKITS[0]);

@@ -117,7 +117,7 @@ pub fn host_compiler(seen: &Evidence) -> Verdict {
 fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict {
     let verdict = Verdict::fail(format!("the nvcc of CUDA {} compiles nothing: {}", toolkit.version, cause.sentence()));
     match (cause, seen.newest_gcc.get(&toolkit.path)) {
-        (Cause::NewCompiler, Some(newest)) => verdict.mend(older_gcc(*newest), side_by_side(*newest)),
+        (Cause::NewCompiler, Some(newest)) => verdict.mend(older_gcc(*newest), side_by_side(toolkit, *newest)),
         (Cause::NoCompiler, _) => {
             let command = match seen.facts.os.package_manager {
                 Some(PackageManager::Dnf) => "sudo dnf install gcc-c++",
@@ -131,11 +131,13 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
 }
 
 fn older_gcc(newest: u16) -> String {
-    format!("give nvcc an older one beside it: gcc-{newest}")
+    format!("install gcc-{newest} and g++-{newest}, and give them to nvcc")
 }
 
-fn side_by_side(newest: u16) -> [String; 2] {
-    [format!("export NVCC_CCBIN=/usr/bin/gcc-{newest}"), "gpusetup plan --profile toolkit".to_owned()]
+fn side_by_side(toolkit: &Toolkit, newest: u16) -> [String; 3] {
+    let [gcc, gxx] = host_compilers(&toolkit.path);
+    let link = |program: &str, at: &Path| format!("sudo ln -sfn /usr/bin/{program}-{newest} {}", at.display());
+    [link("gcc", &gcc), link("g++", &gxx), "gpusetup plan --profile toolkit".to_owned()]
 }
 
 fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
@@ -154,7 +156,7 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
         return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
     }
     let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
-    Some(Verdict::fail(cause).saw(evidence).mend(older_gcc(newest), side_by_side(newest)))
+    Some(Verdict::fail(cause).saw(evidence).mend(older_gcc(newest), side_by_side(toolkit, newest)))
 }
 
 pub fn on_path(seen: &Evidence) -> Verdict {

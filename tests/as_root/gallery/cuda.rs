@@ -80,7 +80,7 @@ pub const CASES: &[Case] = &[
         "a gcc that nvcc does not take",
         "newer_gcc",
         &["GS705 fail"],
-        "GS705: export NVCC_CCBIN=/usr/bin/gcc-13",
+        "GS705: sudo ln -sfn /usr/bin/gcc-13",
     ),
     twin(
         "a gcc that nvcc does not take, and one for nvcc",

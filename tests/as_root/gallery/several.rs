@@ -154,7 +154,7 @@ pub const CASES: &[Several] = &[
         "no loader's cache, and a gcc that nvcc does not take",
         &["there is no loader's cache", "a gcc that nvcc does not take", "login shells do not find nvcc"],
         &["GS705 fail", "GS701 fail", "GS708 fail", "GS703 fail < GS708"],
-        "GS705: export NVCC_CCBIN",
+        "GS705: sudo ln -sfn /usr/bin/gcc-",
     ),
     several(
         "one GPU of two for a virtual machine, and the other's libraries hidden",
