@@ -47,7 +47,7 @@ impl Bench {
         let base = Host::new(&format!("{name}-base"));
         // What the first one does when it is configured is what a test wants.
         let script = "[ ! -e /run/postinst ] || . /run/postinst";
-        short::offer(&base, &[short::deb("short", script), short::deb("slow", "touch /run/middle; sleep 5")]);
+        short::offer(&base, &[short::deb("short", script), short::deb("slow", SLOW)]);
         let good = served(&base, Fault::Nothing);
         let done = base.clone_as(&format!("{name}-done"));
         done.gpusetup_plain(&good.apply()).succeeds();
@@ -81,6 +81,9 @@ impl Bench {
         assert_eq!(differences(&self.base.root(), &host.root(), RECORDS), [""; 0], "{}", host.root().display());
     }
 }
+
+/// The script of a package that is installed for as long as the test wants.
+const SLOW: &str = "touch /run/middle; while [ -e /run/slow ]; do sleep 0.1; done";
 
 /// A run must end in its time with one of these codes.
 fn ends(running: Child, codes: &[i32], limit: u64) -> Said {
@@ -383,6 +386,8 @@ fn a_package_manager_that_somebody_else_has() {
     let bench = Bench::new("locked");
     for (timeout, code) in [("1", 6), ("100", 0)] {
         let host = bench.host();
+        let gate = host.path("/run/slow");
+        fs::write(&gate, "").expect("the host takes a file");
         let mut apt = Command::new("chroot");
         apt.arg(host.root()).args(["apt-get", "-qq", "-y", "install", "slow"]).env("DEBIAN_FRONTEND", "noninteractive");
         let mut apt = apt.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("apt starts");
@@ -390,7 +395,16 @@ fn a_package_manager_that_somebody_else_has() {
         let mut arguments = bench.good.apply().to_vec();
         arguments.extend(["--lock-timeout", timeout]);
         let running = host.gpusetup_starts(&arguments);
-        let said = if code == 6 { ends_and_tells(&host, running, 6, SOON) } else { ends(running, &[0], SOON) };
+        let said = if code == 6 {
+            let said = ends_and_tells(&host, running, 6, SOON);
+            fs::remove_file(&gate).expect("it stood");
+            said
+        } else {
+            let events = host.path("/var/log/gpusetup/events.jsonl");
+            until("the wait", || fs::read_to_string(&events).is_ok_and(|text| text.contains("\"waiting\"")));
+            fs::remove_file(&gate).expect("it stood");
+            ends(running, &[0], SOON)
+        };
         assert!(said.err.contains(&format!("locked by apt-get (process {}", apt.id())), "{}", said.err);
         assert!(apt.wait().expect("it ended").success());
         assert_eq!(host.ask("dpkg-query -W -f '${db:Status-Status}' slow"), "installed", "apt was not disturbed");
