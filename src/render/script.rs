@@ -18,6 +18,7 @@ pub fn sh(plan: &Plan) -> String {
         visible(&plan.database.version),
         visible(&plan.host.os.name)
     );
+    out += &needs(plan);
     for step in &plan.steps {
         out += &format!("\n# {}: {}\n# {}\n", step.id.as_str(), visible(&step.title), visible(&step.why));
         match step.state {
@@ -37,6 +38,24 @@ pub fn sh(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// Stops before anything is done where a program is missing that a fresh host may not have.
+fn needs(plan: &Plan) -> String {
+    let steps = plan.steps.iter().filter(|step| step.state == State::Needed);
+    let acts = steps.flat_map(|step| &step.operations).filter(|act| !act.satisfied);
+    let program = |operation: &Operation| match operation {
+        Operation::Download { .. } => Some("curl"),
+        Operation::Unpack { archive, .. } if archive.extension().is_some_and(|e| e == "xz") => Some("xz"),
+        _ => None,
+    };
+    let programs: BTreeSet<_> = acts.filter_map(|act| program(&act.operation)).collect();
+    let check = |program| {
+        format!(
+            "command -v {program} >/dev/null || {{ echo \"{program} is missing: install it and run this again\" >&2; exit 2; }}\n"
+        )
+    };
+    programs.into_iter().map(check).collect()
 }
 
 fn commands(operation: &Operation) -> String {
