@@ -44,7 +44,7 @@ pub const CASES: &[Case] = &[
         "rm /usr/bin/x86_64-linux-gnu-gcc-12 /usr/bin/gcc-12 /usr/bin/gcc
          dkms build --force nvidia-current/$V -k $K >&2 || true
          rm -r $dkms; depmod $K; boots $K; bind ''",
-        &["GS102 fail", "GS104 fail < GS102", "GS501 fail < GS104"],
+        &["GS102 fail", "GS104 fail < GS102", "GS501 fail < GS104", "GS705 fail"],
         "GS102: sudo apt-get install --reinstall gcc-12",
     ),
     twin(
