@@ -13,7 +13,7 @@ use crate::system::input::InputError;
 use crate::system::trust::{Distrust, Trust};
 use crate::version::Want;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub struct DatabaseOptions {
     #[cfg(feature = "test-hooks")]
     #[arg(long = "database-store", value_name = "DIR", env = "GPUSETUP_DATABASE_STORE", hide = true,
           default_value = store::FOLDER)]
-    pub store: PathBuf,
+    store: PathBuf,
 }
 
 /// What is asked for.
@@ -351,10 +351,15 @@ impl HostOptions {
 impl DatabaseOptions {
     /// What `db update` installed, and how old a signed database may be.
     pub fn store(&self) -> Store {
+        Store::at(self.folder_of_the_store())
+    }
+
+    /// Where that is.
+    pub fn folder_of_the_store(&self) -> &Path {
         #[cfg(feature = "test-hooks")]
-        return Store::at(&self.store);
+        return &self.store;
         #[cfg(not(feature = "test-hooks"))]
-        Store::at(store::FOLDER)
+        Path::new(store::FOLDER)
     }
 
     /// The database in the folder; else the one that `db update` installed, where it is newer; else the built-in one.

@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         print(&format!("{what}: the one in this binary is in use\n"))?;
         return Ok(0);
     };
-    must_be_private(&System::live(), &options.database.store)?;
+    must_be_private(&System::live(), options.database.folder_of_the_store())?;
     let key = key(options)?;
     let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
