@@ -319,7 +319,7 @@ pub const CHECKS: &[Check] = &[
         run: toolkit::answers,
         runtime: false,
         facts_suffice: false,
-        follows_from: &[],
+        follows_from: &["GS503"],
     },
     Check {
         id: "GS704",
@@ -337,7 +337,7 @@ pub const CHECKS: &[Check] = &[
         run: toolkit::host_compiler,
         runtime: false,
         facts_suffice: false,
-        follows_from: &[],
+        follows_from: &["GS102"],
     },
     Check {
         id: "GS701",

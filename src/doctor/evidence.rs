@@ -271,7 +271,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
         host_compiler: looker.at("what is set for everybody", &["GS705"], || {
-            set_for_everybody(system, "NVCC_CCBIN=").into_iter().next()
+            ["NVCC_CCBIN=", "-ccbin"].iter().flat_map(|set| set_for_everybody(system, set)).next()
         }),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
         fabric_manager: looker.at("Fabric Manager", &["GS801"], || fabric_manager(system, &facts)),

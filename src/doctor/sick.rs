@@ -505,9 +505,14 @@ fn what_is_half_done_or_in_the_way() {
     let beside = |e: &mut Evidence| {
         new(e);
         e.dkms.clear();
-        e.host_compiler = Some(("/etc/profile.d/gpusetup-cuda.sh".into(), "NVCC_CCBIN=/usr/bin/gcc-14".into()));
+        e.host_compiler = Some(("/etc/profile.d/cuda.sh".into(), "NVCC_PREPEND_FLAGS='-ccbin g++-14'".into()));
     };
     assert_eq!(found(beside), [""; 0]);
+    let unheard = |e: &mut Evidence| {
+        beside(e);
+        e.host_compiler = Some(("/etc/profile.d/cuda.sh".into(), "NVCC_CCBIN=/usr/bin/g++-14".into()));
+    };
+    assert_eq!(found(unheard), ["GS705 fail"], "CUDA 12.8 does not know the variable");
     let linked = |e: &mut Evidence| {
         new(e);
         e.dkms.clear();

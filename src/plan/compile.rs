@@ -46,6 +46,8 @@ pub fn started(output: &str) -> Option<&str> {
 pub enum Cause {
     /// The host has no C++ compiler.
     NoCompiler,
+    /// The host compiler that nvcc was given compiles C++ and links C only.
+    LinksC,
     /// The host compiler is newer than nvcc takes.
     NewCompiler,
     /// The C library is newer than the toolkit's headers.
@@ -59,7 +61,7 @@ pub enum Cause {
 impl Cause {
     /// The cause, by what nvcc and the host compiler say.
     pub fn of(output: &str) -> Option<Self> {
-        const SIGNS: [(&str, Cause); 13] = [
+        const SIGNS: [(&str, Cause); 14] = [
             ("cc1plus", Cause::NoCompiler),
             ("unsupported GNU version", Cause::NewCompiler),
             ("exception specification is incompatible", Cause::NewLibrary),
@@ -72,6 +74,7 @@ impl Cause {
             ("cmath: No such file", Cause::NoCompiler),
             ("cstdio: No such file", Cause::NoCompiler),
             ("cannot find -lstdc++", Cause::NoCompiler),
+            ("undefined reference to `std::", Cause::LinksC),
             ("Failed to preprocess host compiler properties", Cause::NoCompiler),
         ];
         SIGNS.iter().find(|(sign, _)| output.contains(sign)).map(|(_, cause)| *cause)
@@ -79,13 +82,14 @@ impl Cause {
 
     /// Whether it is the host's compiler or C library, and the toolkit itself is whole.
     pub fn is_of_the_host(self) -> bool {
-        matches!(self, Self::NoCompiler | Self::NewCompiler | Self::NewLibrary)
+        matches!(self, Self::NoCompiler | Self::LinksC | Self::NewCompiler | Self::NewLibrary)
     }
 
     /// It, and what helps, in a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NoCompiler => "g++ is missing: install g++ (gcc-c++ on RPM systems)",
+            Self::LinksC => "the host compiler that is set for it is a gcc, which links no C++ library: set g++",
             Self::NewCompiler => {
                 "the host's gcc is newer than this CUDA supports: install an older g++ beside it, or choose a newer CUDA"
             }
@@ -122,6 +126,10 @@ mod tests {
                 Cause::NewLibrary,
             ),
             ("nvcc fatal   : Unsupported gpu architecture 'compute_35'", Cause::Architecture),
+            (
+                "check.cudafe1.cpp:(.text+0x52): undefined reference to `std::__throw_length_error(char const*)'",
+                Cause::LinksC,
+            ),
         ];
         for (text, cause) in said {
             assert_eq!(Cause::of(text), Some(cause), "{text}");

@@ -7,6 +7,7 @@ use crate::operation::Operation;
 use crate::plan::compile::Cause;
 use crate::plan::{host_compilers, profile};
 use crate::system::Node;
+use crate::version::CudaVersion;
 use std::path::{Path, PathBuf};
 
 pub fn stubs(seen: &Evidence) -> Verdict {
@@ -126,6 +127,12 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
             };
             verdict.mend("install the C++ compiler", [command])
         }
+        (Cause::LinksC, _) => match &seen.host_compiler {
+            Some((file, line)) => verdict
+                .saw(format!("{}: {line}", file.display()))
+                .mend("set g++ in its place", [format!("sudo sensible-editor {}", file.display())]),
+            None => verdict.mend("find what sets it, and set g++", ["env | grep NVCC_"]),
+        },
         _ => verdict.mend("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
     }
 }
@@ -152,11 +159,17 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
     if let Some(Node::Link { target }) = seen.facts.node(&beside) {
         return Some(Verdict::pass().saw(evidence).saw(format!("{} -> {}", beside.display(), target.display())));
     }
-    if let Some((file, line)) = &seen.host_compiler {
+    if let Some((file, line)) = seen.host_compiler.as_ref().filter(|(_, line)| takes(toolkit.version, line)) {
         return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
     }
     let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
     Some(Verdict::fail(cause).saw(evidence).mend(older_gcc(newest), side_by_side(toolkit, newest)))
+}
+
+/// Whether the nvcc of a release takes the host compiler that a line of a profile sets, as tried in `compat/compilers.yaml`.
+fn takes(version: CudaVersion, line: &str) -> bool {
+    let first = if line.contains("NVCC_CCBIN=") { (13, 0) } else { (11, 2) };
+    (version.major, version.minor) >= first
 }
 
 pub fn on_path(seen: &Evidence) -> Verdict {

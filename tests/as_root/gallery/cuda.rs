@@ -85,7 +85,13 @@ pub const CASES: &[Case] = &[
     twin(
         "a gcc that nvcc does not take, and one for nvcc",
         &["GS705"],
-        "newer_gcc; echo 'export NVCC_PREPEND_FLAGS=\"-ccbin /usr/bin/gcc-12\"' >>/etc/profile.d/gpusetup-cuda.sh",
+        "newer_gcc; echo 'export NVCC_PREPEND_FLAGS=\"-ccbin /usr/bin/g++-12\"' >>/etc/profile.d/gpusetup-cuda.sh",
+    ),
+    sick(
+        "nvcc is given a gcc by number, which links no C++ library",
+        "echo 'export NVCC_PREPEND_FLAGS=\"-ccbin /usr/bin/gcc-12\"' >>/etc/profile.d/gpusetup-cuda.sh",
+        &["GS705 fail"],
+        "GS705: sudo sensible-editor /etc/profile.d/gpusetup-cuda.sh",
     ),
     sick(
         "a gcc without the part that compiles C++",

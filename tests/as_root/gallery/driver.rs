@@ -10,7 +10,7 @@ pub const CASES: &[Case] = &[
          says 'NVRM: The NVIDIA GPU 0000:17:00.0 (PCI ID: 10de:2901)' \
              \"NVRM: installed in this system is not supported by the NVIDIA $V driver release.\" \
              'nvidia: probe of 0000:17:00.0 failed with error -1'",
-        &["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503", "GS709 fail"],
+        &["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503", "GS709 fail < GS503"],
         "GS503: gpusetup plan",
     ),
     sick(
@@ -18,7 +18,7 @@ pub const CASES: &[Case] = &[
         "another 0000:18:00.0 10de 2901 030200
          says 'NVRM: The NVIDIA GPU 0000:18:00.0 (PCI ID: 10de:2901)' \
              \"NVRM: installed in this system is not supported by the NVIDIA $V driver release.\"",
-        &["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503", "GS709 fail"],
+        &["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503", "GS709 fail < GS503"],
         "GS503: gpusetup plan",
     ),
     sick(
@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
          says 'NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is' \
              'NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please' \
              'NVRM:  visit http://www.nvidia.com/object/unix.html for more information.'",
-        &["GS503 fail", "GS501 fail < GS503", "GS709 fail"],
+        &["GS503 fail", "GS501 fail < GS503", "GS709 fail < GS503"],
         "GS503: gpusetup plan --driver 470",
     ),
     sick("a GPU that nobody has heard of", "device 2fff 0001; loads $V", &["GS503 warn"], "GS503: lspci"),

@@ -58,7 +58,7 @@ pub const CASES: &[Several] = &[
     several(
         "a driver that neither knows the GPU nor is signed",
         &["Secure Boot, and a module that nobody signed", "a B200 is younger than its driver"],
-        &["GS503 fail", "GS504 fail < GS503", "GS301 fail", "GS501 fail < GS503", "GS709 fail"],
+        &["GS503 fail", "GS504 fail < GS503", "GS301 fail", "GS501 fail < GS503", "GS709 fail < GS503"],
         "GS503: gpusetup plan",
     ),
     several(
@@ -141,7 +141,7 @@ pub const CASES: &[Several] = &[
     several(
         "no compiler for the kernel's module, and an old kernel without one",
         &["an old kernel has no module", "no gcc when DKMS had to build"],
-        &["GS102 fail", "GS104 fail < GS102", "GS501 fail < GS104", "GS705 fail"],
+        &["GS102 fail", "GS104 fail < GS102", "GS501 fail < GS104", "GS705 fail < GS102"],
         "GS102: sudo apt-get install --reinstall gcc-12",
     ),
     several(
