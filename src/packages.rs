@@ -13,7 +13,7 @@ mod rpm;
 mod zypper;
 
 use crate::compat::PackageManager;
-use crate::system::System;
+use crate::system::{System, input};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -63,18 +63,14 @@ pub fn offered_versions(
 
 /// A text file of the configuration; empty if it does not exist.
 fn configuration(system: &System, path: &Path) -> Result<String, Unknown> {
-    use std::io::Read;
     const LIMIT: u64 = 1 << 20;
     let file = match system.open(path) {
         Ok(file) => file,
         Err(e) if crate::system::is_absent(&e) => return Ok(String::new()),
         Err(e) => return Err(Unknown::at(path, e)),
     };
-    let mut bytes = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|e| Unknown::at(path, e))?;
-    if bytes.len() as u64 > LIMIT {
-        return Err(Unknown::at(path, "it is larger than 1 MiB"));
-    }
+    let bytes = input::limited(file, LIMIT).map_err(|e| Unknown::at(path, e))?;
+    let bytes = bytes.ok_or_else(|| Unknown::at(path, "it is larger than 1 MiB"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -2,7 +2,7 @@
 //! that says what to undo, the installer that was verified, the log that root appends to. Owner and mode are those of the open
 //! directory, not of whatever its name meant a moment before.
 
-use crate::system::{System, is_absent};
+use crate::system::{System, is_absent, trust};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ impl Access {
     }
 
     fn is_ours(self) -> bool {
-        [0, rustix::process::geteuid().as_raw()].contains(&self.uid)
+        trust::is_ours(self.uid)
     }
 }
 
@@ -149,13 +149,10 @@ fn access(on: &System, directory: &Path) -> Result<Option<Access>, Untrusted> {
 
 /// A user as an administrator knows them.
 fn owner(on: &System, uid: u32) -> String {
-    let users = on.read_text("/etc/passwd").ok().flatten().unwrap_or_default();
-    let named = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.escape_debug().to_string())
-    };
-    users.lines().find_map(named).map_or_else(|| format!("user {uid}"), |name| format!("{name} (user {uid})"))
+    match trust::user_name(on, uid) {
+        Some(name) => format!("{} (user {uid})", name.escape_debug()),
+        None => format!("user {uid}"),
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub mod enter;
 pub mod hooks;
 pub mod input;
 pub mod interrupt;
-pub mod link;
 pub mod network;
 mod program;
 mod summed;
@@ -178,12 +177,8 @@ impl System {
 
     /// The bytes of a file; links are followed.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.open(path)?.take(MOST_READ + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MOST_READ {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST_READ} bytes")));
-        }
-        Ok(bytes)
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST_READ} bytes"));
+        input::limited(self.open(path)?, MOST_READ)?.ok_or_else(too_large)
     }
 
     /// The text of a file, or none when there is no such file. What is no UTF-8 becomes U+FFFD.

@@ -9,7 +9,8 @@ use crate::host::SystemId;
 use crate::operation::Operation;
 use crate::operation::supply;
 use crate::plan::Plan;
-use crate::system::{System, digest, link};
+use crate::system::trust::is_ours_alone;
+use crate::system::{System, digest};
 use rustix::fs::ioctl_ficlone;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -221,7 +222,7 @@ fn written(
 /// Whether the file system could share the bytes of a file: by a link where nobody but root (or whoever runs this) can write to
 /// it, else by a copy on write, where it knows that.
 fn shared(on: &System, file: &File, new: &Path) -> io::Result<bool> {
-    if link::is_ours_alone(&file.metadata()?) && on.link_open(file, new)? {
+    if is_ours_alone(&file.metadata()?) && on.link_open(file, new)? {
         return Ok(true);
     }
     let out = on.create_new(new, 0o600)?;

@@ -1,7 +1,7 @@
 //! Making a bundle: what goes into it, and the writing of it as a folder or as one archive. Nothing has its final name before all
 //! of it is there.
 
-use super::form::{self, Form, Head};
+use super::form::{self, Folder, Form, Head};
 use super::manifest::{
     self, DATABASE, Entry, MANIFEST, Manifest, PLANS, PROGRAM, PlanId, Repository, SCHEMA, SIGNATURE, artifact,
 };
@@ -13,7 +13,7 @@ use crate::host::{SystemId, c_library_version, needed_c_library};
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
-use crate::system::{System, digest, input, interrupt};
+use crate::system::{System, digest, interrupt};
 use object::ReadCache;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ enum From {
     /// A gpusetup of this machine; `/proc/self/exe` is the one that runs, whatever became of its file since.
     Program(PathBuf),
     /// A file of a bundle.
-    File(PathBuf),
+    Bundle(Folder, String),
     /// A file of the host that the bundle is made on, which may be a tree.
     OnHost(System, PathBuf),
 }
@@ -46,7 +46,7 @@ impl From {
     fn open(&self) -> Result<Box<dyn Read + '_>, BundleError> {
         Ok(match self {
             Self::Memory(bytes) => Box::new(bytes.as_slice()),
-            Self::Program(_) | Self::File(_) | Self::OnHost(..) => Box::new(self.file()?),
+            Self::Program(_) | Self::Bundle(..) | Self::OnHost(..) => Box::new(self.file()?),
         })
     }
 
@@ -54,7 +54,7 @@ impl From {
         match self {
             Self::Memory(_) => Err(BundleError::Read(io::ErrorKind::Unsupported.into())),
             Self::Program(path) => File::open(path).map_err(BundleError::io(path)),
-            Self::File(path) => Ok(input::open(path)?),
+            Self::Bundle(folder, name) => folder.open(name).map_err(BundleError::io(&folder.join(name))),
             Self::OnHost(on, path) => on.open(path).map_err(BundleError::io(path)),
         }
     }
@@ -111,7 +111,8 @@ impl Contents {
         let Form::Folder(folder) = &bundle.form else {
             return Err(BundleError::Strange("no folder: it is an archive already".to_owned()));
         };
-        let bytes = bundle.manifest.files.keys().map(|name| (name.clone(), From::File(folder.join(name)))).collect();
+        let from = |name: &String| From::Bundle(folder.clone(), name.clone());
+        let bytes = bundle.manifest.files.keys().map(|name| (name.clone(), from(name))).collect();
         Ok(Self { manifest: bundle.manifest.clone(), read: Some(bundle.form.head()?), bytes })
     }
 

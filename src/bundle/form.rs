@@ -7,8 +7,7 @@ use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
 use crate::sum::hex;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
-use crate::system::{cores, interrupt};
-use rustix::fs::{Mode, OFlags, openat};
+use crate::system::{Directory, cores, interrupt};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -37,7 +36,7 @@ pub enum Form {
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
-    descriptor: Arc<File>,
+    directory: Arc<Directory>,
     trust: Trust,
 }
 
@@ -64,12 +63,12 @@ impl Form {
     /// Opens what is at `path`, if it belongs to somebody who is trusted. Of a folder, the manifest is judged too; all the rest
     /// is what the manifest says, whoever wrote it.
     pub fn open(path: &Path, trust: &Trust) -> Result<Self, BundleError> {
-        let file = Arc::new(input::open_any(path, trust)?);
+        let file = input::open_any(path, trust)?;
         let is_folder = file.metadata().map_err(BundleError::io(path))?.is_dir();
         let path = path.to_owned();
         Ok(match is_folder {
-            true => Self::Folder(Folder { path, descriptor: file, trust: trust.clone() }),
-            false => Self::Archive(Archive { path, file }),
+            true => Self::Folder(Folder { path, directory: Arc::new(file.into()), trust: trust.clone() }),
+            false => Self::Archive(Archive { path, file: Arc::new(file) }),
         })
     }
 
@@ -101,15 +100,7 @@ impl Folder {
 
     /// A regular file in it by its path, of which no component is a link; opened without waiting.
     pub fn open(&self, name: &str) -> io::Result<File> {
-        let (folders, file) = name.rsplit_once('/').map_or((None, name), |(folders, file)| (Some(folders), file));
-        let mut at = self.descriptor.try_clone()?;
-        for folder in folders.iter().flat_map(|folders| folders.split('/')) {
-            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-            at = openat(&at, plain_name(folder)?, flags, Mode::empty())?.into();
-        }
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = File::from(openat(&at, plain_name(file)?, flags, Mode::empty())?);
-        regular(file)
+        open_in(&self.directory, name)
     }
 
     fn head(&self) -> Result<Head, BundleError> {
@@ -126,6 +117,13 @@ impl Folder {
         let none = || BundleError::NoBundle(self.path.clone());
         let manifest = read(MANIFEST, MOST_BYTES)?.ok_or_else(none)?;
         Ok(Head { manifest, signature: read(SIGNATURE, MOST_SIGNATURE)? })
+    }
+}
+
+fn open_in(directory: &Directory, name: &str) -> io::Result<File> {
+    match name.split_once('/') {
+        Some((folder, rest)) => open_in(&directory.open_directory(plain_name(folder)?)?, rest),
+        None => directory.open(plain_name(name)?),
     }
 }
 
@@ -233,14 +231,8 @@ impl Write for NoneButZeros {
     }
 }
 
-fn regular(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
-}
-
 fn limited(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most { Err(io::Error::other(format!("it is longer than {most} bytes"))) } else { Ok(bytes) }
+    input::limited(from, most)?.ok_or_else(|| io::Error::other(format!("it is longer than {most} bytes")))
 }
 
 /// The name of an entry that is a plain file. Names fit into a header of tar's own here, so that no other form, which could be
@@ -361,7 +353,8 @@ mod tests {
         }
         symlink("../../else/a.json", folder.join("plans/link.json")).expect("linked");
         symlink("../else", folder.join("artifacts")).expect("linked");
-        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("plans/pipe"), Mode::from_raw_mode(0o600)).expect("made");
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("plans/pipe"), rustix::fs::Mode::from_raw_mode(0o600))
+            .expect("made");
         let Ok(Form::Folder(open)) = Form::open(&folder, &Trust::Anybody) else { panic!("a folder") };
         // Whatever its path comes to mean, it stays the folder that was opened.
         fs::rename(&folder, dir.path().join("moved")).expect("moved");

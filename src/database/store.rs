@@ -6,9 +6,9 @@ use super::archive::{self, ArchiveError};
 use super::{VERSION, is_newer};
 use crate::compat::Database;
 use crate::sum::sha256;
+use crate::system::trust::is_ours_alone;
 use crate::system::{System, is_absent};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where it is, unless a test says otherwise.
@@ -207,11 +207,7 @@ impl Store {
             Err(e) if is_absent(&e) => return Ok(()),
             Err(e) => return Err(failed(path)(e)),
         };
-        let me = rustix::process::geteuid().as_raw();
-        if meta.mode() & 0o022 != 0 || ![0, me].contains(&meta.uid()) {
-            return Err(StoreError::Open(path.to_owned()));
-        }
-        Ok(())
+        if is_ours_alone(&meta) { Ok(()) } else { Err(StoreError::Open(path.to_owned())) }
     }
 }
 

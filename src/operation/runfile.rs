@@ -10,7 +10,8 @@
 use super::Verified;
 use super::program::ProgramError;
 use crate::cache;
-use crate::system::{Identity, System, copy_summed, digest, link};
+use crate::system::trust::is_ours_alone;
+use crate::system::{Identity, System, copy_summed, digest};
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ impl Ready<'_> {
         let here = self.folder.join(file.path.file_name().unwrap_or_default());
         let open = self.on.open(&file.path)?;
         let meta = open.metadata()?;
-        let same = match link::is_ours_alone(&meta) {
+        let same = match is_ours_alone(&meta) {
             true => self.second_name(file, &here, &open, &Identity::of(&meta))?,
             false => None,
         };

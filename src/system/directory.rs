@@ -1,12 +1,12 @@
 //! A directory that is held open: what is done in it by a name is done in it, whatever its own path means by then. The name
 //! itself is never followed when it is a link.
 
+use super::trust::is_ours;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, chownat, fstat, linkat, mkdirat, openat, readlinkat, renameat,
     statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io;
@@ -21,6 +21,12 @@ const MOST_LEVELS: usize = 400;
 /// An open directory.
 #[derive(Debug)]
 pub struct Directory(File);
+
+impl From<File> for Directory {
+    fn from(open: File) -> Self {
+        Self(open)
+    }
+}
 
 impl From<OwnedFd> for Directory {
     fn from(fd: OwnedFd) -> Self {
@@ -55,7 +61,7 @@ impl Directory {
         if stat.st_nlink > 1 {
             return Err(refused(name, "has a second name"));
         }
-        if ![0, geteuid().as_raw()].contains(&stat.st_uid) {
+        if !is_ours(stat.st_uid) {
             return Err(refused(name, &format!("is owned by user {}", stat.st_uid)));
         }
         Ok(File::from(opened))
@@ -110,9 +116,10 @@ impl Directory {
         Ok(made)
     }
 
-    fn open_directory(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens a directory in here; a link is not followed.
+    pub fn open_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&self.0, name, flags, Mode::empty())?.into())
+        Ok(openat(&self.0, name.as_ref(), flags, Mode::empty())?.into())
     }
 
     /// Gives what stands at a name to a user and a group; a link itself.

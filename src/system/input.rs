@@ -201,8 +201,8 @@ pub fn line() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// All of it, or none where it is longer than `most`.
-fn limited(from: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
+/// All of it, or none where it is longer than `most` bytes.
+pub fn limited(from: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= most).then_some(bytes))

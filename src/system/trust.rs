@@ -8,7 +8,7 @@
 use super::System;
 use rustix::fs::fgetxattr;
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
@@ -82,6 +82,16 @@ impl Trust {
     }
 }
 
+/// Whether a file belongs to root or to whoever runs this.
+pub fn is_ours(uid: u32) -> bool {
+    [0, rustix::process::geteuid().as_raw()].contains(&uid)
+}
+
+/// Whether nobody else can write to a file, or let themselves: it may be used as it is, under a second name and without a copy.
+pub fn is_ours_alone(meta: &Metadata) -> bool {
+    is_ours(meta.uid()) && meta.mode() & 0o022 == 0
+}
+
 fn judged(
     users: &[u32],
     uid: u32,
@@ -105,6 +115,11 @@ fn judged(
     }
     let accounts = accounts();
     if accounts.is_private(gid, users) { Ok(()) } else { Err(Distrust::Group(accounts.group(gid))) }
+}
+
+/// A user's name, if the host's own files have it.
+pub fn user_name(on: &System, uid: u32) -> Option<String> {
+    Accounts::read(on).name(uid).map(str::to_owned)
 }
 
 /// The users and groups of this machine's own files. Those of a directory service are unknown here, and so not trusted.
@@ -150,9 +165,12 @@ impl Accounts {
             && self.users.iter().filter(|(.., primary)| *primary == gid).all(|(_, uid, _)| users.contains(uid))
     }
 
+    fn name(&self, uid: u32) -> Option<&str> {
+        self.users.iter().find(|(_, number, _)| *number == uid).map(|(name, ..)| name.as_str())
+    }
+
     fn user(&self, uid: u32) -> String {
-        let name = self.users.iter().find(|(_, number, _)| *number == uid).map(|(name, ..)| name.clone());
-        name.unwrap_or_else(|| uid.to_string())
+        self.name(uid).map_or_else(|| uid.to_string(), str::to_owned)
     }
 
     fn group(&self, gid: u32) -> String {
