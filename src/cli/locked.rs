@@ -4,13 +4,15 @@ use super::Problem;
 use super::facts::read_text;
 use super::options::{TrustOptions, or_trust_owner};
 use crate::compat::{Database, PackageManager};
-use crate::host::Facts;
+use crate::host::{Facts, dpkg_installed};
+use crate::operation::Packages;
 use crate::operation::packages;
 use crate::packages::{Versions, offered_versions};
 use crate::plan::{LockError, LockFile, Plan};
 use crate::resolve::{Method, Request};
 use crate::system::System;
 use crate::system::input;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// The lock file that was named, if any.
@@ -57,34 +59,70 @@ fn refused(path: &Path, e: &LockError) -> Problem {
     Problem::new(code, format!("the lock file {}: {e}", path.display()))
 }
 
-/// Writes what the plan comes to. The package manager is asked for the versions of what would come, and of what is there.
+/// Writes what the plan comes to. The package manager of the live host is asked for the versions of what would come, and of what
+/// is there; for a tree, where no program is run, its lists and its record of packages are read.
 pub fn write(path: &Path, system: &System, database: &Database, plan: &Plan) -> Result<(), Problem> {
-    let lock = LockFile::of(database, plan, package_versions(system, plan)?);
+    let packages = if system.is_live() { package_versions(system, plan)? } else { versions_in_tree(system, plan)? };
+    let lock = LockFile::of(database, plan, packages);
     let text = serde_json::to_string_pretty(&lock).map_err(|e| Problem::unexpected(e.to_string()))?;
     std::fs::write(path, text + "\n").map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
 }
 
 fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
-    let unknown = |why: String| {
-        Problem::new(6, format!("the versions of packages cannot be locked: {why}"))
-            .hint("fetch the lists of packages first: sudo apt-get update")
-    };
     let mut all = Versions::new();
     let Some(manager) = plan.host.os.package_manager else { return Ok(all) };
-    if let Some(driver) = plan.selection.driver.as_ref().filter(|d| d.method == Method::Packages) {
-        // Those that carry the driver's version are the driver's.
-        let version = driver.version.to_string();
-        let here = packages::installed(system, manager).map_err(|e| unknown(e.to_string()))?;
-        all.extend(here.into_iter().filter(|(_, v)| v.contains(&version)));
+    if has_packaged_driver(plan) {
+        all.extend(of_driver(plan, packages::installed(system, manager).map_err(unknown)?));
     }
     for wanted in plan.packages() {
         all.extend(match manager {
-            PackageManager::Apt => packages::transaction(system, wanted).map_err(|e| unknown(e.to_string()))?,
-            PackageManager::Dnf | PackageManager::Zypper => {
-                let names = wanted.install.iter().map(String::as_str).collect();
-                offered_versions(system, manager, &names, &Versions::new()).map_err(|e| unknown(e.to_string()))?
-            }
+            PackageManager::Apt => packages::transaction(system, wanted).map_err(unknown)?,
+            PackageManager::Dnf | PackageManager::Zypper => offered_to(system, manager, wanted)?,
         });
     }
     Ok(all)
+}
+
+/// The versions that can be known without the tree's package manager: of the packages that the plan names.
+fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
+    let mut all = Versions::new();
+    let Some(manager) = plan.host.os.package_manager else { return Ok(all) };
+    let here = match manager {
+        PackageManager::Apt => dpkg_installed(system).map_err(unknown)?,
+        PackageManager::Dnf | PackageManager::Zypper => Versions::new(),
+    };
+    for wanted in plan.packages() {
+        all.extend(offered_to(system, manager, wanted)?);
+        all.extend(here.iter().filter(|(name, _)| wanted.install.contains(name)).map(|(n, v)| (n.clone(), v.clone())));
+    }
+    if !all.is_empty() {
+        super::say(
+            "note: the lock file has the packages that the plan names, and not what they depend on: \
+             only `plan --lock` on the host itself, or in the tree by chroot, can ask its package manager",
+        );
+    }
+    if has_packaged_driver(plan) {
+        all.extend(of_driver(plan, here));
+    }
+    Ok(all)
+}
+
+fn has_packaged_driver(plan: &Plan) -> bool {
+    plan.selection.driver.as_ref().is_some_and(|driver| driver.method == Method::Packages)
+}
+
+/// Those that carry the driver's version are the driver's.
+fn of_driver(plan: &Plan, installed: Versions) -> Versions {
+    let version = plan.selection.driver.as_ref().map(|driver| driver.version.to_string());
+    installed.into_iter().filter(|(_, v)| version.as_ref().is_some_and(|version| v.contains(version))).collect()
+}
+
+fn offered_to(system: &System, manager: PackageManager, wanted: &Packages) -> Result<Versions, Problem> {
+    let names = wanted.install.iter().map(String::as_str).collect();
+    offered_versions(system, manager, &names, &wanted.versions).map_err(unknown)
+}
+
+fn unknown(why: impl Display) -> Problem {
+    Problem::new(6, format!("the versions of packages cannot be locked: {why}"))
+        .hint("fetch the lists of packages first: sudo apt-get update")
 }

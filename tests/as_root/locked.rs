@@ -63,11 +63,22 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
 
     // The host that the lock file is made on has nothing else.
     offer(&first, &names, &[OLD]);
-    first.gpusetup_plain(&[&by_packages[..], &["--lock", text(&file)]].concat()).succeeds();
+    let lock_inside = |host: &Host, plan: &[&str]| {
+        host.gpusetup_inside(&[plan, &["--lock", "/root/lock.json"]].concat()).succeeds();
+        fs::read(host.path("/root/lock.json")).expect("there")
+    };
+    fs::write(&file, lock_inside(&first, &by_packages)).expect("written");
     let lock: Value = serde_json::from_slice(&fs::read(&file).expect("there")).expect("JSON");
     assert_eq!(schema::mistakes("lock.json", &lock), [""; 0]);
     assert_eq!(lock["packages"]["nvidia-part"], OLD, "what comes along is locked too: {lock}");
     assert!(names.iter().all(|n| lock["packages"][n].is_string()), "{lock}");
+    // From outside no program of the host is asked: the packages named are known, and that it is not all of them is said.
+    let outside = first.gpusetup_plain(&[&by_packages[..], &["--lock", text(&file)]].concat()).succeeds();
+    assert!(outside.err.contains("not what they depend on"), "{}", outside.err);
+    let named: Value = serde_json::from_slice(&fs::read(&file).expect("there")).expect("JSON");
+    assert_eq!(named["packages"][driver], OLD);
+    assert!(named["packages"]["nvidia-part"].is_null(), "{named}");
+    fs::write(&file, lock.to_string()).expect("written");
 
     // Another one, to which something newer has come.
     let second = Host::new("locked-later");
@@ -89,10 +100,9 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     }
     assert!(!second.path("/var/lib/gpusetup/pins").exists());
     // As it was locked, and yet something newer is there to be had.
-    let again = second
-        .gpusetup_plain(&[&plan[..], &["--locked", text(&file), "--lock", text(&folder.path().join("2"))]].concat());
-    again.succeeds();
-    let second_lock: Value = serde_json::from_slice(&fs::read(folder.path().join("2")).expect("there")).expect("JSON");
+    fs::write(second.path("/root/locked.json"), lock.to_string()).expect("the host takes a file");
+    let again = lock_inside(&second, &[&plan[..], &["--locked", "/root/locked.json"]].concat());
+    let second_lock: Value = serde_json::from_slice(&again).expect("JSON");
     assert_eq!(second_lock["packages"]["nvidia-part"], OLD);
     second.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(version(&second, driver), "");

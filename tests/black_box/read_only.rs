@@ -113,7 +113,10 @@ fn doctor_starts_no_program_of_a_tree() {
 #[test]
 fn planning_starts_no_program_of_a_tree() {
     let tree = tree();
-    for command in [&["facts"][..], &["plan"], &["plan", "--gpu", "h100"], &["explain", "cuda", "12.8"]] {
+    let lock = tempfile::tempdir().expect("a temporary folder");
+    let lock = lock.path().join("lock.json");
+    let lock = ["plan", "--profile", "toolkit", "--lock", lock.to_str().expect("UTF-8")];
+    for command in [&["facts"][..], &["plan"], &["plan", "--gpu", "h100"], &lock, &["explain", "cuda", "12.8"]] {
         assert_eq!(started(&tree, command), [""; 0], "{command:?}");
     }
 }

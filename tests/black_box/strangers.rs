@@ -19,7 +19,7 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 const NOBODY: u32 = 65534;
 
 fn host() -> Tree {
-    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None)
+    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).gxx(13)
 }
 
 fn text(path: &Path) -> &str {

@@ -144,6 +144,16 @@ impl Host {
         gpusetup([*verb, "--root", text(&self.root())].into_iter().chain(rest.iter().copied()))
     }
 
+    /// Runs gpusetup inside, where this is the live host.
+    pub fn gpusetup_inside(&self, arguments: &[&str]) -> Said {
+        let program = self.path("/run/gpusetup-inside");
+        if !program.exists() {
+            std::fs::write(&program, "").expect("the host takes a file");
+            machine("mount", &["--bind", env!("CARGO_BIN_EXE_gpusetup"), text(&program)]).succeeds();
+        }
+        machine("chroot", &[&[text(&self.root()), "/run/gpusetup-inside"], arguments].concat())
+    }
+
     /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to its end before.
     pub fn gpusetup_dies(&self, at: usize, arguments: &[&str]) -> bool {
         let (verb, rest) = arguments.split_first().expect("a verb");
