@@ -87,6 +87,9 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
 fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     let mut all = Versions::new();
     let Some(manager) = plan.host.os.package_manager else { return Ok(all) };
+    if plan.packages().next().is_none() && !has_packaged_driver(plan) {
+        return Ok(all);
+    }
     let here = match manager {
         PackageManager::Apt => dpkg_installed(system).map_err(unknown)?,
         PackageManager::Dnf | PackageManager::Zypper => Versions::new(),

@@ -45,8 +45,8 @@ fn tree() -> Tree {
     let package = |name: &str, version: &str| {
         format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
     };
-    let driver = ["libnvidia-compute-580", "nvidia-kernel-open-580", "nvidia-fabricmanager-580"];
-    let status: String = driver.iter().map(|name| package(name, "580.95.05-0ubuntu1")).collect();
+    let packages = ["dpkg", "libnvidia-compute-580", "nvidia-kernel-open-580", "nvidia-fabricmanager-580"];
+    let status: String = packages.iter().map(|name| package(name, "580.95.05-0ubuntu1")).collect();
     tree.write("var/lib/dpkg/status", &status);
     let switch = "sys/bus/pci/devices/0000:c3:00.0";
     for (name, value) in [("vendor", "0x10de"), ("device", "0x1af1"), ("class", "0x068000")] {
