@@ -95,7 +95,12 @@ int main()
 CUDA
 "$nvcc" "$@" -o check check.cu || exit 1
 echo "compile check: compiled and linked"
-./check
+# Many GPUs that nobody keeps awake take half a minute. What waits longer waits for the driver, or for a program of its.
+timeout 60 ./check || {
+    status=$?
+    [ "$status" != 124 ] || echo "compile check: the program cannot compute; it did not end within 60 seconds"
+    exit "$status"
+}
 LOGIN
     chmod 0700 "$work/login"
     ! "$work/login" --can-run || break
