@@ -7,10 +7,12 @@
 mod apt;
 mod dnf;
 mod glob;
-mod ini;
+pub mod ini;
 mod records;
 mod rpm;
 mod zypper;
+
+pub use apt::stanza;
 
 use crate::compat::PackageManager;
 use crate::system::{System, input};

@@ -3,6 +3,8 @@
 
 use super::reader::Reader;
 use crate::compat::PackageManager;
+use crate::packages::ini::sections;
+use crate::packages::stanza::{self, stanzas};
 use std::path::Path;
 
 /// The enabled repositories.
@@ -83,57 +85,38 @@ fn one_line_style(text: &str) -> Vec<AptSource> {
     sources
 }
 
-/// Paragraphs of fields; a field's value may go on over indented lines.
+/// Stanzas of fields.
 fn deb822(text: &str) -> Vec<AptSource> {
-    let mut sources = Vec::new();
-    let text: String = text.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{}\n", l.trim_end())).collect();
-    for paragraph in text.split("\n\n") {
-        let mut fields: Vec<(String, String)> = Vec::new();
-        for line in paragraph.lines() {
-            if line.starts_with([' ', '\t']) {
-                if let Some((_, value)) = fields.last_mut() {
-                    value.push('\n');
-                    value.push_str(line.trim());
-                }
-            } else if let Some((key, value)) = line.split_once(':') {
-                fields.push((key.trim().to_ascii_lowercase(), value.trim().to_owned()));
-            }
-        }
-        let field = |key: &str| fields.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v.as_str());
-        let words = |key: &str| field(key).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let off = ["no", "false", "0", "off", "without", "disable"].contains(&&*field("enabled").to_ascii_lowercase());
-        if off || !words("types").iter().any(|t| t == "deb") {
-            continue;
-        }
-        for uri in words("uris") {
-            for suite in words("suites") {
-                let (uri, components) = (uri.clone(), words("components"));
-                sources.push(AptSource { uri, suite, components, signed_by: field("signed-by").trim().to_owned() });
-            }
-        }
+    stanzas(text).iter().flat_map(|stanza| sources_of(stanza)).collect()
+}
+
+/// The entries that a stanza stands for.
+fn sources_of(stanza: &str) -> Vec<AptSource> {
+    let field = |name: &str| stanza::text(stanza.as_bytes(), name);
+    let words = |name: &str| field(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    if stanza::switch(&field("Enabled")) == Some(false) || !words("Types").iter().any(|t| t == "deb") {
+        return Vec::new();
     }
-    sources
+    let components = words("Components");
+    // A key may stand here itself, line for line.
+    let signed_by = field("Signed-By").lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let (uris, suites) = (words("URIs"), words("Suites"));
+    let each = uris.iter().flat_map(|uri| suites.iter().map(move |suite| (uri.clone(), suite.clone())));
+    each.map(|(uri, suite)| AptSource { uri, suite, components: components.clone(), signed_by: signed_by.clone() })
+        .collect()
 }
 
 /// dnf's and zypper's files; a repository is enabled unless it says otherwise.
 fn ini(text: &str) -> Vec<String> {
-    let (mut lines, mut id, mut address, mut enabled) = (Vec::new(), None::<&str>, None::<&str>, true);
-    for line in text.lines().map(str::trim).chain(["[]"]) {
-        if let Some(next) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-            if let (Some(id), true) = (id.filter(|id| *id != "main"), enabled) {
-                lines.push(format!("{} {id}", address.unwrap_or_default()).trim_start().to_owned());
-            }
-            (id, address, enabled) = (Some(next), None, true);
-        } else if let Some((key, value)) = line.split_once('=') {
-            match (key.trim(), value.trim()) {
-                ("enabled", value) => enabled = !["0", "no", "false", "off"].contains(&&*value.to_ascii_lowercase()),
-                ("baseurl", value) => address = Some(value),
-                ("metalink" | "mirrorlist", value) => address = address.or(Some(value)),
-                _ => {}
-            }
-        }
-    }
-    lines
+    let sections = sections(text).into_iter();
+    let enabled = sections.filter(|s| s.name != "main" && s.switch("enabled") != Some(false));
+    enabled
+        .map(|section| {
+            let address = ["baseurl", "metalink", "mirrorlist"].iter().find_map(|key| section.value(key));
+            let first = address.and_then(|address| address.lines().next()).unwrap_or_default();
+            format!("{first} {}", section.name).trim_start().to_owned()
+        })
+        .collect()
 }
 
 #[cfg(test)]

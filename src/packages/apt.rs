@@ -6,7 +6,7 @@ mod pins;
 mod policy;
 mod settings;
 mod sources;
-mod stanza;
+pub mod stanza;
 mod version;
 
 use super::records::{Budget, each_record_of};

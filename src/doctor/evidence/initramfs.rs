@@ -263,11 +263,10 @@ impl<R: BufRead> Lz4<R> {
             if packed.len() < length as usize {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
-            self.block.clear();
             self.at = 0;
-            return lz4_block(&packed, &mut self.block, Self::BLOCK)
-                .map(|()| true)
-                .ok_or_else(|| invalid("a broken block of lz4"));
+            self.block =
+                lz4_flex::block::decompress(&packed, Self::BLOCK).map_err(|_| invalid("a broken block of lz4"))?;
+            return Ok(true);
         }
     }
 }
@@ -284,49 +283,6 @@ impl<R: BufRead> Read for Lz4<R> {
         self.at += n;
         Ok(n)
     }
-}
-
-/// Unpacks one block, of at most `most` bytes. None when it is broken.
-fn lz4_block(mut packed: &[u8], out: &mut Vec<u8>, most: usize) -> Option<()> {
-    while let Some((token, rest)) = packed.split_first() {
-        packed = rest;
-        let literals = lz4_length(usize::from(token >> 4), &mut packed)?;
-        let (text, rest) = packed.split_at_checked(literals)?;
-        out.extend_from_slice(text);
-        packed = rest;
-        if out.len() > most {
-            return None;
-        }
-        // The last sequence has literals only.
-        let Some((offset, rest)) = packed.split_at_checked(2).filter(|_| !packed.is_empty()) else {
-            return packed.is_empty().then_some(());
-        };
-        packed = rest;
-        let offset = usize::from(u16::from_le_bytes([offset[0], offset[1]]));
-        let length = lz4_length(usize::from(token & 15), &mut packed)?.checked_add(4)?;
-        let start = out.len().checked_sub(offset).filter(|_| offset > 0)?;
-        if out.len().checked_add(length)? > most {
-            return None;
-        }
-        // The source may overlap what it becomes: that is how runs are written.
-        for n in start..start + length {
-            out.push(out[n]);
-        }
-    }
-    Some(())
-}
-
-/// A length of 15 goes on in the bytes that follow, up to one that is not 255.
-fn lz4_length(nibble: usize, packed: &mut &[u8]) -> Option<usize> {
-    let mut length = nibble;
-    let mut more = nibble == 15;
-    while more {
-        let (byte, rest) = packed.split_first()?;
-        *packed = rest;
-        length = length.checked_add(usize::from(*byte))?;
-        more = *byte == 255;
-    }
-    Some(length)
 }
 
 /// An archive of these files.
@@ -439,12 +395,17 @@ mod tests {
         if Command::new("lz4").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
             assert_eq!(seen(&piped(&["lz4", "-l", "-c"], &main)).expect("read").0.len(), 3);
         }
-        let mut out = Vec::new();
+        let unpacked = |block: &[u8]| {
+            let length = u32::try_from(block.len()).expect("short").to_le_bytes();
+            let mut out = Vec::new();
+            let stream = [&Lz4::<&[u8]>::MAGIC.to_le_bytes()[..], &length, block].concat();
+            Lz4::new(&stream[..]).read_to_end(&mut out).map(|_| out)
+        };
         // "abc", then nine bytes from three back, then "x".
-        assert_eq!(lz4_block(&[0x35, b'a', b'b', b'c', 3, 0, 0x10, b'x'], &mut out, 100), Some(()));
-        assert_eq!(out, b"abcabcabcabcx");
-        assert_eq!(lz4_block(&[0x35, b'a', b'b', b'c', 3, 0], &mut Vec::new(), 5), None, "more than it may be");
-        assert_eq!(lz4_block(&[0x10, b'a', 9, 0], &mut Vec::new(), 100), None, "from before its beginning");
+        assert_eq!(unpacked(&[0x35, b'a', b'b', b'c', 3, 0, 0x10, b'x']).expect("whole"), b"abcabcabcabcx");
+        assert!(unpacked(&[0x10, b'a', 9, 0]).is_err(), "from before its beginning");
+        let zeros = lz4_flex::block::compress(&vec![0; Lz4::<&[u8]>::BLOCK + 1]);
+        assert!(unpacked(&zeros).is_err(), "more than it may be");
     }
 
     #[test]
