@@ -160,6 +160,14 @@ impl System {
         Ok((self.directory(path.parent().unwrap_or(Path::new("/")))?, name))
     }
 
+    /// The same; none where that directory is not there.
+    fn parent_if_there<'a>(&self, path: &'a Path) -> io::Result<Option<(Directory, &'a OsStr)>> {
+        match self.parent(path) {
+            Err(e) if is_absent(&e) => Ok(None),
+            parent => parent.map(Some),
+        }
+    }
+
     /// A directory, open; links are followed.
     pub fn directory(&self, path: impl AsRef<Path>) -> io::Result<Directory> {
         Ok(beneath::open(self.place()?, path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)?.into())
@@ -295,40 +303,37 @@ impl System {
 
     /// Puts a file at `path`, replacing what is there in one rename; it is on the disk when this returns.
     pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
-        self.replaced(path.as_ref(), mode, &mut |file| {
+        let put = |directory: &Directory, new: &OsStr| {
+            let mut file = directory.create_new(new, mode)?;
             file.write_all(bytes)?;
             file.sync_all()
-        })?
-        .sync()
+        };
+        self.replaced(path.as_ref(), put)?.sync()
     }
 
     /// The same without waiting for the disk: after a power cut the old file may be there, or an empty one.
     pub fn write_soon(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
-        self.replaced(path.as_ref(), mode, &mut |file| file.write_all(bytes)).map(|_| ())
+        let put = |directory: &Directory, new: &OsStr| directory.create_new(new, mode)?.write_all(bytes);
+        self.replaced(path.as_ref(), put).map(|_| ())
     }
 
     /// Puts a copy of a file at `path`, as [`Self::write`] does.
     pub fn copy(&self, from: &mut dyn Read, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
-        self.replaced(path.as_ref(), mode, &mut |file| {
-            io::copy(from, file)?;
+        let put = |directory: &Directory, new: &OsStr| {
+            let mut file = directory.create_new(new, mode)?;
+            io::copy(from, &mut file)?;
             file.sync_all()
-        })?
-        .sync()
+        };
+        self.replaced(path.as_ref(), put)?.sync()
     }
 
-    /// Has a new file written beside `path`, then puts it there; the directory that it is in.
-    fn replaced(
-        &self,
-        path: &Path,
-        mode: u32,
-        write: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> io::Result<Directory> {
+    /// Has something new put beside `path`, then moves it there; the directory that it is in.
+    fn replaced(&self, path: &Path, put: impl FnOnce(&Directory, &OsStr) -> io::Result<()>) -> io::Result<Directory> {
         let (directory, name) = self.parent(path)?;
         let new = unfinished(name);
         directory.remove_file_if_there(&new)?;
         crash::point();
-        let mut file = directory.create_new(&new, mode)?;
-        write(&mut file)?;
+        put(&directory, &new)?;
         crash::point();
         directory.rename(&new, &directory, name)?;
         crash::point();
@@ -389,11 +394,8 @@ impl System {
 
     /// Removes what a write or a link at `path` left beside it when it was killed.
     pub fn remove_unfinished(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        match self.parent(path.as_ref()) {
-            Err(e) if is_absent(&e) => Ok(()),
-            Err(e) => Err(e),
-            Ok((directory, name)) => directory.remove_file_if_there(&unfinished(name)),
-        }
+        let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
+        directory.remove_file_if_there(&unfinished(name))
     }
 
     /// Gives what stands at `path` to a user and a group; a link itself, not what it leads to.
@@ -409,15 +411,7 @@ impl System {
 
     /// Puts a link at `path`, replacing what is there in one rename.
     pub fn link(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
-        let (directory, name) = self.parent(path.as_ref())?;
-        let new = unfinished(name);
-        directory.remove_file_if_there(&new)?;
-        crash::point();
-        directory.symlink(target, &new)?;
-        crash::point();
-        directory.rename(&new, &directory, name)?;
-        crash::point();
-        directory.sync()
+        self.replaced(path.as_ref(), |directory, new| directory.symlink(target, new))?.sync()
     }
 
     /// Moves what stands at `from` to `to` in one rename.
@@ -472,10 +466,7 @@ impl System {
 
     /// Removes a file, a link or an empty directory; absence is success.
     pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let (directory, name) = match self.parent(path.as_ref()) {
-            Err(e) if is_absent(&e) => return Ok(()),
-            parent => parent?,
-        };
+        let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
         crash::point();
         match directory.remove(name) {
             Err(e) if !is_absent(&e) => Err(e),
@@ -487,10 +478,7 @@ impl System {
     /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed. The root
     /// itself is never removed.
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let (directory, name) = match self.parent(path.as_ref()) {
-            Err(e) if is_absent(&e) => return Ok(()),
-            parent => parent?,
-        };
+        let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
         crash::point();
         match directory.remove_tree(name) {
             Err(e) if !is_absent(&e) => Err(e),
