@@ -8,12 +8,10 @@ use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
 use crate::plan::compile;
+use crate::private::LOGS;
 use crate::system::{Log, Node, System};
 use std::path::Path;
 use std::time::Instant;
-
-/// Where everything that programs say goes.
-const LOGS: &str = "/var/log/gpusetup";
 
 /// What a run works with.
 pub struct Work {

@@ -58,7 +58,7 @@ fn quoted(text: &str) -> String {
         match c {
             '"' | '\\' => escaped.extend(['\\', c]),
             '%' => escaped.push_str("%%"),
-            // A newline would begin a setting of its own.
+            // A newline would begin another setting.
             c if c.is_control() => escaped.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}"))),
             c => escaped.push(c),
         }

@@ -2,6 +2,7 @@
 //! started: a package manager or an installer that outlives a killed gpusetup still writes. It says who holds it.
 
 use super::Failure;
+use super::result::now;
 use crate::system::{System, interrupt};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -66,7 +67,7 @@ impl Lock {
             }
             Err(e) => return Err(failed(e.into())),
         }
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let now = now();
         file.set_len(0).map_err(failed)?;
         // The lock holds without the holder's name: a full disk must not keep a rollback out.
         let _ = writeln!(file, "process {} since {now}", std::process::id());

@@ -1,4 +1,4 @@
-//! How the last run ended, for programs: `result.json`, one object, written anew at every end.
+//! How the last run ended, for programs: `result.json`, one object, rewritten at every end.
 
 use super::events::Events;
 use crate::plan::{Plan, State, StepId};
@@ -255,7 +255,12 @@ pub fn status(on: &System) -> io::Result<Option<RunResult>> {
     }
 }
 
-/// This moment, in UTC.
+/// This moment, as [`utc`] writes it.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    utc(jiff::Timestamp::now())
+}
+
+/// A moment in UTC: `2026-11-22T09:38:42Z`.
+pub(super) fn utc(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

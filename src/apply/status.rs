@@ -64,8 +64,7 @@ fn is_newer_than_result(on: &System) -> bool {
 /// When the journal's last record was written, in UTC.
 fn noted_at(on: &System) -> String {
     let seconds = on.modified(journal::PATH).unwrap_or_default();
-    let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    result::utc(jiff::Timestamp::from_second(seconds).unwrap_or_default())
 }
 
 /// What the journal's records add up to.

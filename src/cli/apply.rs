@@ -10,7 +10,6 @@ use super::options::{
 use super::{Problem, say};
 use crate::apply::result::{self, Account, Ending, RunResult};
 use crate::apply::{self, Failure, Lock, News, Reach, Unfinished, boot};
-use crate::compat::Database;
 use crate::fetch::Sources;
 use crate::host::offered_by;
 use crate::plan::{Plan, plan};
@@ -144,10 +143,7 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
 
 /// Goes on with what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
-    let mut sources = Sources {
-        bundle: options.bundle.open(&options.trust, &options.host.database.store())?,
-        ..options.source.sources()?
-    };
+    let mut sources = options.source.sources_with(&options.bundle, &options.trust, &options.host.database)?;
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => {
@@ -307,10 +303,7 @@ pub fn writing(
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
-    let sources = Sources {
-        bundle: options.bundle.open(&options.trust, &options.host.database.store())?,
-        ..options.source.sources()?
-    };
+    let sources = options.source.sources_with(&options.bundle, &options.trust, &options.host.database)?;
     let mut teller = Teller::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = bundle::database(&options.host, &sources)?;
@@ -337,7 +330,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                         Some(bundle) => facts.offered = offered_by(bundle.offers(&facts), &facts, database),
                         None => add_offers(system, &mut facts, database, &locked.versions()),
                     }
-                    plan(database, facts, request)?
+                    plan(database, facts.clone(), request)?
                 }
             };
             locked.hold(planned)?
@@ -361,7 +354,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let plan = plan.fetched_from(&sources.mirrors, database);
     account.plan(&plan);
     if plan.is_converged() {
-        let reboot = why_reboot(options, database, &plan);
+        let reboot = has_live_driver(options, &plan).then(|| crate::plan::why_reboot(&facts)).flatten();
         match &reboot {
             None => teller.end("Nothing to do: the host is as the plan wants it."),
             Some(why) => teller.end(&format!("Nothing to install, but a reboot is required: {why}. Run: sudo reboot")),
@@ -389,7 +382,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     }
     let ended = begin(&plan, &options.run, sources, system, account, &mut teller)?;
     if matches!(ended, Ended::With(Ending::Done))
-        && let Some(why) = why_reboot(options, database, &plan)
+        && has_live_driver(options, &plan)
+        && let Ok((facts, _)) = look(&options.host, database, None)
+        && let Some(why) = crate::plan::why_reboot(&facts)
     {
         account.requires_reboot();
         teller.end(&format!("A reboot is required: {why}. Run: sudo reboot"));
@@ -397,13 +392,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     Ok(ended)
 }
 
-/// Why the driver of a plan that is carried out only works after a reboot, as the host is now.
-fn why_reboot(options: &Options, database: &Database, plan: &Plan) -> Option<String> {
-    if plan.selection.driver.is_none() || options.host.root.is_some() {
-        return None;
-    }
-    let (facts, _) = look(&options.host, database, None).ok()?;
-    crate::plan::why_reboot(&facts)
+/// Whether the plan has a driver for the live host, which may only work after a reboot.
+fn has_live_driver(options: &Options, plan: &Plan) -> bool {
+    plan.selection.driver.is_some() && options.host.root.is_none()
 }
 
 const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";

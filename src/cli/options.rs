@@ -416,6 +416,16 @@ impl RunOptions {
 }
 
 impl SourceOptions {
+    /// Where everything comes from: the bundle that is named, else what these options say.
+    pub fn sources_with(
+        &self,
+        bundle: &BundleOptions,
+        trust: &TrustOptions,
+        database: &DatabaseOptions,
+    ) -> Result<Sources, Problem> {
+        Ok(Sources { bundle: bundle.open(trust, &database.store())?, ..self.sources()? })
+    }
+
     /// The same for who fetches.
     pub fn sources(&self) -> Result<Sources, Problem> {
         let refused = |flag: &str, why: &dyn std::fmt::Display| Problem::usage(format!("--{flag}: {why}"));

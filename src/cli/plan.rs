@@ -7,7 +7,6 @@ use super::locked::{self, Locked};
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
 };
-use crate::fetch::Sources;
 use crate::host::{Facts, offered_by};
 use crate::plan::{Plan, plan};
 use crate::render;
@@ -76,10 +75,7 @@ enum Format {
 
 /// Prints the plan.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let sources = Sources {
-        bundle: options.bundle.open(&options.trust, &options.host.database.store())?,
-        ..options.source.sources()?
-    };
+    let sources = options.source.sources_with(&options.bundle, &options.trust, &options.host.database)?;
     let database = bundle::database(&options.host, &sources)?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
