@@ -180,7 +180,7 @@ impl Verdict {
         self
     }
 
-    /// With what mends it safely: `--fix` does that, and a person may by the same commands.
+    /// With what repairs it safely: `--fix` does that, and a person may by the same commands.
     pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
         let repair: Vec<_> = operations.into_iter().collect();
         let commands = repair.iter().map(by_hand).collect();

@@ -688,7 +688,7 @@ pub struct Distribution {
     /// `ID` of os-release.
     pub id: String,
     /// `VERSION_ID` of os-release up to its first dot where the distribution counts so (`"9"` for Rocky 9.6), whole
-    /// for the others (`"24.04"`); `"*"` is every release that has no record of its own.
+    /// for the others (`"24.04"`); `"*"` is every release without a record.
     pub version: String,
     /// The name for a person.
     pub name: String,

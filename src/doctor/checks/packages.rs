@@ -23,7 +23,7 @@ pub fn done(seen: &Evidence) -> Verdict {
     let room = match (boot, largest) {
         (Some(boot), Some(largest)) if boot.free_bytes < largest => {
             let cause = format!(
-                "/boot has {} free, and an initramfs of {} is written anew beside the old one: the next rebuild fails",
+                "/boot has {} free, and an initramfs of {} is written beside the old one: the next rebuild fails",
                 bytes(boot.free_bytes),
                 bytes(largest)
             );
