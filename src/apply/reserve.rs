@@ -7,8 +7,9 @@ use crate::operation::Operation;
 use crate::plan::{Act, Plan};
 use crate::render::bytes;
 use crate::system::System;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The file's place on the host.
@@ -64,7 +65,8 @@ pub fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
     if let Some(folder) = Path::new(PATH).parent() {
         on.make_directories(folder, 0o700).map_err(|e| failed(&e, size))?;
     }
-    on.write(PATH, &incompressible(size), 0o600).map_err(|e| {
+    // The file system counts what is written at once; that it comes to the disk is not waited for.
+    on.copy_soon(&mut Noise.take(size), PATH, 0o600).map_err(|e| {
         let _ = on.remove_unfinished(PATH);
         failed(&e, size)
     })
@@ -84,17 +86,13 @@ pub fn give_up(on: &System) {
     let _ = on.remove(PATH);
 }
 
-/// Bytes that a file system which compresses cannot store in fewer.
-fn incompressible(size: u64) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let words = (0..size.div_ceil(8)).flat_map(|_| {
-        // Marsaglia's xorshift.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(usize::try_from(size).unwrap_or(usize::MAX)).collect()
+/// Random bytes without end: a file system that compresses cannot store them in fewer.
+struct Noise;
+
+impl Read for Noise {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(getrandom(buffer, GetRandomFlags::empty())?)
+    }
 }
 
 #[cfg(test)]
