@@ -7,8 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What may differ after an uninstall beside gpusetup's records: diversions, the key that DKMS makes once, and the bytes of a
-/// rebuilt initramfs, whose list of files is compared instead.
-const AFTER_UNINSTALL: &[&str] = &["var/lib/dpkg/diversions-old", "var/lib/dkms", "boot/initrd.img-*"];
+/// rebuilt initramfs, whose list of files is compared instead. Where lsb_release ran (DKMS starts it), bullseye's packages leave
+/// its bytecode, also when apt alone purges them.
+const AFTER_UNINSTALL: &[&str] =
+    &["var/lib/dpkg/diversions-old", "var/lib/dkms", "boot/initrd.img-*", "usr/lib/python3"];
 
 /// NVIDIA's module comes from the release itself.
 const DRIVER: &[&str] = &["--profile", "driver", "--method", "packages"];
