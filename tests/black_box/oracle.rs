@@ -114,19 +114,23 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     let cards = facts.gpus.iter().map(|g| card(db, g, request)).collect::<Option<Vec<_>>>()?;
     let drivers = if request.driver.is_wanted() {
         let mut all: Vec<_> = drivers(db, facts, request, &cards).into_iter().map(Some).collect();
-        all.sort_by(|a, b| preference(a, request).cmp(&preference(b, request)));
+        all.sort_by_cached_key(|driver| preference(driver, request));
         all
     } else {
         vec![None]
     };
+    let mut toolkits: Vec<_> = db
+        .cuda
+        .iter()
+        .filter(|_| request.cuda.is_wanted())
+        .filter(|c| toolkit_fits(db, facts, request, &cards, c))
+        .collect();
+    toolkits.sort_by_key(|c| (request.upgrade || !installed(facts, request, c), std::cmp::Reverse(c.version)));
     for driver in &drivers {
         if !request.cuda.is_wanted() {
             return Some(Answer { driver: told(driver), cuda: None, cudnn: None });
         }
-        let mut toolkits: Vec<_> =
-            db.cuda.iter().filter(|c| toolkit_fits(db, facts, request, &cards, driver.as_ref(), c)).collect();
-        toolkits.sort_by_key(|c| (request.upgrade || !installed(facts, request, c), std::cmp::Reverse(c.version)));
-        for toolkit in toolkits {
+        for toolkit in toolkits.iter().filter(|c| driver.as_ref().is_none_or(|d| runs(d, request, c))) {
             let mut cudnns: Vec<_> = db
                 .cudnn_artifacts
                 .iter()
@@ -251,8 +255,8 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     }
     let ripe = |d: &Driver| {
         let trial = matches!(d.maturity, Maturity::Beta | Maturity::VulkanBeta | Maturity::Unknown);
-        let by_number = matches!(&request.driver, Want::Meeting(r) if r.to_string() == d.version.to_string());
-        !trial || by_number || request.prefer == Prefer::Latest
+        let by_number = || matches!(&request.driver, Want::Meeting(r) if r.to_string() == d.version.to_string());
+        !trial || request.prefer == Prefer::Latest || by_number()
     };
     all.retain(|d| {
         let named = d.kept || matches!(request.driver, Want::Meeting(_));
@@ -283,7 +287,7 @@ fn alive(branch: &DriverBranch, today: &str) -> bool {
 }
 
 /// The smaller the better.
-fn preference<'d>(driver: &'d Option<Driver<'_>>, request: &Request) -> impl Ord + use<'d> {
+fn preference<'a>(driver: &Option<Driver<'a>>, request: &Request) -> impl Ord + use<'a> {
     driver.as_ref().map(|d| {
         let steady = matches!(d.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
         let life = (request.prefer == Prefer::LongestSupport).then_some(d.branch.end_of_life.as_deref()).flatten();
@@ -331,14 +335,13 @@ fn series(v: CudaVersion) -> (u16, u16) {
     (v.major, v.minor)
 }
 
-fn toolkit_fits(
-    db: &Database,
-    facts: &Facts,
-    request: &Request,
-    cards: &[Card],
-    driver: Option<&Driver>,
-    c: &CudaRelease,
-) -> bool {
+/// Whether a driver runs a release's programs; a release that was asked for by name may be newer than what it was made for.
+fn runs(d: &Driver, request: &Request, c: &CudaRelease) -> bool {
+    let by_name = matches!(&request.cuda, Want::Meeting(r) if r.to_string() != "latest");
+    d.version >= c.minimum_driver && (by_name || d.branch.max_cuda.is_none_or(|m| series(c.version) <= series(m)))
+}
+
+fn toolkit_fits(db: &Database, facts: &Facts, request: &Request, cards: &[Card], c: &CudaRelease) -> bool {
     let targets = |card: &Card| {
         let Some(capability) = card.capability else { return false };
         let family = db.architectures.iter().find(|a| a.compute_capability == capability);
@@ -346,10 +349,6 @@ fn toolkit_fits(
         let last = family.and_then(|a| a.last_cuda).map_or((u16::MAX, 0), series);
         (c.lowest_capability..=c.highest_capability).contains(&capability)
             && (first..=last).contains(&series(c.version))
-    };
-    let by_name = matches!(&request.cuda, Want::Meeting(r) if r.to_string() != "latest");
-    let runs = |d: &Driver| {
-        d.version >= c.minimum_driver && (by_name || d.branch.max_cuda.is_none_or(|m| series(c.version) <= series(m)))
     };
     let arch = if facts.machine.arch == "aarch64" { "sbsa" } else { &facts.machine.arch };
     let published = db.cuda_artifacts.iter().any(|a| {
@@ -365,7 +364,6 @@ fn toolkit_fits(
     });
     let compiler = has_compiler(db, facts, c);
     cards.iter().all(targets)
-        && driver.is_none_or(runs)
         && request.cuda.accepts(c.version)
         && library
         && if request.components.is_empty() {
@@ -418,17 +416,17 @@ fn cudnn_fits(
     a: &CudnnArtifact,
 ) -> bool {
     let arch = if facts.machine.arch == "aarch64" { "sbsa" } else { &facts.machine.arch };
+    let can_be_had = a.artifact.arch == arch && a.artifact.url.is_some() && a.artifact.sha256.is_some();
+    if !can_be_had || !request.cudnn.accepts(a.version) {
+        return false;
+    }
     let needs = db
         .cudnn
         .iter()
         .find(|r| r.cuda_line == a.cuda_line && r.from <= a.version && r.to.is_none_or(|to| a.version <= to));
     let Some(needs) = needs else { return false };
     let have = series(toolkit.version);
-    a.artifact.arch == arch
-        && a.artifact.url.is_some()
-        && a.artifact.sha256.is_some()
-        && request.cudnn.accepts(a.version)
-        && have.0 == needs.cuda_min.major
+    have.0 == needs.cuda_min.major
         && have >= series(needs.cuda_min)
         && needs.cuda_max.is_none_or(|max| have <= series(max))
         && driver.is_none_or(|d| needs.minimum_driver.is_none_or(|min| d.version >= min))
