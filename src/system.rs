@@ -327,13 +327,6 @@ impl System {
         self.replaced(path.as_ref(), put)?.sync()
     }
 
-    /// The same without waiting for the disk.
-    pub fn copy_soon(&self, from: &mut dyn Read, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
-        let put =
-            |directory: &Directory, new: &OsStr| io::copy(from, &mut directory.create_new(new, mode)?).map(|_| ());
-        self.replaced(path.as_ref(), put).map(|_| ())
-    }
-
     /// Has something new put beside `path`, then moves it there; the directory that it is in.
     fn replaced(&self, path: &Path, put: impl FnOnce(&Directory, &OsStr) -> io::Result<()>) -> io::Result<Directory> {
         let (directory, name) = self.parent(path)?;
