@@ -67,6 +67,8 @@ fn a_program_that_hangs_costs_its_limit_and_no_more() {
         running(&host);
         host
     });
+    // What doctor takes here and now, beside whatever else runs.
+    let usual = takes(&other, &[]);
     // Nor is an initramfs unpacked that must be sound by its age.
     tell_host(&host, "for name in nvidia-smi nvidia-persistenced lsinitramfs; do hangs /usr/bin/$name; done");
     let quick = takes(&host, &[]);
@@ -77,9 +79,9 @@ fn a_program_that_hangs_costs_its_limit_and_no_more() {
         let slower = scope.spawn(|| takes(&other, &[]));
         (takes(&host, &["GS709 fail"]), slower.join().expect("no panic beside"))
     });
-    // The limits are 5, 20 and 60 seconds; a busy machine takes longer for the rest, and the programs hang for 600.
-    for took in [quick, slow, slower] {
-        assert!(took < Duration::from_secs(300), "{took:?}");
+    // The limits are 5, 20 and 60 seconds, and 5 to come to an end.
+    for (took, most) in [(quick, 10), (slow, 35), (slower, 80)] {
+        assert!(took < usual + Duration::from_secs(most), "{took:?}, usually {usual:?}");
     }
     let [quick, slow, slower] = [quick, slow, slower].map(|took| took.as_secs_f64());
     println!("  programs hang: {quick:.1} s; nvcc hangs: {slow:.1} s; nvidia-modprobe hangs: {slower:.1} s");
