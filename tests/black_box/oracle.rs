@@ -119,17 +119,12 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     } else {
         vec![None]
     };
-    let mut toolkits: Vec<_> = db
-        .cuda
-        .iter()
-        .filter(|_| request.cuda.is_wanted())
-        .filter(|c| toolkit_fits(db, facts, request, &cards, c))
-        .collect();
+    if !request.cuda.is_wanted() {
+        return drivers.first().map(|driver| Answer { driver: told(driver), cuda: None, cudnn: None });
+    }
+    let mut toolkits: Vec<_> = db.cuda.iter().filter(|c| toolkit_fits(db, facts, request, &cards, c)).collect();
     toolkits.sort_by_key(|c| (request.upgrade || !installed(facts, request, c), std::cmp::Reverse(c.version)));
     for driver in &drivers {
-        if !request.cuda.is_wanted() {
-            return Some(Answer { driver: told(driver), cuda: None, cudnn: None });
-        }
         for toolkit in toolkits.iter().filter(|c| driver.as_ref().is_none_or(|d| runs(d, request, c))) {
             let mut cudnns: Vec<_> = db
                 .cudnn_artifacts
