@@ -271,7 +271,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
         host_compiler: looker.at("what is set for everybody", &["GS705"], || {
-            ["NVCC_CCBIN=", "-ccbin"].iter().flat_map(|set| set_for_everybody(system, set)).next()
+            set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"]).into_iter().next()
         }),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
         fabric_manager: looker.at("Fabric Manager", &["GS801"], || fabric_manager(system, &facts)),
@@ -288,7 +288,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         fabric_package: None,
         cached: looker.at("the loader's cache", &["GS507", "GS703", "GS708"], || cached(system, &facts)),
         library_paths: looker
-            .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, "LD_LIBRARY_PATH=")),
+            .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
         denied,
         images,
         apt: looker.at("apt's repositories", &["GS404"], || {
@@ -474,7 +474,7 @@ mod tests {
         )
         .expect("a pipe");
         system.write("/etc/profile.d/b.sh", b"export LD_LIBRARY_PATH=/x\n", 0o644).expect("written");
-        let found = set_for_everybody(&system, "LD_LIBRARY_PATH=");
+        let found = set_for_everybody(&system, &["LD_LIBRARY_PATH="]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(system.read("/etc/profile.d/a.sh").is_err_and(|e| e.to_string().contains("not a regular file")));
     }

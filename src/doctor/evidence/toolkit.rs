@@ -253,11 +253,11 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Where a variable is set for everybody.
-pub fn set_for_everybody(system: &System, assignment: &str) -> Vec<(PathBuf, String)> {
+/// The lines that every login reads and that contain one of these words.
+pub fn set_for_everybody(system: &System, words: &[&str]) -> Vec<(PathBuf, String)> {
     let lines = |file: PathBuf| {
         let text = text(system, &file);
-        let sets = |l: &&str| !l.trim_start().starts_with('#') && l.contains(assignment);
+        let sets = |l: &&str| !l.trim_start().starts_with('#') && words.iter().any(|word| l.contains(word));
         text.lines().filter(sets).map(|l| (file.clone(), l.trim().to_owned())).collect::<Vec<_>>()
     };
     profiles(system).flat_map(lines).collect()
