@@ -104,7 +104,7 @@ fn judge(on: &System, path: &Path, extent: Extent, links: u8) -> Result<(), Untr
         let Some(access) = access(on, directory)? else { continue };
         // In a sticky directory (/tmp) nobody can replace what another made; but anybody can add to it.
         let shared = if n == 0 { access.is_shared() } else { access.is_shared() && !access.is_sticky() };
-        if shared || !access.is_ours() {
+        if shared || !trust::is_ours(access.uid) {
             let (owner, mode) = (owner(on, access.uid), access.mode & 0o7777);
             return Err(Untrusted::Shared { path: directory.to_owned(), owner, mode });
         }
@@ -126,10 +126,6 @@ impl Access {
 
     fn is_sticky(self) -> bool {
         self.mode & 0o1000 != 0
-    }
-
-    fn is_ours(self) -> bool {
-        trust::is_ours(self.uid)
     }
 }
 

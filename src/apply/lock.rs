@@ -67,10 +67,9 @@ impl Lock {
             }
             Err(e) => return Err(failed(e.into())),
         }
-        let now = now();
         file.set_len(0).map_err(failed)?;
         // The lock holds without the holder's name: a full disk must not keep a rollback out.
-        let _ = writeln!(file, "process {} since {now}", std::process::id());
+        let _ = writeln!(file, "process {} since {}", std::process::id(), now());
         // Everything that is started from now on holds it too.
         fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
         Ok(Self { file })

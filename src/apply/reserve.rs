@@ -74,8 +74,8 @@ pub fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
     })
 }
 
-/// Takes the space: by a request, where the file system knows it (ext4, xfs, btrfs, tmpfs), else by writing. What is written is
-/// counted at once; that it comes to the disk is not waited for.
+/// Allocates the space with `fallocate`, or writes the file where the file system does not support that (ZFS, NFS 3). It does not
+/// wait for the disk: the file system counts written bytes at once.
 fn fill(mut file: File, size: u64) -> io::Result<()> {
     match fallocate(&file, FallocateFlags::empty(), 0, size) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => io::copy(&mut Noise.take(size), &mut file).map(|_| ()),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn where_space_cannot_be_asked_for_it_is_written() {
+    fn noise_cannot_be_compressed() {
         let mut noise = Vec::new();
         Noise.take(100_000).read_to_end(&mut noise).expect("the kernel has it");
         let packed = zstd::encode_all(&noise[..], 3).expect("packed");

@@ -100,8 +100,8 @@ fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     }
     if !all.is_empty() {
         super::say(
-            "note: the lock file has the packages that the plan names, and not what they depend on: \
-             only `plan --lock` on the host itself, or in the tree by chroot, can ask its package manager",
+            "note: the lock file has the packages that the plan names, but not what they depend on. \
+             To lock that too, run gpusetup plan --lock on the host itself, or in the tree with chroot",
         );
     }
     if has_packaged_driver(plan) {

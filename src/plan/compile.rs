@@ -46,7 +46,7 @@ pub fn started(output: &str) -> Option<&str> {
 pub enum Cause {
     /// The host has no C++ compiler.
     NoCompiler,
-    /// The host compiler that nvcc was given compiles C++ and links C only.
+    /// nvcc was told to use a host compiler that compiles C++ but does not link its library.
     LinksC,
     /// The host compiler is newer than nvcc takes.
     NewCompiler,
@@ -89,7 +89,7 @@ impl Cause {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NoCompiler => "g++ is missing: install g++ (gcc-c++ on RPM systems)",
-            Self::LinksC => "the host compiler that is set for it is a gcc, which links no C++ library: set g++",
+            Self::LinksC => "nvcc is told to use gcc, which does not link the C++ library: use g++ instead",
             Self::NewCompiler => {
                 "the host's gcc is newer than this CUDA supports: install an older g++ beside it, or choose a newer CUDA"
             }

@@ -82,7 +82,7 @@ impl Trust {
     }
 }
 
-/// Whether a file belongs to root or to whoever runs this.
+/// Whether a user, by number, is root or whoever runs this.
 pub fn is_ours(uid: u32) -> bool {
     [0, rustix::process::geteuid().as_raw()].contains(&uid)
 }

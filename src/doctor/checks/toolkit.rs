@@ -130,8 +130,8 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
         (Cause::LinksC, _) => match &seen.host_compiler {
             Some((file, line)) => verdict
                 .saw(format!("{}: {line}", file.display()))
-                .mend("set g++ in its place", [format!("sudo sensible-editor {}", file.display())]),
-            None => verdict.mend("find what sets it, and set g++", ["env | grep NVCC_"]),
+                .mend("name g++ instead of gcc", [format!("sudo sensible-editor {}", file.display())]),
+            None => verdict.mend("find the variable that names gcc, and name g++ instead", ["env | grep NVCC_"]),
         },
         _ => verdict.mend("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
     }

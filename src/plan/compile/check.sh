@@ -95,7 +95,7 @@ int main()
 CUDA
 "$nvcc" "$@" -o check check.cu || exit 1
 echo "compile check: compiled and linked"
-# Many GPUs that nobody keeps awake take half a minute. What waits longer waits for the driver, or for a program of its.
+# Without the persistence daemon, a host with many GPUs takes half a minute to start. A longer wait is the driver's fault.
 timeout 60 ./check || {
     status=$?
     [ "$status" != 124 ] || echo "compile check: the program cannot compute; it did not end within 60 seconds"
