@@ -185,8 +185,7 @@ impl System {
 
     /// The bytes of a file; links are followed.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST_READ} bytes"));
-        input::limited(self.open(path)?, MOST_READ)?.ok_or_else(too_large)
+        contents(self.open(path)?)
     }
 
     /// The text of a file, or none when there is no such file. What is no UTF-8 becomes U+FFFD.
@@ -507,6 +506,12 @@ fn place(root: &Path) -> Result<OwnedFd, Errno> {
 fn is_file_or_directory(open: &OwnedFd) -> io::Result<bool> {
     let kind = FileType::from_raw_mode(fstat(open)?.st_mode);
     Ok(matches!(kind, FileType::RegularFile | FileType::Directory))
+}
+
+/// The bytes of an open file.
+pub fn contents(file: File) -> io::Result<Vec<u8>> {
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST_READ} bytes"));
+    input::limited(file, MOST_READ)?.ok_or_else(too_large)
 }
 
 /// An error with what it stems from.

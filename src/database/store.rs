@@ -7,9 +7,10 @@ use super::{VERSION, is_newer};
 use crate::compat::Database;
 use crate::sum::sha256;
 use crate::system::trust::is_ours_alone;
-use crate::system::{System, is_absent};
+use crate::system::{Directory, System, contents, is_absent};
+use std::fs::Metadata;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Where it is, unless a test says otherwise.
 pub const FOLDER: &str = "/var/lib/gpusetup-database";
@@ -94,19 +95,21 @@ impl Store {
     /// The database that is installed and newer than `built_in`, the version that the binary carries.
     pub fn newer_than(&self, built_in: &str) -> Result<Option<Database>, StoreError> {
         let Some(version) = self.system.link_target(self.folder.join("current")) else { return Ok(None) };
-        if !is_newer(&version.to_string_lossy(), built_in) {
+        let is_name = version.components().eq([Component::Normal(version.as_os_str())]);
+        if !is_name || !is_newer(&version.to_string_lossy(), built_in) {
             return Ok(None);
         }
-        let folder = self.folder.join(version);
-        for path in [&self.folder, &folder, &folder.join(COMPACT), &folder.join(ARCHIVE)] {
-            self.only_ours(path)?;
-        }
-        if let Some(database) = self.system.read(folder.join(COMPACT)).ok().and_then(|bytes| from_compact(&bytes)) {
+        let path = self.folder.join(&version);
+        let Some(folder) = self.open()? else { return Ok(None) };
+        let folder = folder.open_directory(&version).map_err(failed(&path))?;
+        only_ours(folder.metadata(), &path)?;
+        if let Some(database) = read(&folder, COMPACT, &path)?.and_then(|bytes| from_compact(&bytes)) {
             return Ok(Some(database));
         }
         // Another gpusetup installed it, or the compact form is damaged: what it was made of says the same.
-        let path = folder.join(ARCHIVE);
-        let bytes = self.system.read(&path).map_err(failed(&path))?;
+        let bytes = read(&folder, ARCHIVE, &path)?;
+        let path = path.join(ARCHIVE);
+        let bytes = bytes.ok_or_else(|| failed(&path)(io::ErrorKind::NotFound.into()))?;
         archive::unpack(&bytes).map(Some).map_err(|problem| StoreError::Damaged { path, problem })
     }
 
@@ -137,7 +140,7 @@ impl Store {
         // Left by an update that was killed; `current` does not lead there.
         self.system.remove_tree(&folder).map_err(failed(&folder))?;
         self.system.make_directories(&folder, 0o755).map_err(failed(&folder))?;
-        self.only_ours(&self.folder)?;
+        self.open()?;
         let compact = to_compact(database).map_err(|e| failed(&folder)(io::Error::other(e)))?;
         for (name, bytes) in [(ARCHIVE, bytes), (SIGNATURE, signature.as_bytes()), (COMPACT, &compact)] {
             let path = folder.join(name);
@@ -193,22 +196,36 @@ impl Store {
     }
 
     fn floor(&self) -> Result<Option<String>, StoreError> {
-        let path = self.folder.join(FLOOR);
-        let text = self.system.read_text(&path).map_err(failed(&path))?;
-        if text.is_some() {
-            [&self.folder, &path].into_iter().try_for_each(|path| self.only_ours(path))?;
-        }
-        Ok(text.map(|text| text.trim().to_owned()))
+        let Some(folder) = self.open()? else { return Ok(None) };
+        let text = read(&folder, FLOOR, &self.folder)?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text).trim().to_owned()))
     }
 
-    fn only_ours(&self, path: &Path) -> Result<(), StoreError> {
-        let meta = match self.system.metadata(path) {
-            Ok(meta) => meta,
-            Err(e) if is_absent(&e) => return Ok(()),
-            Err(e) => return Err(failed(path)(e)),
+    /// The folder, which nobody else may write to; none where nothing was ever installed.
+    fn open(&self) -> Result<Option<Directory>, StoreError> {
+        let folder = match self.system.directory(&self.folder) {
+            Err(e) if is_absent(&e) => return Ok(None),
+            folder => folder.map_err(failed(&self.folder))?,
         };
-        if is_ours_alone(&meta) { Ok(()) } else { Err(StoreError::Open(path.to_owned())) }
+        only_ours(folder.metadata(), &self.folder)?;
+        Ok(Some(folder))
     }
+}
+
+/// A file of an open folder, which is at `path`; no link is followed, and nobody else may have written it.
+fn read(folder: &Directory, name: &str, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let path = path.join(name);
+    let file = match folder.open(name) {
+        Err(e) if is_absent(&e) => return Ok(None),
+        file => file.map_err(failed(&path))?,
+    };
+    only_ours(file.metadata(), &path)?;
+    contents(file).map(Some).map_err(failed(&path))
+}
+
+fn only_ours(meta: io::Result<Metadata>, path: &Path) -> Result<(), StoreError> {
+    let meta = meta.map_err(failed(path))?;
+    if is_ours_alone(&meta) { Ok(()) } else { Err(StoreError::Open(path.to_owned())) }
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {

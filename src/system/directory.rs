@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -106,6 +106,11 @@ impl Directory {
             FileType::RegularFile => Ok(File::from(opened)),
             _ => Err(refused(name.as_ref(), "is not a regular file")),
         }
+    }
+
+    /// Whose it is, and who may write to it.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.0.metadata()
     }
 
     /// Makes a directory in here and opens it.

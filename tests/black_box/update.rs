@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -234,6 +234,18 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
     let (code, said) = plan();
     assert!(code == 10 && said.contains("others than root"), "{code} {said}");
     mode(0o755);
+
+    // Neither a file nor the folder is taken from elsewhere, whatever is there.
+    for linked in [&compact, &installed] {
+        let elsewhere = bench.path("elsewhere");
+        fs::rename(linked, &elsewhere).expect("moved");
+        symlink(&elsewhere, linked).expect("linked");
+        let (code, said) = plan();
+        assert!(code == 10 && said.contains("--built-in"), "{code} {said}");
+        fs::remove_file(linked).expect("removed");
+        fs::rename(&elsewhere, linked).expect("moved back");
+    }
+    assert_eq!(bench.in_use(), "2030.1.1");
 
     fs::write(installed.join("database.tar.xz"), "nothing").expect("written");
     let (code, said) = plan();
