@@ -1,5 +1,6 @@
 //! Debian's releases before and after the one of the other tests, each with its own kernel, gcc and driver: the driver by
-//! packages with DKMS, a toolkit that compiles and links, doctor, and an uninstall that leaves nothing.
+//! packages with DKMS, a toolkit that compiles and links, doctor, and an uninstall that leaves nothing. And a toolkit that takes
+//! no gcc as new as the one that its host has.
 
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, script, timed};
@@ -47,6 +48,30 @@ fn debian_sid() {
     on("sid", "");
 }
 
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn debian_12_with_an_older_gcc_for_nvcc() {
+    let base = PathBuf::from(script("base", &[]));
+    let host = Host::of("older-gcc", &base);
+    // gcc 12, which is newer than CUDA 11.8 takes.
+    host.ask("apt-get -qq update && apt-get -qq -y install --no-install-recommends g++ make libc6-dev >&2");
+    let before = host.clone_as("newer-gcc");
+    apply(&host, &["--profile", "toolkit", "--cuda", "11.8", "--cudnn", "none"]);
+    // No wheel has this release's static runtime (tests/host/artifacts); the other one does not tell its version without a driver.
+    assert_eq!(runtimes(&host), "12090\n0");
+    let loads = host.ask("LD_TRACE_LOADED_OBJECTS=1 /root/t-shared");
+    assert!(loads.contains("libcudart.so.11.0 => /usr/local/cuda/"), "{loads}");
+    assert_eq!(host.ask("gcc -dumpversion"), "12", "shells still have theirs");
+    // What nvcc was built by counts for nothing; the program's own code says who made it.
+    let made_by =
+        host.ask("env -i bash -lc 'nvcc -arch=sm_80 -c -o /root/t.o /root/t.cu' && readelf -p .comment /root/t.o");
+    assert!(made_by.contains("GCC: (Debian 11."), "{made_by}");
+    host.ask("rm /root/t*");
+    assert_eq!(failed(&host), ["GS501"], "nothing but the driver, which was not asked for");
+    host.gpusetup(&["uninstall", "--yes"]).succeeds();
+    assert_eq!(differences(&before.root(), &host.root(), &[RECORDS, AFTER_UNINSTALL].concat()), [""; 0]);
+}
+
 fn on(suite: &str, driver: &str) {
     let base = timed("base root", || PathBuf::from(script("base", &[suite])));
     timed("driver", || has_its_driver(suite, &base, driver));
@@ -79,13 +104,19 @@ fn has_a_toolkit(suite: &str, base: &Path) {
     let host = Host::of(&format!("{suite}-toolkit"), base);
     assert_eq!(host.sh("command -v cc gcc g++ c++").out, "", "a fresh host has no compiler");
     apply(&host, TOOLKIT);
-    fs::write(host.path("/root/t.cu"), PROGRAM).expect("the host takes a file");
-    host.ask("env -i HOME=/root bash -lc 'cd && nvcc -arch=sm_80 -o t t.cu && nvcc -arch=sm_80 --cudart shared -o shared t.cu'");
-    // The runtime is linked in, or found by the loader's cache.
-    assert_eq!(host.ask("/root/t; /root/shared; rm /root/t /root/t.cu /root/shared"), "13040\n13040");
+    assert_eq!(runtimes(&host), "13040\n13040");
+    host.ask("rm /root/t*");
     assert_eq!(failed(&host), ["GS501"], "nothing but the driver, which was not asked for");
     host.gpusetup(&["uninstall", "--yes"]).succeeds();
     is_as_before(&host, base, &[]);
+}
+
+/// A login shell compiles, links and starts a program: the versions of the runtime that is linked in, and of the one that the
+/// loader's cache finds.
+fn runtimes(host: &Host) -> String {
+    fs::write(host.path("/root/t.cu"), PROGRAM).expect("the host takes a file");
+    host.ask("env -i HOME=/root bash -lc 'cd && nvcc -arch=sm_80 -o t t.cu && nvcc -arch=sm_80 --cudart shared -o t-shared t.cu'");
+    host.ask("/root/t; /root/t-shared")
 }
 
 fn apply(host: &Host, request: &[&str]) {
