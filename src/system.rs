@@ -335,7 +335,6 @@ impl System {
         put(&directory, &new)?;
         crash::point();
         directory.rename(&new, &directory, name)?;
-        crash::point();
         Ok(directory)
     }
 
@@ -370,7 +369,6 @@ impl System {
         crash::point();
         file.write_all(rest)?;
         file.sync_all()?;
-        crash::point();
         directory.sync()
     }
 
@@ -388,7 +386,6 @@ impl System {
     /// Waits until everything that was written is on the disk.
     pub fn sync(&self) {
         rustix::fs::sync();
-        crash::point();
     }
 
     /// Removes what a write or a link at `path` left beside it when it was killed.
@@ -405,6 +402,7 @@ impl System {
         if (stat.st_uid, stat.st_gid) == (uid, gid) {
             return Ok(());
         }
+        crash::point();
         directory.own(name, uid, gid)
     }
 
@@ -418,7 +416,6 @@ impl System {
         let ((directory, name), (to, to_name)) = (self.parent(from.as_ref())?, self.parent(to.as_ref())?);
         crash::point();
         directory.rename(name, &to, to_name)?;
-        crash::point();
         to.sync()
     }
 
@@ -426,6 +423,7 @@ impl System {
     /// system is copied.
     pub fn take_from(&self, directory: &Directory, name: &OsStr, path: impl AsRef<Path>) -> io::Result<()> {
         let (to, to_name) = self.parent(path.as_ref())?;
+        crash::point();
         match directory.rename(name, &to, to_name) {
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {}
             moved => return moved,
@@ -460,6 +458,7 @@ impl System {
     /// Makes a directory that was not there, and opens it.
     pub fn create_directory(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Directory> {
         let (parent, name) = self.parent(path.as_ref())?;
+        crash::point();
         parent.create_directory(name, mode)
     }
 
@@ -481,10 +480,7 @@ impl System {
         crash::point();
         match directory.remove_tree(name) {
             Err(e) if !is_absent(&e) => Err(e),
-            _ => {
-                crash::point();
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 }

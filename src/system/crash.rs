@@ -1,7 +1,7 @@
 //! A build for tests can be told to die, as by SIGKILL, at its n-th touch of the world (`GPUSETUP_DIE_AT=n`): a test that
 //! does so for every n sees every place where a power cut could come. No other build can.
 
-/// A place where gpusetup may be cut off: right before or right after a touch.
+/// A place where gpusetup may be cut off: right before a touch, or in the middle of one. Right after it is right before the next.
 #[cfg(feature = "test-hooks")]
 pub fn point() {
     use std::sync::LazyLock;
