@@ -3,6 +3,7 @@
 //! directory, not of whatever its name meant a moment before.
 
 use crate::system::{System, is_absent, trust};
+use crate::text::quoted_path;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -54,13 +55,14 @@ impl Untrusted {
         match self {
             // What is in it may be somebody's trap as well.
             Self::Shared { path, .. } if GPUSETUPS.iter().any(|own| path == Path::new(own)) => {
-                Some(format!("look at what is in it, then move it away: mv {0} {0}.untrusted", path.display()))
+                let path = quoted_path(path);
+                Some(format!("look at what is in it, then move it away: mv {path} {path}.untrusted"))
             }
             Self::Shared { path, .. } => {
-                let path = path.display();
+                let path = quoted_path(path);
                 Some(format!("chown root:root {path} && chmod go-w {path}, or name another folder"))
             }
-            Self::Link(path) | Self::NoDirectory(path) => Some(format!("rm {}", path.display())),
+            Self::Link(path) | Self::NoDirectory(path) => Some(format!("rm {}", quoted_path(path))),
             Self::Unreadable { .. } => None,
         }
     }

@@ -5,14 +5,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Whether a character does something else than stand where it is written: control characters, line and paragraph
-/// separators, bidirectional controls, and letters without a width.
+/// separators, bidirectional controls, and letters without a width or a shape.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The text in one line, each hidden character replaced by U+FFFD.
@@ -32,6 +35,21 @@ pub fn one_line(text: &str) -> String {
 /// its own.
 pub fn message(text: &str) -> String {
     text.trim_end().lines().map(one_line).collect::<Vec<_>>().join("\n    ")
+}
+
+/// A path as a shell reads it back unchanged.
+pub fn quoted_path(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+/// A word as a shell reads it back unchanged.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// A JSON value whose texts and keys are all [`visible`].

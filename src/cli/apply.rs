@@ -222,14 +222,15 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();
     let mut ended = ended(&system)?;
-    if options.wait {
-        // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`.
-        while Lock::holder(&system).is_some() || !ended.as_ref().is_some_and(|e| e.state.is_last()) {
-            if began.elapsed().as_secs() >= options.timeout {
-                let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
-                return Err(Problem::new(6, sentence).hint("gpusetup status tells where it stands"));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(500));
+    // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`. While one is at work,
+    // its journal is not read: it is long, and says what is known.
+    while options.wait && !(Lock::holder(&system).is_none() && is_last(&ended)) {
+        if began.elapsed().as_secs() >= options.timeout {
+            let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
+            return Err(Problem::new(6, sentence).hint("gpusetup status tells where it stands"));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        if Lock::holder(&system).is_none() {
             ended = self::ended(&system)?;
         }
     }
@@ -252,6 +253,10 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
         }
     }
     Ok(exit_code)
+}
+
+fn is_last(ended: &Option<RunResult>) -> bool {
+    ended.as_ref().is_some_and(|e| e.state.is_last())
 }
 
 fn ended(system: &System) -> Result<Option<RunResult>, Problem> {

@@ -1,9 +1,9 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::{Problem, option_names, say};
-use crate::render::script::quoted_path;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
+use crate::text::quoted_path;
 use clap::Command;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
-use crate::render::script::quoted_path;
 use crate::resolve::{Misfit, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
 use crate::text::message;
+use crate::text::quoted_path;
 
 /// A failure on its way to the screen.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use crate::doctor::{CHECKS, Collected};
 use crate::render::bytes;
 use crate::system::System;
 use crate::system::input;
+use crate::text::{quoted, quoted_path};
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
@@ -40,9 +41,10 @@ pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Proble
     let packed = archive::pack(texts).map_err(failed)?;
     let absolute = std::path::absolute(path).map_err(failed)?;
     System::live().write(absolute, &packed, 0o600).map_err(failed)?;
+    let word = quoted_path(path);
     say(&format!(
         "wrote {name}, {}, {} files. Host names, users, addresses, serial numbers and the like are taken out; read it before \
-         you pass it on:\n  tar --zstd -tf {name}\n  tar --zstd -xOf {name} README.txt",
+         you pass it on:\n  tar --zstd -tf {word}\n  tar --zstd -xOf {word} README.txt",
         bytes(packed.len() as u64),
         texts.len()
     ));
@@ -53,7 +55,7 @@ pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Proble
     }
     // Giving it away by its name would give away whatever somebody put there in the meantime.
     if let Some(user) = std::env::var("SUDO_USER").ok().filter(|_| rustix::process::geteuid().is_root()) {
-        say(&format!("it is root's; to have it: sudo chown {user}: {name}"));
+        say(&format!("it is root's; to have it: sudo chown {}: {}", quoted(&user), word));
     }
     Ok(())
 }

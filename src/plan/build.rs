@@ -10,6 +10,7 @@ use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{Install, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve};
 use crate::sum::sha256;
+use crate::text::quoted;
 use serde::Serialize;
 use std::path::Path;
 
@@ -137,7 +138,7 @@ fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
     };
     let path = facts.signing_key.as_ref().map_or("/var/lib/dkms/mok.pub".into(), |key| key.path.display().to_string());
     let sentence = format!("Secure Boot is on and {why}: the driver's modules would not load");
-    let hint = format!("{first}sudo mokutil --import {path}, then reboot and enrol it at the console");
+    let hint = format!("{first}sudo mokutil --import {}, then reboot and enrol it at the console", quoted(&path));
     Err(Misfit::blocked("GS301", sentence).hint(hint))
 }
 

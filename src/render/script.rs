@@ -6,6 +6,7 @@ use crate::operation::{Operation, Packages, Placement, runfile};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
 use crate::text::visible;
+use crate::text::{quoted, quoted_path};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -65,7 +66,8 @@ fn commands(operation: &Operation) -> String {
             let folder = quoted_path(path.parent().unwrap_or(Path::new("/")));
             format!("mkdir -p {folder}\n{}chmod {mode:04o} {path_}\n", written(content, &path_))
         }
-        Operation::Link { path, target, .. } => format!("ln -sfn {} {}\n", quoted_path(target), quoted_path(path)),
+        // What a link leads to may begin like an option.
+        Operation::Link { path, target, .. } => format!("ln -sfn -- {} {}\n", quoted_path(target), quoted_path(path)),
         Operation::Remove { path } => format!("rm -rf {}\n", quoted_path(path)),
         Operation::Download { url, sha256, to, .. } => {
             let folder = quoted_path(to.parent().unwrap_or(Path::new("/")));
@@ -180,21 +182,6 @@ fn packages(wanted: &Packages) -> String {
         out += &format!("{refresh}{add} {}\n", list(&install));
     }
     out
-}
-
-/// A path as the shell reads it back unchanged.
-pub fn quoted_path(path: &Path) -> String {
-    quoted(&path.display().to_string())
-}
-
-/// A word as the shell reads it back unchanged.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]

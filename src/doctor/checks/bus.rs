@@ -3,6 +3,7 @@
 use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
+use crate::text::quoted;
 
 /// NVIDIA's own words: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> of ports that redirect,
 /// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> of the IOMMU.
@@ -35,7 +36,7 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
         let verdict = ports.iter().fold(Verdict::warn(cause), |v, port| v.saw(format!("{port} redirects")));
         verdict.mend(
             "switch ACS off in the firmware's setup, unless virtual machines are to have the GPUs; or so, until the next boot",
-            ports.iter().map(|port| format!("sudo setpci -s {port} ECAP_ACS+6.w=0000")),
+            ports.iter().map(|port| format!("sudo setpci -s {} ECAP_ACS+6.w=0000", quoted(port))),
         )
     });
     let unseen = seen.bus.detours.values().find_map(|d| if let Answer::NotAsked(why) = d { Some(why) } else { None });

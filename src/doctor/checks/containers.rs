@@ -3,6 +3,7 @@
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, CdiSpec, Evidence, Verdict};
 use crate::operation::Operation;
+use crate::text::quoted_path;
 
 /// Only what cannot work is told of: docker is on many hosts for other ends than GPUs.
 pub fn get_gpus(seen: &Evidence) -> Verdict {
@@ -23,10 +24,10 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             .mend("mend the file, then start docker", ["sudo dockerd --validate", "sudo systemctl restart docker"])
     });
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
-        let file = file.display();
+        let (grep, file) = (format!("grep -n nvidia {}", quoted_path(file)), file.display());
         Verdict::fail(format!("containers with GPUs are to be started by {program}, which is not there"))
             .saw(format!("{file} names {program}"))
-            .mend("install NVIDIA's container toolkit, or take it out of the file", [format!("grep -n nvidia {file}")])
+            .mend("install NVIDIA's container toolkit, or take it out of the file", [grep])
     });
     let snap = (here.bare_snap && here.has_toolkit).then(|| {
         Verdict::warn("docker is a snap, which does not see this host's container toolkit and brings none")

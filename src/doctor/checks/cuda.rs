@@ -4,6 +4,7 @@ use super::no_driver_of_its_own;
 use crate::doctor::device::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
+use crate::text::quoted;
 use crate::version::DriverVersion;
 
 /// CUDA starts, and a kernel comes to the right numbers on every GPU.
@@ -109,7 +110,9 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
 const NO_DEVICE: i32 = 100;
 
 fn reset(at: Option<&str>) -> Vec<String> {
-    vec![at.map_or("sudo nvidia-smi --gpu-reset".to_owned(), |at| format!("sudo nvidia-smi --gpu-reset -i {at}"))]
+    vec![at.map_or("sudo nvidia-smi --gpu-reset".to_owned(), |at| {
+        format!("sudo nvidia-smi --gpu-reset -i {}", quoted(at))
+    })]
 }
 
 /// CUDA finds no GPU: it is divided and has no instances, or is not the driver's, or is hidden.
@@ -149,8 +152,8 @@ fn not_ready(seen: &Evidence) -> Verdict {
 fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
     let told = if let Answer::Is(nvml) = &seen.nvml { nvml.gpus.as_slice() } else { &[] };
     let told = told.iter().find(|g| at.is_none() || g.address.as_deref() == at);
-    let default =
-        at.map_or("sudo nvidia-smi -c DEFAULT".to_owned(), |at| format!("sudo nvidia-smi -i {at} -c DEFAULT"));
+    let default = at
+        .map_or("sudo nvidia-smi -c DEFAULT".to_owned(), |at| format!("sudo nvidia-smi -i {} -c DEFAULT", quoted(at)));
     match told.and_then(|g| g.compute_mode) {
         Some(ComputeMode::Prohibited) => {
             Verdict::fail(format!("nobody may compute on {gpu}: it was set so (error 46)"))

@@ -4,6 +4,7 @@ use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::{Cudnn, LibraryFile, Origin};
 use crate::operation::Operation;
 use crate::plan::{loader_path, rebuild_cache};
+use crate::text::quoted;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -159,7 +160,7 @@ pub fn winner(seen: &Evidence) -> Verdict {
         let mend = |v: Verdict| {
             v.mend(
                 "remove the one that is not wanted, or take its folder out of the loader's path",
-                [format!("grep -rn {place} /etc/ld.so.conf /etc/ld.so.conf.d"), "sudo ldconfig".to_owned()],
+                [format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted(&place)), "sudo ldconfig".to_owned()],
             )
         };
         // What was compiled for a newer one may not run with an older; the other way round it does.

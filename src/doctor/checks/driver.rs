@@ -8,6 +8,7 @@ use crate::doctor::{Answer, Evidence, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, Origin, SecureBoot};
 use crate::plan::{RIVALS, rebuild_image};
 use crate::resolve::Card;
+use crate::text::quoted;
 
 /// A GPU that has fallen off the bus leaves a host that looks well: the driver is there, and nothing is wrong with any GPU.
 pub fn on_the_bus(seen: &Evidence) -> Verdict {
@@ -45,7 +46,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             Err(why) => {
                 return Verdict::warn(why.clone()).saw(format!("{at}: {}", gpu.pci_id)).mend(
                     "look what the driver says of it, and report the line, so that it gets known",
-                    [format!("lspci -nn -s {at}"), "sudo dmesg | grep NVRM".to_owned()],
+                    [format!("lspci -nn -s {}", quoted(at)), "sudo dmesg | grep NVRM".to_owned()],
                 );
             }
             Ok(card) => card,
@@ -218,7 +219,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
         Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).mend(
             "enrol DKMS's key at the console, then build again (or switch Secure Boot off in the firmware)",
-            [format!("sudo mokutil --import {}", certificate(seen)), "sudo reboot".to_owned()],
+            [format!("sudo mokutil --import {}", quoted(&certificate(seen))), "sudo reboot".to_owned()],
         ),
         Answer::Failed(why) | Answer::NotAsked(why) => {
             Verdict::skip(format!("Secure Boot is on; who signed the module could not be read: {why}"))
@@ -240,7 +241,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
     let enrol = |v: Verdict| {
         v.mend(
             "enrol the key, reboot, and confirm it at the console",
-            [format!("sudo mokutil --import {}", certificate(seen)), "sudo reboot".to_owned()],
+            [format!("sudo mokutil --import {}", quoted(&certificate(seen))), "sudo reboot".to_owned()],
         )
     };
     match (refusal(seen), seen.key_is_enrolled) {
@@ -256,7 +257,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
         (None, None) if is_loaded(seen) == Some(false) => {
-            let test = format!("sudo mokutil --test-key {}", certificate(seen));
+            let test = format!("sudo mokutil --test-key {}", quoted(&certificate(seen)));
             Verdict::warn("the nvidia module is signed, and not loaded: the firmware may not know the key").mend(
                 "look whether the key is enrolled; enrol it if not (mokutil --import)",
                 [test, "mokutil --list-enrolled".to_owned()],
@@ -304,7 +305,10 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
     let cause = format!("the nvidia module is loaded, and has not taken the GPU at {}", first.address);
     left.iter().fold(Verdict::fail(cause), |v, gpu| v.saw(held_by(gpu))).mend(
         "have it look at the GPU again; what the kernel says then names the cause",
-        [format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", first.address), "sudo dmesg | tail".to_owned()],
+        [
+            format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", quoted(&first.address)),
+            "sudo dmesg | tail".to_owned(),
+        ],
     )
 }
 
@@ -372,7 +376,7 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
         );
         return Verdict::warn(cause).saw(evidence).saw(installed).saw("the kernel's log: API mismatch").mend(
             "look for the copy: in containers, in what LD_LIBRARY_PATH names, in programs that bring their libraries along",
-            [format!("sudo find / -xdev -name 'libcuda.so.{stranger}'")],
+            [format!("sudo find / -xdev -name {}", quoted(&format!("libcuda.so.{stranger}")))],
         );
     }
     let cause = format!(

@@ -3,6 +3,7 @@
 use super::NOTHING;
 use crate::compat::XidAction;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
+use crate::text::quoted;
 
 /// By the kernel's log, and by what NVML says of GPUs that do not answer it.
 pub fn faults(seen: &Evidence) -> Verdict {
@@ -69,7 +70,7 @@ fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
 }
 
 fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
-    let reset = |gpu: &str| [format!("sudo nvidia-smi --gpu-reset -i {gpu}")];
+    let reset = |gpu: &str| [format!("sudo nvidia-smi --gpu-reset -i {}", quoted(gpu))];
     Some(match said {
         Said::Xid { gpu, number, text } => {
             let evidence = format!("{gpu}: Xid {number}: {text}");

@@ -5,6 +5,7 @@ use crate::doctor::device::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refuse
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
 use crate::operation::Operation;
+use crate::text::quoted;
 
 /// The driver answers: what is refused for a fault of a GPU, or for a library of another version, other checks tell of.
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -136,7 +137,7 @@ fn gpus(seen: &Evidence) -> Result<Vec<&NvmlGpu>, Verdict> {
 
 fn reset(gpu: &NvmlGpu) -> String {
     match &gpu.address {
-        Some(address) => format!("sudo nvidia-smi --gpu-reset -i {address}"),
+        Some(address) => format!("sudo nvidia-smi --gpu-reset -i {}", quoted(address)),
         None => "sudo nvidia-smi --gpu-reset".to_owned(),
     }
 }

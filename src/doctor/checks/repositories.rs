@@ -2,6 +2,7 @@
 
 use crate::doctor::{Answer, Evidence, Repository, RepositoryKey, Verdict};
 use crate::host::MachineKind;
+use crate::text::{quoted, quoted_path};
 
 /// The key of CUDA's repositories until April 2022, by its id: NVIDIA/cuda-repo-management#4.
 const OLD: &str = "F60F4B3D7FA2AF80";
@@ -33,8 +34,8 @@ fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     Some(Verdict::fail(cause).saw(shown(other)).saw(shown(one)).mend(
         "take one of the two away",
         [
-            format!("grep -n {} {}", one.uri, superfluous.file.display()),
-            format!("sudo editor {}", superfluous.file.display()),
+            format!("grep -n {} {}", quoted(&one.uri), quoted_path(&superfluous.file)),
+            format!("sudo editor {}", quoted_path(&superfluous.file)),
         ],
     ))
 }
@@ -54,7 +55,7 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
             return Verdict::fail(format!("apt has no key for {uri}: {why}")).mend(
                 "install NVIDIA's package of its key for this repository",
                 [
-                    format!("wget {uri}/cuda-keyring_1.1-1_all.deb"),
+                    format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
                     "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
                 ],
             );
@@ -104,15 +105,15 @@ fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
         return verdict.mend(
             "take this entry away, and install NVIDIA's package of the key, which brings its own",
             [
-                format!("sudo editor {}", file.display()),
-                format!("wget {uri}/cuda-keyring_1.1-1_all.deb"),
+                format!("sudo editor {}", quoted_path(file)),
+                format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
                 "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
             ],
         );
     }
     let key = "https://nvidia.github.io/libnvidia-container/gpgkey";
     let commands = (uri.contains("/libnvidia-container/") && signed_by.ends_with(".gpg"))
-        .then(|| format!("curl -fsSL {key} | sudo gpg --dearmor --yes -o {signed_by}"));
+        .then(|| format!("curl -fsSL {key} | sudo gpg --dearmor --yes -o {}", quoted(signed_by)));
     verdict.mend("fetch the key again, as NVIDIA's guide to this repository says", commands)
 }
 
@@ -134,6 +135,6 @@ fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
         format!("apt has NVIDIA's repository for {of}, and this is {}: its packages are built for that", os.name);
     Some(Verdict::warn(cause).saw(repository.file.display().to_string()).mend(
         format!("take {own}'s, where NVIDIA has one"),
-        [format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {}", repository.file.display())],
+        [format!("sudo sed -i {} {}", quoted(&format!("s#repos/{of}/#repos/{own}/#")), quoted_path(&repository.file))],
     ))
 }

@@ -6,6 +6,7 @@ use crate::doctor::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
 use crate::host::Gpu;
 use crate::plan::{blacklist, rebuild_image, rebuild_images};
 use crate::render::script::by_hand;
+use crate::text::quoted;
 
 pub fn nouveau(seen: &Evidence) -> Verdict {
     rival(seen, "nouveau", &["nouveau"])
@@ -21,7 +22,7 @@ pub fn vfio(seen: &Evidence) -> Verdict {
         return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { held_before(seen) };
     };
     let commands = [
-        format!("echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind", first.address),
+        format!("echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind", quoted(&first.address)),
         "sudo modprobe nvidia".to_owned(),
     ];
     held.iter()
@@ -128,7 +129,7 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
         if let Some(module) = forced {
             let cause = format!("the initramfs of kernel {release} is told to load {module}: nothing keeps that out");
             let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
-            let out = format!("sudo sed -i '/^{}/d' {FORCED}", module.replace('_', "[-_]"));
+            let out = format!("sudo sed -i {} {FORCED}", quoted(&format!("/^{}/d", module.replace('_', "[-_]"))));
             let anew = rebuild_image(&seen.facts, kernel).iter().map(by_hand).collect::<Vec<_>>();
             return Some(verdict.mend("take it out there, and make the initramfs anew", [vec![out], anew].concat()));
         }

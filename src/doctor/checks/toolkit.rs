@@ -7,6 +7,7 @@ use crate::operation::Operation;
 use crate::plan::compile::Cause;
 use crate::plan::{host_compilers, profile};
 use crate::system::Node;
+use crate::text::quoted_path;
 use crate::version::CudaVersion;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,10 @@ pub fn stubs(seen: &Evidence) -> Verdict {
                 .saw(evidence)
                 .mend(
                     format!("take {directory} out of the loader's path"),
-                    [format!("grep -rn {directory} /etc/ld.so.conf /etc/ld.so.conf.d"), "sudo ldconfig".to_owned()],
+                    [
+                        format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted_path(&entry.directory)),
+                        "sudo ldconfig".to_owned(),
+                    ],
                 )
         })
         .collect();
@@ -37,7 +41,7 @@ pub fn stubs(seen: &Evidence) -> Verdict {
         verdicts.push(
             Verdict::fail(cause)
                 .saw(line.clone())
-                .mend("take the folder out", [format!("sudo sensible-editor {}", file.display())]),
+                .mend("take the folder out", [format!("sudo sensible-editor {}", quoted_path(file))]),
         );
     }
     Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("the loader knows no libcuda"))
@@ -88,7 +92,7 @@ pub fn library_path(seen: &Evidence) -> Verdict {
             "{} sets LD_LIBRARY_PATH for everybody: programs that bring libraries of their own get these instead",
             file.display()
         );
-        let commands = [format!("sudo sensible-editor {}", file.display())];
+        let commands = [format!("sudo sensible-editor {}", quoted_path(file))];
         Verdict::warn(cause).saw(line.clone()).mend("take it out: the loader's cache finds the toolkit", commands)
     });
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
@@ -130,7 +134,7 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
         (Cause::LinksC, _) => match &seen.host_compiler {
             Some((file, line)) => verdict
                 .saw(format!("{}: {line}", file.display()))
-                .mend("name g++ instead of gcc", [format!("sudo sensible-editor {}", file.display())]),
+                .mend("name g++ instead of gcc", [format!("sudo sensible-editor {}", quoted_path(file))]),
             None => verdict.mend("find the variable that names gcc, and name g++ instead", ["env | grep NVCC_"]),
         },
         _ => verdict.mend("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
@@ -143,7 +147,7 @@ fn older_gcc(newest: u16) -> String {
 
 fn side_by_side(toolkit: &Toolkit, newest: u16) -> [String; 3] {
     let [gcc, gxx] = host_compilers(&toolkit.path);
-    let link = |program: &str, at: &Path| format!("sudo ln -sfn /usr/bin/{program}-{newest} {}", at.display());
+    let link = |program: &str, at: &Path| format!("sudo ln -sfn /usr/bin/{program}-{newest} {}", quoted_path(at));
     [link("gcc", &gcc), link("g++", &gxx), "gpusetup plan --profile toolkit".to_owned()]
 }
 
