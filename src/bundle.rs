@@ -61,6 +61,9 @@ pub enum BundleError {
     /// The manifest is none of ours.
     #[error("its {MANIFEST} cannot be used: {0}")]
     Manifest(String),
+    /// It would fill the memory.
+    #[error("its plans are larger than any")]
+    TooLarge,
     /// It is to be signed, and is not.
     #[error("it is not signed: it has no {SIGNATURE}")]
     Unsigned,
@@ -123,6 +126,7 @@ impl BundleError {
             | Self::Read(_)
             | Self::Damaged { .. }
             | Self::Manifest(_)
+            | Self::TooLarge
             | Self::Unsigned
             | Self::Signature(_)
             | Self::Strange(_)

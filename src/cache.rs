@@ -2,7 +2,7 @@
 //! mirrors' files of one name do not meet. Beside a file stands what it was when it was last verified: as long as it is that,
 //! its bytes need not be read again.
 
-use crate::system::{Identity, System, UNFINISHED, digest};
+use crate::system::{Identity, System, UNFINISHED, digest_of_file};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ pub const PART: &str = ".part";
 pub const BEGUN: &str = ".begun";
 /// Ends the name of what came and was not what it should be.
 pub const REJECTED: &str = ".rejected";
+
+/// Digits in the names of folders that downloads are in.
+const FOLDER: usize = 16;
 
 /// The folder of what bundles brought that is no download: packages, for as long as an apply needs them.
 pub const BUNDLES: &str = ".bundles";
@@ -38,7 +41,7 @@ pub fn sum(on: &System, path: &Path, wanted: &str) -> io::Result<String> {
     if is_noted(on, path, &file, wanted) {
         return Ok(wanted.to_owned());
     }
-    let sum = digest(on.open(path)?)?;
+    let sum = digest_of_file(on.open(path)?)?;
     // Written to while it was read, it is neither what it was nor what it is.
     if sum == wanted && on.identity(path)? == file {
         // A folder that cannot be written costs the next one the reading, and no more.
@@ -126,12 +129,21 @@ pub enum State {
     Rejected,
 }
 
+/// Whether a folder is one that is named by the content of a download.
+fn is_of_a_sum(folder: &str) -> bool {
+    folder.len() == FOLDER && folder.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
 /// All files of the cache, by name.
 pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
     let mut files = Vec::new();
     for folder in on.list(cache)? {
+        // Whatever else lies there is somebody else's.
+        if !is_of_a_sum(&folder) {
+            continue;
+        }
         let folder = cache.join(folder);
-        if folder.ends_with(BUNDLES) || !on.is_directory(&folder) {
+        if !on.is_directory(&folder) {
             continue;
         }
         for name in on.list(&folder)?.into_iter().filter(|name| !NOTES.iter().any(|note| name.ends_with(note))) {
@@ -168,7 +180,7 @@ pub fn remove(on: &System, path: &Path) -> io::Result<()> {
 /// nothing takes it for what it was.
 pub fn reads_well(on: &System, file: &Cached) -> io::Result<bool> {
     let Some(wanted) = &file.sha256 else { return Ok(true) };
-    if digest(on.open(&file.path)?)? == *wanted {
+    if digest_of_file(on.open(&file.path)?)? == *wanted {
         verified(on, &file.path, wanted)?;
         return Ok(true);
     }
@@ -184,12 +196,12 @@ mod tests {
     use std::io::Write;
 
     const CACHE: &str = "/var/cache/gpusetup";
-    const FILE: &str = "/var/cache/gpusetup/ab/x.run";
+    const FILE: &str = "/var/cache/gpusetup/0123456789abcdef/x.run";
 
     fn host(text: &str) -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
-        on.make_directories("/var/cache/gpusetup/ab", 0o700).expect("made");
+        on.make_directories("/var/cache/gpusetup/0123456789abcdef", 0o700).expect("made");
         on.write(FILE, text.as_bytes(), 0o600).expect("written");
         (on, dir)
     }
@@ -213,9 +225,9 @@ mod tests {
         assert_eq!(sum(&on, Path::new(FILE), &good).expect("read"), good);
         assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
         // The note is what is believed: with another sum in it, that is what is said.
-        let note = on.read_text("/var/cache/gpusetup/ab/x.run.verified").expect("read").expect("there");
+        let note = on.read_text("/var/cache/gpusetup/0123456789abcdef/x.run.verified").expect("read").expect("there");
         let other = sha256("other");
-        on.write("/var/cache/gpusetup/ab/x.run.verified", note.replace(&good, &other).as_bytes(), 0o600)
+        on.write("/var/cache/gpusetup/0123456789abcdef/x.run.verified", note.replace(&good, &other).as_bytes(), 0o600)
             .expect("written");
         assert_eq!(sum(&on, Path::new(FILE), &other).expect("not read"), other);
     }
@@ -240,7 +252,7 @@ mod tests {
         let good = sha256("good");
         arrived(&on, Path::new(FILE), &good, on.identity(FILE).expect("there")).expect("noted");
         assert_eq!(states(&on), [("x.run".to_owned(), State::Verified)]);
-        let path = "/var/cache/gpusetup/ab/x.run.verified";
+        let path = "/var/cache/gpusetup/0123456789abcdef/x.run.verified";
         let note = on.read_text(path).expect("read").expect("there");
         let earlier = note.replace(boot().expect("Linux").trim(), "of-another-boot");
         assert_ne!(earlier, note);
@@ -259,7 +271,7 @@ mod tests {
         touch(&on, b"evil");
         assert!(!reads_well(&on, &all[0]).expect("read"));
         assert_eq!(states(&on), [("x.run.rejected".to_owned(), State::Rejected)]);
-        remove(&on, Path::new("/var/cache/gpusetup/ab/x.run.rejected")).expect("removed");
+        remove(&on, Path::new("/var/cache/gpusetup/0123456789abcdef/x.run.rejected")).expect("removed");
         assert!(on.list(CACHE).expect("listed").is_empty(), "its folder goes with the last");
     }
 }

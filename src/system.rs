@@ -14,6 +14,7 @@ pub mod hooks;
 pub mod input;
 pub mod interrupt;
 pub mod network;
+pub mod output;
 mod program;
 mod summed;
 pub mod trust;
@@ -21,7 +22,7 @@ pub mod trust;
 pub use cores::{cores, on_all_cores};
 pub use directory::Directory;
 pub use program::{Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, process_name};
-pub use summed::{copy_summed, digest, digest_on};
+pub use summed::{copy_summed, digest, digest_of_file, digest_on};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
 use rustix::io::Errno;
@@ -276,7 +277,7 @@ impl System {
             FileType::Symlink => Node::Link { target: beneath::target(place.as_fd())? },
             FileType::Directory => Node::Directory,
             FileType::RegularFile => Node::File {
-                sha256: digest(File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,
+                sha256: digest_of_file(File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,
                 mode: stat.st_mode & 0o7777,
                 uid: stat.st_uid,
                 gid: stat.st_gid,
@@ -473,6 +474,15 @@ impl System {
         }
     }
 
+    /// A place at or below a directory that something is mounted on, if there is one.
+    pub fn mounted_below(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
+        let below = fs::canonicalize(&self.root)?.join(beneath::canonical(self.place()?, path.as_ref())?);
+        let mounts = System::live().read_text("/proc/self/mountinfo")?.unwrap_or_default();
+        let mut places =
+            mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(|place| PathBuf::from(unescaped(place)));
+        Ok(places.find(|place| place.starts_with(&below)))
+    }
+
     /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed. The root
     /// itself is never removed.
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
@@ -502,6 +512,21 @@ fn place(root: &Path) -> Result<OwnedFd, Errno> {
 fn is_file_or_directory(open: &OwnedFd) -> io::Result<bool> {
     let kind = FileType::from_raw_mode(fstat(open)?.st_mode);
     Ok(matches!(kind, FileType::RegularFile | FileType::Directory))
+}
+
+/// A path as the kernel's list of mounts has it, where `\\040` is a blank.
+fn unescaped(place: &str) -> std::ffi::OsString {
+    let (mut bytes, mut rest) = (Vec::new(), place.as_bytes());
+    while let Some((first, more)) = rest.split_first() {
+        let digits = more.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let (byte, after) = match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => (byte, &more[3..]),
+            None => (*first, more),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
 /// The bytes of an open file.

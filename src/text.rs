@@ -64,6 +64,22 @@ pub fn visible_json(value: Value) -> Value {
     }
 }
 
+/// JSON text in which hidden characters are written by their numbers: it says the same. Line ends are JSON's own.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| c != '\n' && is_hidden(c);
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match hidden(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out += &format!("\\u{unit:04x}")),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// A value whose texts are all [`visible`]; the value as it is where it has no form in JSON.
 pub fn made_visible<T: Serialize + DeserializeOwned>(value: T) -> T {
     let Ok(text) = serde_json::to_string(&value) else { return value };

@@ -3,7 +3,8 @@
 
 use super::Failure;
 use super::result::now;
-use crate::system::{System, interrupt};
+use crate::system::{System, input, interrupt};
+use crate::text;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::File;
@@ -79,10 +80,17 @@ impl Lock {
     pub fn holder(on: &System) -> Option<String> {
         let file = on.open(PATH).ok()?;
         match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(rustix::io::Errno::WOULDBLOCK) => on.read_text(PATH).ok().flatten().map(|t| t.trim_end().to_owned()),
+            Err(rustix::io::Errno::WOULDBLOCK) => Some(written_by_holder(file)),
             _ => None,
         }
     }
+}
+
+/// What the holder wrote about itself, in one line.
+fn written_by_holder(file: File) -> String {
+    const MOST: u64 = 4096;
+    let text = input::limited(file, MOST).ok().flatten().unwrap_or_default();
+    text::one_line(String::from_utf8_lossy(&text).trim_end())
 }
 
 fn open(on: &System) -> io::Result<File> {

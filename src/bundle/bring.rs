@@ -17,8 +17,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// No plan and no database is longer, in bytes.
+/// No plan and no database is longer, in bytes, and together they are not much longer.
 const MOST_SMALL: u64 = 64 << 20;
+const MOST_IN_ALL: u64 = 256 << 20;
 
 /// What is needed before a plan is chosen: the plans and the database.
 pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
@@ -34,6 +35,9 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
         Ok(())
     };
     let missing: Vec<_> = manifest.files.iter().filter(|(name, _)| wanted(name)).collect();
+    if missing.iter().map(|(_, entry)| entry.size.min(MOST_SMALL)).sum::<u64>() > MOST_IN_ALL {
+        return Err(BundleError::TooLarge);
+    }
     match form {
         Form::Folder(folder) => {
             for (name, entry) in missing {

@@ -19,6 +19,7 @@ use crate::render::progress::Teller;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
+use crate::text;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -246,7 +247,7 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
                 return Ok(exit_code);
             }
             let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
-            super::print(&format!("{sentence}\n"))?;
+            super::print(&format!("{}\n", text::message(&sentence)))?;
             for step in ended.iter().flat_map(|e| &e.steps) {
                 super::print(&format!("  {:<18} {}\n", step.id.as_str(), step.state.as_str()))?;
             }

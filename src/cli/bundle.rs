@@ -12,6 +12,7 @@ use crate::compat::Database;
 use crate::fetch::{Sources, Wanted, fetch, is_cached};
 use crate::host::{Facts, Look, SystemId, probe};
 use crate::operation::Operation;
+use crate::operation::valid;
 use crate::plan::Plan;
 use crate::render::progress::Teller;
 use crate::render::{bytes, count};
@@ -20,6 +21,7 @@ use crate::sum::short;
 use crate::system::input;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -62,7 +64,8 @@ pub struct CreateOptions {
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     root: Option<PathBuf>,
     /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
+          value_parser = PathBufValueParser::new().try_map(|path| valid::cache(&path).map(|()| path)))]
     cache: PathBuf,
     /// The gpusetup to put into the bundle, for hosts where this one does not start [default: this one]
     #[arg(long, value_name = "FILE")]

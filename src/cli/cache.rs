@@ -4,8 +4,11 @@ use super::Problem;
 use super::apply::{must_be_a_host, must_be_private, system_of};
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
+use crate::operation::valid;
 use crate::render::{self, bytes};
 use crate::system::{System, on_all_cores};
+use crate::text;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +43,8 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct Place {
     /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
+          value_parser = PathBufValueParser::new().try_map(|path| valid::cache(&path).map(|()| path)))]
     cache: PathBuf,
     /// The host is the tree at DIR: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
@@ -96,11 +100,16 @@ fn list(place: &Place, json: bool) -> Result<u8, Problem> {
             State::Part => "broke off: the next download goes on with it",
             State::Rejected => "rejected: it is not what it should be",
         };
-        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = text::one_line(&file.path.file_name().unwrap_or_default().to_string_lossy());
         out += &format!("{:>9}  {name}\n", bytes(file.size));
         out += &render::wrapped("           ", state, super::width());
     }
-    out += &format!("{} in {}, {}.\n", render::count(files.len() as u64, "file"), place.cache.display(), bytes(sum));
+    out += &format!(
+        "{} in {}, {}.\n",
+        render::count(files.len() as u64, "file"),
+        text::one_line(&place.cache.to_string_lossy()),
+        bytes(sum)
+    );
     super::print(&out)?;
     Ok(0)
 }

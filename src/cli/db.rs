@@ -8,6 +8,7 @@ use crate::compat::{Database, LoadError, load};
 use crate::database::archive;
 use crate::host::assumed_gpus;
 use crate::render;
+use crate::system::output;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +114,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
         Command::Export { from, .. } => super::print_json(&from.open()?.export())?,
         Command::Matrix { html, from } => {
             let page = render::matrix::html(from.open()?);
-            std::fs::write(html, page)
+            output::write(html, page.as_bytes())
                 .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", html.display())))?;
             super::say(&format!("written to {}", html.display()));
         }
@@ -152,7 +153,7 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
 
 fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
     let archive = archive::pack(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
-    std::fs::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
+    output::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
     let bytes = render::bytes(archive.len() as u64);
     super::print(&format!("{}: {bytes}. Sign it: minisign -S -m {}\n", out.display(), out.display()))?;
     Ok(0)

@@ -13,6 +13,7 @@ use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::Teller;
 use crate::system::System;
+use crate::system::output;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -127,7 +128,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     };
     if let Some(path) = &options.html {
         let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
-        std::fs::write(path, render::report::html(&report, origin.as_deref())).map_err(failed)?;
+        output::write(path, render::report::html(&report, origin.as_deref()).as_bytes()).map_err(failed)?;
     }
     if let Some(origin) = origin.as_ref().filter(|_| !options.is_text()) {
         say(&format!("from {origin}"));

@@ -12,6 +12,7 @@ use crate::plan::{LockError, LockFile, Plan};
 use crate::resolve::{Method, Request};
 use crate::system::System;
 use crate::system::input;
+use crate::system::output;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +66,8 @@ pub fn write(path: &Path, system: &System, database: &Database, plan: &Plan) -> 
     let packages = if system.is_live() { package_versions(system, plan)? } else { versions_in_tree(system, plan)? };
     let lock = LockFile::of(database, plan, packages);
     let text = serde_json::to_string_pretty(&lock).map_err(|e| Problem::unexpected(e.to_string()))?;
-    std::fs::write(path, text + "\n").map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
+    output::write(path, (text + "\n").as_bytes())
+        .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
 }
 
 fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {

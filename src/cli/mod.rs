@@ -20,6 +20,7 @@ pub use problem::Problem;
 
 use crate::doctor::device;
 use crate::render::Paint;
+use crate::text;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use options::{
     BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions, TrustOptions,
@@ -191,7 +192,7 @@ fn unwritten(e: &std::io::Error) -> Problem {
 /// Writes one JSON object to standard output.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Problem::unexpected(e.to_string()))?;
-    print(&(text + "\n"))
+    print(&(text::json(&text) + "\n"))
 }
 
 /// Says something beside the result, on standard error.

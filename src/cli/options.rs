@@ -8,10 +8,12 @@ use crate::database::folder::{self, FolderError};
 use crate::database::store::{self, Store};
 use crate::database::{VERSION, embedded};
 use crate::fetch::{Mirrors, Sources, certificates};
+use crate::operation::valid;
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, Trust};
 use crate::version::Want;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,10 +35,12 @@ pub struct HostOptions {
     #[command(flatten)]
     pub database: DatabaseOptions,
     /// Where toolkits go
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local")]
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local",
+          value_parser = PathBufValueParser::new().try_map(|path| valid::prefix(&path).map(|()| path)))]
     pub prefix: PathBuf,
     /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup")]
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
+          value_parser = PathBufValueParser::new().try_map(|path| valid::cache(&path).map(|()| path)))]
     pub cache: PathBuf,
 }
 

@@ -12,6 +12,7 @@ use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
 use crate::resolve::MisfitKind;
+use crate::system::output;
 use crate::text::visible_json;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -170,5 +171,6 @@ pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
 
 fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
     let text = serde_json::to_string_pretty(plan).map_err(|e| Problem::unexpected(e.to_string()))?;
-    std::fs::write(path, text + "\n").map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
+    output::write(path, (text + "\n").as_bytes())
+        .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
 }

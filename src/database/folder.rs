@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// No file of a database is longer, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
+/// Nor are all its files together, nor are there more of them.
+const MOST_IN_ALL: usize = 64 << 20;
+const MOST_FILES: usize = 10_000;
 /// Folders within folders; there are no deeper ones in any database.
 const DEEPEST: usize = 8;
 
@@ -25,6 +28,9 @@ pub enum FolderError {
         /// Why.
         source: io::Error,
     },
+    /// It is larger than any.
+    #[error("{} is no database: it has too many files, or too large ones", .0.display())]
+    TooLarge(PathBuf),
     /// What it says cannot be.
     #[error(transparent)]
     Facts(#[from] LoadError),
@@ -55,14 +61,20 @@ fn read(
     input::open_any(folder, trust)?;
     let failed = |source| FolderError::List { path: folder.to_owned(), source };
     for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        // A link to a folder could lead around in a circle.
+        if entry.file_type().map_err(failed)?.is_dir() {
             if deepest > 0 {
                 read(&path, top, trust, deepest - 1, files)?;
             }
         } else if path.extension().is_some_and(|e| e == "yaml") {
             let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();
             files.push((name, input::text(&path, MOST_BYTES, trust)?));
+            let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
+            if files.len() > MOST_FILES || bytes > MOST_IN_ALL {
+                return Err(FolderError::TooLarge(top.to_owned()));
+            }
         }
     }
     Ok(())

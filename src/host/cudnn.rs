@@ -4,7 +4,7 @@ use super::dpkg::{Packages, upstream};
 use super::libraries::Listing;
 use super::reader::Reader;
 use super::{Cudnn, LibraryFile, Origin, Toolkit, elf};
-use crate::system::{System, digest};
+use crate::system::{System, digest_of_file};
 use crate::version::CudnnVersion;
 use object::ReadCache;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +124,7 @@ fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<Libra
     for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
         let path = directory.join(&file.name);
         let what = format!("the bytes of {}", path.display());
-        file.sha256 = reader.open(&what, &path).and_then(|f| match digest(f) {
+        file.sha256 = reader.open(&what, &path).and_then(|f| match digest_of_file(f) {
             Ok(sum) => Some(sum),
             Err(e) => {
                 reader.miss(&what, e);

@@ -84,6 +84,9 @@ fn scan(mut from: impl Read, matters: fn(&str) -> bool) -> io::Result<Packages> 
     loop {
         if filled == block.len() {
             // A stanza longer than the block; dpkg's own have a few kilobytes.
+            if block.len() as u64 > 4 * RECORD {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a record is longer than any package's"));
+            }
             block.resize(block.len() * 2, 0);
         }
         let read = match from.read(&mut block[filled..]) {

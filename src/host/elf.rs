@@ -102,10 +102,13 @@ pub fn c_library_version(text: &str) -> Option<(u32, u32)> {
     }
 }
 
+/// What is read here has kilobytes. A sparse file could claim any size.
+const MOST_SECTION: u64 = 16 << 20;
+
 fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (_, section) = sections.section_by_name(ENDIAN, name)?;
-    section.data(ENDIAN, data).ok()
+    (section.sh_size(ENDIAN) <= MOST_SECTION).then(|| section.data(ENDIAN, data).ok())?
 }
 
 #[cfg(test)]

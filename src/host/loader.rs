@@ -37,6 +37,11 @@ fn matters(soname: &[u8]) -> bool {
     starts.iter().any(|s| soname.starts_with(s))
 }
 
+/// Entries of libraries that matter: more than any host has.
+const MOST: usize = 10_000;
+/// No path is longer, in bytes, with its end: the kernel's PATH_MAX.
+const MOST_PATH: usize = 4096;
+
 fn entries(bytes: &[u8]) -> Result<Vec<(String, PathBuf)>, &'static str> {
     let cache = new_format(bytes)?;
     // Offsets count from here; the flags' low bits say the byte order, of which only one is of interest.
@@ -56,6 +61,9 @@ fn entries(bytes: &[u8]) -> Result<Vec<(String, PathBuf)>, &'static str> {
         }
         let soname = text(cache, key).ok_or("a name lies outside of it")?;
         if matters(soname) {
+            if found.len() == MOST {
+                return Err("it has more of NVIDIA's libraries than there can be");
+            }
             let path = text(cache, value).ok_or("a path lies outside of it")?;
             let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
             found.push((String::from_utf8_lossy(soname).into_owned(), path));
@@ -84,6 +92,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn text(bytes: &[u8], at: u32) -> Option<&[u8]> {
     let rest = bytes.get(at as usize..)?;
+    let rest = &rest[..rest.len().min(MOST_PATH)];
     rest.iter().position(|b| *b == 0).map(|end| &rest[..end])
 }
 

@@ -5,6 +5,7 @@ use super::{Operation, Standing};
 use crate::host::soname;
 use crate::sum::sha256;
 use crate::system::{Node, System};
+use crate::text::quoted_path;
 use std::io;
 use std::path::Path;
 
@@ -85,11 +86,18 @@ pub fn perform(on: &System, operation: &Operation) -> io::Result<()> {
             above(on, path)?;
             on.link(path, target)
         }
-        Operation::Remove { path } if on.node(path)? == Node::Directory => match on.rename(path, aside(path)) {
-            // A folder of an image below a container's overlay cannot be renamed: then there is no way back.
-            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.remove_tree(path),
-            renamed => renamed,
-        },
+        Operation::Remove { path } if on.node(path)? == Node::Directory => {
+            // It would be moved aside with the folder, and could not be removed there.
+            if let Some(mounted) = on.mounted_below(path)? {
+                let sentence = format!("something is mounted on {0}: umount {0}", quoted_path(&mounted));
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, sentence));
+            }
+            match on.rename(path, aside(path)) {
+                // A folder of an image below a container's overlay cannot be renamed: then there is no way back.
+                Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.remove_tree(path),
+                renamed => renamed,
+            }
+        }
         Operation::Remove { path } => on.remove(path),
         _ => Ok(()),
     }

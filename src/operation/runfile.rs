@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 /// <https://github.com/easybuilders/easybuild-easyblocks/pull/1835>, <https://github.com/conda-forge/cudatoolkit-dev-feedstock/issues/44>
 const STALE_LOG: &str = "/tmp/cuda-installer.log";
 
-/// The name of that folder, in the cache.
-pub const RUN_FROM: &str = "run";
+/// The name of that folder, in the cache. It is emptied, so nobody else may have a use for the name.
+pub const RUN_FROM: &str = ".gpusetup-run";
 
 /// The folder that a file of the cache is run from, beside those that the files are in.
 pub fn folder(cached: &Path) -> PathBuf {
@@ -209,16 +209,16 @@ mod tests {
         let (on, _dir, sum) = host(0o600);
         let ready = ready(&on, &verified(&sum)).expect("as it should be").expect("one");
         let argv = ready.argv(&["sh".to_owned(), FILE.to_owned(), "--silent".to_owned()]);
-        assert_eq!(argv, ["sh", "/var/cache/gpusetup/run/x.run", "--silent"]);
+        assert_eq!(argv, ["sh", "/var/cache/gpusetup/.gpusetup-run/x.run", "--silent"]);
         let here = Path::new(&argv[1]);
         assert_eq!(inode(&on, here), inode(&on, Path::new(FILE)));
-        let mode = on.metadata("/var/cache/gpusetup/run").expect("there").mode();
+        let mode = on.metadata("/var/cache/gpusetup/.gpusetup-run").expect("there").mode();
         assert_eq!(mode & 0o777, 0o700);
         // Another file in its place is no matter any more.
         on.write(FILE, b"evil", 0o600).expect("written");
         assert!(on.read_text(here).expect("readable").expect("there").starts_with("echo"));
         drop(ready);
-        assert!(!on.exists("/var/cache/gpusetup/run"));
+        assert!(!on.exists("/var/cache/gpusetup/.gpusetup-run"));
         let (on, _dir, sum) = host(0o600);
         drop(super::ready(&on, &verified(&sum)).expect("as it should be"));
         let now = on.identity(FILE).expect("there");
@@ -238,7 +238,7 @@ mod tests {
         drop(ready);
         let refused = super::ready(&on, &verified(&sum)).map(|_| ());
         assert!(matches!(refused, Err(ProgramError::Altered { .. })), "{refused:?}");
-        assert!(!on.exists("/var/cache/gpusetup/run"));
+        assert!(!on.exists("/var/cache/gpusetup/.gpusetup-run"));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let run = Operation::run(["sh", FILE], 10).executing(FILE.into(), sha256("other"));
         let refused = program::perform(&on, &run, None, &mut |_| {});
         assert!(matches!(refused, Err(ProgramError::Altered { .. })), "{refused:?}");
-        assert!(!on.exists("/var/cache/gpusetup/run"));
+        assert!(!on.exists("/var/cache/gpusetup/.gpusetup-run"));
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let (on, dir, sum) = host(0o700);
         // The machine's own shell, on files of a tree: what a chroot would need is not in it.
         let ready = ready(&on, &verified(&sum)).expect("as it should be").expect("one");
-        let here = dir.path().join("var/cache/gpusetup/run/x.run");
+        let here = dir.path().join("var/cache/gpusetup/.gpusetup-run/x.run");
         let mut sh = std::process::Command::new("sh");
         sh.arg(&here).env_clear().env("PATH", "/usr/bin:/bin").envs(ready.environment());
         let said = sh.env("TMPDIR", here.parent().expect("a folder")).output().expect("sh is everywhere");

@@ -30,6 +30,25 @@ pub fn path(path: &Path) -> Valid {
     below(path.strip_prefix("/").unwrap_or(path), path)
 }
 
+/// Whether toolkits can go below this folder. It stands in files that shells and the loader read, between colons.
+pub fn prefix(folder: &Path) -> Valid {
+    path(folder)?;
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
+    if folder.as_os_str().as_encoded_bytes().iter().all(plain) {
+        return Ok(());
+    }
+    Err(format!("the path {folder:?} has other characters than letters, digits and ._+-"))
+}
+
+/// Whether downloads can be kept in this folder.
+pub fn cache(folder: &Path) -> Valid {
+    path(folder)?;
+    match folder.to_str() {
+        Some(text) if !text.contains(crate::text::is_hidden) => Ok(()),
+        _ => Err(format!("the path {folder:?} cannot be shown")),
+    }
+}
+
 fn relative(path: &Path) -> Valid {
     if path.is_absolute() {
         return Err(format!("the path {path:?} is not relative"));

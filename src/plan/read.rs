@@ -2,6 +2,7 @@
 //! checked all the same, before anybody sees or carries out any of it.
 
 use super::{Plan, SCHEMA};
+use crate::operation::valid;
 use crate::text::{hidden_in, visible};
 
 /// No plan has more steps.
@@ -52,6 +53,8 @@ impl Plan {
         if self.steps.len() > MOST_STEPS || self.acts().count() > MOST_OPERATIONS {
             return Err("it has too many steps".to_owned());
         }
+        valid::prefix(&self.request.prefix)?;
+        valid::cache(&self.request.cache)?;
         for step in &self.steps {
             let cache = &self.request.cache;
             let checked = step.operations.iter().try_for_each(|act| act.operation.valid(cache));

@@ -66,8 +66,11 @@ fn commands(operation: &Operation) -> String {
             let folder = quoted_path(path.parent().unwrap_or(Path::new("/")));
             format!("mkdir -p {folder}\n{}chmod {mode:04o} {path_}\n", written(content, &path_))
         }
-        // What a link leads to may begin like an option.
-        Operation::Link { path, target, .. } => format!("ln -sfn -- {} {}\n", quoted_path(target), quoted_path(path)),
+        Operation::Link { path, target, .. } => {
+            // What a link leads to may begin like an option.
+            let options = if target.to_string_lossy().starts_with('-') { "-sfn --" } else { "-sfn" };
+            format!("ln {options} {} {}\n", quoted_path(target), quoted_path(path))
+        }
         Operation::Remove { path } => format!("rm -rf {}\n", quoted_path(path)),
         Operation::Download { url, sha256, to, .. } => {
             let folder = quoted_path(to.parent().unwrap_or(Path::new("/")));

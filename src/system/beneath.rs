@@ -4,7 +4,7 @@
 //! The kernel does it in one call (`openat2` with `RESOLVE_IN_ROOT`, Linux 5.6). Older kernels, and sandboxes that do not know
 //! the call, get the same component by component.
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -32,7 +32,7 @@ pub(super) fn open(root: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<O
 }
 
 fn open_by_hand(root: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let walk = Walk::along(root, path, !flags.contains(OFlags::NOFOLLOW))?;
+    let walk = Walk::along(root, path, !flags.contains(OFlags::NOFOLLOW), &|_| true)?;
     if !walk.missing.is_empty() {
         return Err(Errno::NOENT.into());
     }
@@ -51,7 +51,7 @@ pub(super) fn reopen(place: BorrowedFd, flags: OFlags) -> rustix::io::Result<Own
 
 /// `path` without links, relative to the root. What does not exist stays as it is written.
 pub(super) fn canonical(root: BorrowedFd, path: &Path) -> io::Result<PathBuf> {
-    let walk = Walk::along(root, path, true)?;
+    let walk = Walk::along(root, path, true, &|_| true)?;
     let mut canonical: PathBuf = walk.found.iter().map(|(name, _)| name).collect();
     for part in &walk.missing {
         if part == ".." {
@@ -63,6 +63,27 @@ pub(super) fn canonical(root: BorrowedFd, path: &Path) -> io::Result<PathBuf> {
     Ok(canonical)
 }
 
+/// A link on the way is of somebody who could have it lead anywhere.
+#[derive(Debug, thiserror::Error)]
+#[error("a symbolic link on the way is of somebody who is not trusted here")]
+pub(super) struct Misled;
+
+/// The place (`O_PATH`) that a path of this machine leads to, by links that are trusted; where there is nothing yet, the
+/// directory that it would be in, and its name there.
+pub(super) fn by_trusted_links(
+    path: &Path,
+    trusted: &dyn Fn(&Stat) -> bool,
+) -> io::Result<(OwnedFd, Option<OsString>)> {
+    let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut walk = Walk::along(root.as_fd(), &std::path::absolute(path)?, true, trusted)?;
+    let end = walk.found.pop().map_or(root, |(_, place)| place);
+    match walk.missing.as_slice() {
+        [] => Ok((end, None)),
+        [name] if name != ".." => Ok((end, Some(name.clone()))),
+        _ => Err(Errno::NOENT.into()),
+    }
+}
+
 /// A way through directories that are held open, so that `..` leads back to where it came from.
 struct Walk {
     /// Each component with its place (`O_PATH`), outermost first.
@@ -72,7 +93,8 @@ struct Walk {
 }
 
 impl Walk {
-    fn along(root: BorrowedFd, path: &Path, follow_last: bool) -> io::Result<Self> {
+    /// A link that is not `trusted` is an error.
+    fn along(root: BorrowedFd, path: &Path, follow_last: bool, trusted: &dyn Fn(&Stat) -> bool) -> io::Result<Self> {
         let mut walk = Self { found: Vec::new(), missing: Vec::new() };
         let (mut todo, mut links) = (reversed(path), 0);
         while let Some(part) = todo.pop() {
@@ -89,10 +111,14 @@ impl Walk {
                 }
                 Err(e) => return Err(e.into()),
             };
-            let is_link = FileType::from_raw_mode(fstat(&place)?.st_mode) == FileType::Symlink;
+            let stat = fstat(&place)?;
+            let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
             if !is_link || (todo.is_empty() && !follow_last) {
                 walk.found.push((part, place));
                 continue;
+            }
+            if !trusted(&stat) {
+                return Err(io::Error::other(Misled));
             }
             links += 1;
             if links > MAX_LINKS {

@@ -3,8 +3,8 @@
 
 use super::trust::is_ours;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, chownat, fstat, linkat, mkdirat, openat, readlinkat, renameat,
-    statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, linkat, mkdirat, openat, openat2,
+    readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -148,7 +148,25 @@ impl Directory {
         }
     }
 
-    /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed.
+    /// Opens a directory in here that is on the same mount: what is mounted on one belongs to somebody else.
+    fn open_own_directory(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mounted =
+            || io::Error::new(io::ErrorKind::ResourceBusy, format!("something is mounted on {}", name.display()));
+        match openat2(&self.0, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
+            Ok(opened) => Ok(opened.into()),
+            Err(Errno::XDEV) => Err(mounted()),
+            // Before Linux 5.6 a mount is known by its file system.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let opened = self.open_directory(name)?;
+                if fstat(&opened.0)?.st_dev == fstat(&self.0)?.st_dev { Ok(opened) } else { Err(mounted()) }
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed, and
+    /// neither is a mount.
     pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         self.remove_levels(name, MOST_LEVELS)
     }
@@ -160,7 +178,7 @@ impl Directory {
             removed => return Ok(removed?),
         }
         let levels = levels.checked_sub(1).ok_or_else(|| io::Error::other("too many directories in each other"))?;
-        let directory = self.open_directory(name)?;
+        let directory = self.open_own_directory(name)?;
         for entry in Dir::read_from(&directory.0)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());

@@ -5,16 +5,14 @@
 //! A link at the end of a path is followed; where root acts by what the file says, only a link of somebody who is trusted:
 //! else whoever may write in the folder could point it at any trusted file.
 
-use super::interrupt;
 use super::trust::{Distrust, Trust};
+use super::{beneath, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::readlinkat;
-use std::ffi::OsStr;
+use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,7 +102,7 @@ pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
 pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
     let file = match trust {
         Trust::Users(users) if rustix::process::geteuid().is_root() => by_trusted_links(path, users)?,
-        _ => opened(path, 0).map_err(|e| unopened(path, e))?,
+        _ => opened(path).map_err(|e| unopened(path, e))?,
     };
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
     if !kind.is_file() && !kind.is_dir() {
@@ -115,31 +113,28 @@ pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
     Ok(file)
 }
 
-fn opened(path: &Path, more: i32) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | more).open(path)
+fn opened(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Opens what is at the end of links, each of which belongs to one of these users.
+/// Opens what a path leads to, if each link on the way belongs to one of these users: who owns one could point it at any file
+/// that is trusted. A device is not opened.
 fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
-    const MOST_LINKS: usize = 8;
-    let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        match opened(&at, libc::O_NOFOLLOW) {
-            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {}
-            done => return done.map_err(|e| unopened(path, e)),
-        }
-        // The link itself is judged and read by one descriptor: its name may be another's by now.
-        let link = opened(&at, libc::O_NOFOLLOW | libc::O_PATH).map_err(InputError::io(path))?;
-        let meta = link.metadata().map_err(InputError::io(path))?;
-        if meta.is_symlink() {
-            if !users.contains(&meta.uid()) {
-                return Err(InputError::Link(path.to_owned()));
-            }
-            let target = readlinkat(&link, "", Vec::new()).map_err(|e| InputError::io(path)(e.into()))?;
-            at = at.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(target.as_bytes()));
-        }
+    let found = beneath::by_trusted_links(path, &|link| users.contains(&link.st_uid));
+    let (place, missing) = found.map_err(|e| match e.get_ref().is_some_and(|inner| inner.is::<beneath::Misled>()) {
+        true => InputError::Link(path.to_owned()),
+        false => InputError::io(path)(e),
+    })?;
+    if missing.is_some() {
+        return Err(InputError::io(path)(io::ErrorKind::NotFound.into()));
     }
-    Err(InputError::io(path)(io::Error::from_raw_os_error(libc::ELOOP)))
+    let place = File::from(place);
+    let kind = place.metadata().map_err(InputError::io(path))?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    beneath::reopen(place.as_fd(), flags).map(File::from).map_err(|e| InputError::io(path)(e.into()))
 }
 
 /// Why a path could not be opened. What it is now is asked for the sentence only.

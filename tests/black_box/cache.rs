@@ -9,10 +9,11 @@ use std::path::Path;
 /// A tree with a verified download, half of one, and one that was rejected.
 fn tree() -> Tree {
     let tree = Tree::debian_12();
-    for (name, text) in [("ab/x.run", "good"), ("cd/y.tar.xz.part", "half"), ("ef/z.run.rejected", "<html>")] {
+    for (name, text) in [("0123456789abcdef/x.run", "good"), ("cd/y.tar.xz.part", "half"), ("ef/z.run.rejected", "<html>")] {
         tree.write(&format!("var/cache/gpusetup/{name}"), text);
     }
-    verified(&System::at(tree.path()), Path::new("/var/cache/gpusetup/ab/x.run"), &sha256("good")).expect("noted");
+    verified(&System::at(tree.path()), Path::new("/var/cache/gpusetup/0123456789abcdef/x.run"), &sha256("good"))
+        .expect("noted");
     tree
 }
 
@@ -34,7 +35,7 @@ fn what_is_kept_is_listed() {
 fn what_is_no_whole_file_is_removed_or_all_of_it() {
     let tree = tree();
     assert!(tree.run(&["cache", "clean", "--partial"]).out.contains("Removed 2 files"));
-    assert!(tree.path().join("var/cache/gpusetup/ab/x.run").exists());
+    assert!(tree.path().join("var/cache/gpusetup/0123456789abcdef/x.run").exists());
     assert!(tree.run(&["cache", "clean"]).out.contains("Removed 1 file, 4 B"));
     assert_eq!(std::fs::read_dir(tree.path().join("var/cache/gpusetup")).expect("there").count(), 0);
 }
@@ -44,9 +45,14 @@ fn an_altered_file_is_found_and_set_aside() {
     let tree = tree();
     let ran = tree.run(&["cache", "verify"]);
     assert!(ran.code == 0 && ran.out.contains("1 file read"), "{}{}", ran.out, ran.err);
-    tree.write("var/cache/gpusetup/ab/x.run", "evil");
+    tree.write("var/cache/gpusetup/0123456789abcdef/x.run", "evil");
     let ran = tree.run(&["cache", "verify"]);
-    assert!(ran.code == 10 && ran.err.contains("/ab/x.run is not what was verified"), "{} {}", ran.code, ran.err);
-    assert!(!tree.path().join("var/cache/gpusetup/ab/x.run").exists());
+    assert!(
+        ran.code == 10 && ran.err.contains("/0123456789abcdef/x.run is not what was verified"),
+        "{} {}",
+        ran.code,
+        ran.err
+    );
+    assert!(!tree.path().join("var/cache/gpusetup/0123456789abcdef/x.run").exists());
     assert!(tree.run(&["cache", "list"]).out.contains("x.run.rejected"));
 }

@@ -4,7 +4,7 @@ use super::{Answer, initramfs, names, text};
 use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel};
 use crate::plan::RIVALS;
-use crate::system::System;
+use crate::system::{System, on_all_cores};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -64,7 +64,7 @@ pub fn denied(system: &System) -> Vec<Denial> {
     found
 }
 
-/// `blacklist nouveau` and `install nouveau /bin/false`.
+/// `blacklist nouveau` and `install nouveau /bin/false`, of the drivers that matter.
 fn denied_by(configuration: &str) -> Vec<String> {
     let denied = |line: &str| {
         let mut words = line.split_whitespace();
@@ -72,7 +72,7 @@ fn denied_by(configuration: &str) -> Vec<String> {
         let never = how.is_some_and(|h| h.ends_with("/false") || h.ends_with("/true") || h == ":");
         (verb == "blacklist" || verb == "install" && never).then(|| module.replace('-', "_"))
     };
-    configuration.lines().filter_map(denied).collect()
+    rivals(configuration.lines().filter_map(denied))
 }
 
 /// `modprobe.blacklist=nouveau,nova_core`, `rd.driver.blacklist=nouveau`, the older `rdblacklist=nouveau`.
@@ -82,19 +82,24 @@ fn denied_on_command_line(line: &str) -> Vec<String> {
             .iter()
             .find_map(|start| word.strip_prefix(start))
     });
-    lists.flat_map(|list| list.split(',')).filter(|m| !m.is_empty()).map(|m| m.replace('-', "_")).collect()
+    rivals(lists.flat_map(|list| list.split(',')).map(|module| module.replace('-', "_")))
 }
+
+/// Each of the drivers that matter, once.
+fn rivals(modules: impl Iterator<Item = String>) -> Vec<String> {
+    let all: BTreeSet<_> = modules.filter(|module| RIVALS.contains(&module.as_str())).collect();
+    all.into_iter().collect()
+}
+
+/// More kernels than any host has.
+const MOST_IMAGES: usize = 100;
 
 /// What is in the initramfs of each kernel. No program is started: the images are read as they lie.
 pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<String, Answer<Image>> {
     let with_image = |k: &&Kernel| k.initramfs.is_some();
-    std::thread::scope(|scope| {
-        let kernels = facts.kernels.installed.iter().filter(with_image);
-        let asked: Vec<_> =
-            kernels.map(|k| (k.release.clone(), scope.spawn(|| image(system, facts, k, denied)))).collect();
-        let lost = || Answer::NotAsked("it was not read".to_owned());
-        asked.into_iter().map(|(release, image)| (release, image.join().unwrap_or_else(|_| lost()))).collect()
-    })
+    let kernels: Vec<_> = facts.kernels.installed.iter().filter(with_image).take(MOST_IMAGES).collect();
+    let read = on_all_cores(&kernels, |kernel| image(system, facts, kernel, denied));
+    kernels.into_iter().map(|kernel| kernel.release.clone()).zip(read).collect()
 }
 
 fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> Answer<Image> {
@@ -204,9 +209,9 @@ mod tests {
     fn modules_are_kept_out_in_many_ways() {
         let text = "# blacklist vfio\nblacklist nouveau\ninstall nova-core /bin/false\ninstall nvidia /sbin/modprobe x\n\
                     options nouveau modeset=0\n";
-        assert_eq!(denied_by(text), ["nouveau", "nova_core"]);
+        assert_eq!(denied_by(&format!("{text}{text}")), ["nouveau", "nova_core"], "each once, and no other");
         let line = "GRUB_CMDLINE_LINUX=\"quiet rd.driver.blacklist=nouveau,nova-core modprobe.blacklist=nouveau\"";
-        assert_eq!(denied_on_command_line(line), ["nouveau", "nova_core", "nouveau"]);
+        assert_eq!(denied_on_command_line(line), ["nouveau", "nova_core"]);
     }
 
     #[test]

@@ -32,6 +32,10 @@ const UNSUPPORTED: &[&str] = &[
     "acquire::indextargets::deb::packages::identifier",
 ];
 
+/// No name of a setting is longer, in bytes, and no scopes are deeper in each other.
+const MOST_NAME: usize = 1000;
+const MOST_SCOPES: usize = 50;
+
 /// `APT::Default-Release`; empty if it is not set.
 pub fn default_release(system: &System) -> Result<String, Unknown> {
     let mut all = Vec::new();
@@ -68,7 +72,8 @@ fn parse(text: &str, all: &mut Vec<(String, String)>) -> Result<(), String> {
     for token in tokens(text)? {
         match token {
             Token::Word(word) => words.push(word),
-            Token::Open => scopes.push(named(&scopes, words.drain(..).next().unwrap_or_default())),
+            Token::Open if scopes.len() == MOST_SCOPES => return Err("too many braces in each other".to_owned()),
+            Token::Open => scopes.push(named(&scopes, words.drain(..).next().unwrap_or_default())?),
             Token::End => statement(&scopes, std::mem::take(&mut words), all)?,
             Token::Close => {
                 statement(&scopes, std::mem::take(&mut words), all)?;
@@ -79,12 +84,13 @@ fn parse(text: &str, all: &mut Vec<(String, String)>) -> Result<(), String> {
     statement(&scopes, words, all)
 }
 
-fn named(scopes: &[String], name: String) -> String {
+fn named(scopes: &[String], name: String) -> Result<String, String> {
     let name = name.to_ascii_lowercase();
-    match scopes.last() {
+    let name = match scopes.last() {
         Some(scope) => format!("{scope}::{name}"),
         None => name,
-    }
+    };
+    if name.len() <= MOST_NAME { Ok(name) } else { Err("the name of a setting is too long".to_owned()) }
 }
 
 fn statement(scopes: &[String], words: Vec<String>, all: &mut Vec<(String, String)>) -> Result<(), String> {
@@ -96,9 +102,9 @@ fn statement(scopes: &[String], words: Vec<String>, all: &mut Vec<(String, Strin
             all.retain(|(k, _)| *k != key && !k.starts_with(&format!("{key}::")));
         }
         ("#include", _) => return Err("#include is not supported".to_owned()),
-        (_, Some(value)) => all.push((named(scopes, first), value)),
+        (_, Some(value)) => all.push((named(scopes, first)?, value)),
         // An element of a list, or a name without a value.
-        (_, None) => all.push((named(scopes, String::new()), first)),
+        (_, None) => all.push((named(scopes, String::new())?, first)),
     }
     Ok(())
 }

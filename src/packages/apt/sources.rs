@@ -25,6 +25,9 @@ pub struct Index {
     pub architecture: String,
 }
 
+/// More lists than any host has.
+const MOST: usize = 5000;
+
 /// Every list of the enabled repositories, in apt's order.
 pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, Unknown> {
     let mut all: Vec<Index> = Vec::new();
@@ -37,6 +40,9 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
             let found = source.indexes(architectures, native).map_err(|why| Unknown::at(&path, why))?;
             let new: Vec<_> = found.into_iter().filter(|i| all.iter().all(|other| other.list != i.list)).collect();
             all.extend(new);
+            if all.len() > MOST {
+                return Err(Unknown::at(&path, "it has too many repositories"));
+            }
         }
     }
     Ok(all)
@@ -94,6 +100,10 @@ impl Source {
 
     fn indexes(&self, of_the_host: &[String], native: &str) -> Result<Vec<Index>, String> {
         let (mut indexes, architectures) = (Vec::new(), self.architectures(of_the_host));
+        let of_a_suite = self.components.len().saturating_mul(architectures.len()).max(1);
+        if self.uris.len().saturating_mul(self.suites.len()).saturating_mul(of_a_suite) > MOST {
+            return Err("an entry names too many repositories".to_owned());
+        }
         for uri in &self.uris {
             let uri = Uri::parse(&uri.replace("$(ARCH)", native))?;
             for suite in &self.suites {
