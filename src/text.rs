@@ -115,6 +115,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn json_says_the_same_without_hidden_characters() {
+        let value = serde_json::json!({"a\u{9b}": ["\u{202e}x", "é\n", "\u{e0001}"]});
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let shown = json(&text);
+        assert!(!shown.contains(|c| c != '\n' && is_hidden(c)), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON"), value);
+        assert!(matches!(json("{\n}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_shell_reads_a_word_back() {
+        for word in ["", "plain", "a b", "it's", "$(id)", "a;b", "\\", "-n", "a\nb"] {
+            let ran = std::process::Command::new("sh").args(["-c", &format!("printf %s. {}", quoted(word))]).output();
+            assert_eq!(String::from_utf8_lossy(&ran.expect("sh runs").stdout), format!("{word}."));
+        }
+    }
+
+    #[test]
     fn what_moves_the_cursor_or_hides_letters_is_replaced() {
         for hidden in ["\n", "\r", "\u{1b}", "\0", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{2028}", "\u{200d}"] {
             assert_eq!(visible(&format!("a{hidden}b")), "a\u{fffd}b", "{hidden:?}");

@@ -279,6 +279,13 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
     };
     assert_eq!(found(held("nouveau")), ["GS201 fail", "GS501 fail < GS201"], "a reboot is all it takes");
     assert_eq!(found(held("nova-core")), ["GS202 fail", "GS501 fail < GS202"]);
+    let mut named = sound();
+    held("vfio-pci")(&mut named);
+    named.facts.gpus[0].address = "0000:17:00.0; id #".into();
+    let report = examined(named);
+    let cures = report.checks.iter().filter_map(|check| check.remediation.as_ref());
+    let commands: Vec<_> = cures.flat_map(|cure| &cure.commands).filter(|command| command.contains("id #")).collect();
+    assert!(!commands.is_empty() && commands.iter().all(|c| c.contains("'0000:17:00.0; id #'")), "{commands:?}");
     let before_install = |e: &mut Evidence| {
         held("nouveau")(e);
         e.facts.driver = None;

@@ -157,6 +157,14 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_that_says_too_much_is_an_error() {
+        let one = (0x0303, "libcudnn.so.9", "/x");
+        assert!(entries(&sample(&vec![one; MOST])).is_ok());
+        assert!(entries(&sample(&vec![one; MOST + 1])).is_err());
+        assert!(entries(&sample(&[(0x0303, &format!("libcudnn{}", "a".repeat(MOST_PATH)), "/x")])).is_err());
+    }
+
+    #[test]
     fn a_broken_cache_is_an_error() {
         assert!(entries(b"").is_err());
         assert!(entries(b"ld.so-1.7.0\0\xff\xff\xff\xff").is_err());

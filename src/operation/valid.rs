@@ -311,6 +311,20 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_is_nothing_to_a_shell() {
+        assert_eq!(prefix(Path::new("/opt/nvidia-13.4_a+b")), Ok(()));
+        for bad in
+            ["/", "opt", "/opt/..", "/opt/a b", "/opt/$(id)", "/opt/`id`", "/opt/\"", "/opt/a:b", "/opt/a\nb", "/opt/é"]
+        {
+            assert!(prefix(Path::new(bad)).is_err(), "{bad:?}");
+        }
+        assert_eq!(cache(Path::new("/home/ann/my é")), Ok(()));
+        for bad in ["/", "cache", "/a/../b", "/a\nb", "/a\u{202e}b"] {
+            assert!(cache(Path::new(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn a_command_has_a_program() {
         for argv in [&[][..], &[""], &["-x"], &["../x"], &["/a/../b"], &["a b"], &["A=b"], &["sh", "a\0b"], &["/"]] {
             refused(&Operation::run(argv.iter().copied(), 60));

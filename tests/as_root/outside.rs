@@ -1,8 +1,10 @@
 //! What gpusetup and its children write of an apply to a tree, as the kernel saw it: nothing outside of the tree. `tests/run`
 //! runs this: it takes root, and strace.
 
-use crate::host::{Host, Server, text, timed};
+use crate::host::{Host, Server, machine, text, timed};
 use crate::short;
+use gpusetup::operation::Operation;
+use gpusetup::plan::StepId;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,6 +66,26 @@ fn a_trees_programs_stay_in_it() {
     assert!(processes.parse::<u32>().expect("a number") < 8, "{said:?}");
     assert_eq!((first, capabilities), ("/", "CapBnd:\t00000000a00401ff"), "{said:?}");
     assert_eq!(crate::host::gpusetup(["enter", text(&root), text(&root), "no-such-program"]).code, Some(127));
+}
+
+/// A folder in which something of somebody else is mounted is not removed, and neither is that.
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn what_is_mounted_in_a_folder_stays() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let host = Host::new("mounted");
+    let (precious, place) = (folder.path().join("precious"), host.path("/usr/local/cuda-9.9/a b"));
+    fs::create_dir(&precious).and_then(|()| fs::write(precious.join("f"), "")).expect("made");
+    fs::create_dir_all(&place).expect("made");
+    let remove = Operation::Remove { path: "/usr/local/cuda-9.9".into() };
+    let plan = short::saved(folder.path(), &short::plan(&host, vec![short::step(StepId::RemoveCuda, vec![remove])]));
+    machine("mount", &["--bind", text(&precious), text(&place)]).succeeds();
+    let said = host.gpusetup_plain(&["apply", text(&plan), "--yes"]).exits(7);
+    assert!(said.err.contains("is mounted on") && said.err.contains("a b'"), "{}", said.err);
+    assert!(precious.join("f").exists() && place.join("f").exists());
+    machine("umount", &[text(&place)]).succeeds();
+    host.gpusetup_plain(&["resume", "--yes"]).succeeds();
+    assert!(!host.path("/usr/local/cuda-9.9").exists());
 }
 
 /// How many processes there were, and what those wrote that had not moved into the tree, each with the call.

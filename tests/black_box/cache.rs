@@ -9,7 +9,11 @@ use std::path::Path;
 /// A tree with a verified download, half of one, and one that was rejected.
 fn tree() -> Tree {
     let tree = Tree::debian_12();
-    for (name, text) in [("0123456789abcdef/x.run", "good"), ("cd/y.tar.xz.part", "half"), ("ef/z.run.rejected", "<html>")] {
+    for (name, text) in [
+        ("0123456789abcdef/x.run", "good"),
+        ("cd00000000000000/y.tar.xz.part", "half"),
+        ("ef00000000000000/z.run.rejected", "<html>"),
+    ] {
         tree.write(&format!("var/cache/gpusetup/{name}"), text);
     }
     verified(&System::at(tree.path()), Path::new("/var/cache/gpusetup/0123456789abcdef/x.run"), &sha256("good"))
@@ -38,6 +42,30 @@ fn what_is_no_whole_file_is_removed_or_all_of_it() {
     assert!(tree.path().join("var/cache/gpusetup/0123456789abcdef/x.run").exists());
     assert!(tree.run(&["cache", "clean"]).out.contains("Removed 1 file, 4 B"));
     assert_eq!(std::fs::read_dir(tree.path().join("var/cache/gpusetup")).expect("there").count(), 0);
+}
+
+#[test]
+fn what_is_somebody_elses_stays() {
+    let tree = Tree::debian_12();
+    for file in ["home/ann/thesis", "home/0123456789abcdef/x", "run/state/f"] {
+        tree.write(file, "precious");
+    }
+    assert!(tree.run(&["cache", "clean", "--cache", "/home"]).out.contains("Removed 1 file"));
+    for wrong in ["/", "home", "/home/..", "/var/cache/a\nb"] {
+        assert_eq!(tree.run(&["cache", "clean", "--cache", wrong]).code, 2, "{wrong}");
+    }
+    let exists = |file: &str| tree.path().join(file).exists();
+    assert!(exists("home/ann/thesis") && exists("run/state/f") && !exists("home/0123456789abcdef"));
+}
+
+#[test]
+fn names_of_others_do_not_move_the_cursor() {
+    let tree = Tree::debian_12();
+    tree.write("var/cache/gpusetup/0123456789abcdef/x\u{1b}[2J\u{9b}2J\nerror: forged", "");
+    for arguments in [&["cache", "list"][..], &["cache", "list", "--json"]] {
+        let out = tree.run(arguments).out;
+        assert!(!out.contains(['\u{1b}', '\u{9b}']) && !out.contains("\nerror"), "{out:?}");
+    }
 }
 
 #[test]

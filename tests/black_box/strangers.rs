@@ -306,6 +306,47 @@ fn no_text_of_a_tree_moves_the_cursor() {
 }
 
 #[test]
+fn what_others_wrote_of_a_run_is_one_message() {
+    let tree = host();
+    let result = tree.run(&["apply", "--profile", "toolkit", "--cuda", "1.0", "--yes"]);
+    assert_ne!(result.code, 0);
+    let path = tree.path().join("var/lib/gpusetup/result.json");
+    let Ok(written) = fs::read_to_string(&path) else { panic!("{}", result.err) };
+    let mut value: Value = serde_json::from_str(&written).expect("JSON");
+    value["error"] = "a\u{1b}[2J\nhint: rm -rf /\u{9b}".into();
+    fs::write(&path, value.to_string()).expect("written");
+    for arguments in [&["status"][..], &["status", "--json"]] {
+        let out = tree.run(arguments).out;
+        assert!(has_controls(&out).is_none() && !out.lines().any(|line| line.starts_with("hint")), "{out:?}");
+    }
+}
+
+#[test]
+fn a_tree_of_holes_takes_no_time() {
+    let tree = host();
+    for path in ["etc/profile.d/gpusetup-cuda.sh", "var/lib/dpkg/status"] {
+        tree.write(path, "");
+        File::options().write(true).open(tree.path().join(path)).and_then(|f| f.set_len(1 << 41)).expect("sparse");
+    }
+    assert_eq!(tree.run(&["facts"]).code, 0);
+    let shown = tree.run(&["plan", "--profile", "toolkit"]);
+    assert!([0, 4, 7, 10].contains(&shown.code), "{}", shown.err);
+}
+
+#[test]
+fn a_database_that_leads_around_in_a_circle_has_an_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for kind in ["compat", "manifests"] {
+        fs::create_dir(folder.path().join(kind)).expect("made");
+    }
+    fs::write(folder.path().join("compat/x.yaml"), "x: 1\n").expect("written");
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        symlink(".", folder.path().join("compat").join(name)).expect("linked");
+    }
+    assert_eq!(run(&["plan", "--gpu", "h100", "--database", text(folder.path())]).code, 10);
+}
+
+#[test]
 fn an_error_that_quotes_a_stranger_is_one_message() {
     let ran = run(&["doctor", "GS\u{1b}[31m\nhint: rm -rf /"]);
     assert!(ran.code == 2 && has_controls(&ran.err).is_none(), "{:?}", ran.err);
@@ -458,6 +499,36 @@ fn a_plan_of_another_user_is_carried_out_only_when_that_user_is_named() {
     std::os::unix::fs::lchown(&link, Some(0), None).expect("root may");
     assert_eq!(apply(&bench, &["apply", text(&link)], None).code, 0);
     assert!(is_applied(&bench));
+    // Nor is one on the way.
+    let folder = bench.path("somebodys");
+    symlink(".", &folder).expect("linked");
+    std::os::unix::fs::lchown(&folder, Some(NOBODY), None).expect("root may");
+    let refused = apply(&bench, &["apply", text(&folder.join("plan.json"))], None);
+    assert!(refused.code == 5 && refused.err.contains("symbolic link"), "{}", refused.err);
+    assert!(!is_applied(&bench));
+}
+
+#[test]
+#[ignore = "takes root"]
+fn root_writes_to_no_file_that_a_link_of_another_user_names() {
+    let bench = Bench::new();
+    let (victim, link, pipe) = (bench.path("victim"), bench.path("link"), bench.path("pipe"));
+    fs::write(&victim, "precious").expect("written");
+    symlink("victim", &link).expect("linked");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("coreutils").success());
+    let plan = |out: &Path| run(&["plan", "--root", text(bench.tree.path()), "--gpu", "h100", "--out", text(out)]);
+    let html = |out: &Path| run(&["doctor", "--root", text(bench.tree.path()), "--html", text(out)]);
+    std::os::unix::fs::lchown(&link, Some(NOBODY), None).expect("root may");
+    for write in [&plan as &dyn Fn(&Path) -> Ran, &html] {
+        for out in [&link, &pipe] {
+            let refused = write(out);
+            assert!(refused.code == 1 && refused.err.contains("cannot write"), "{}", refused.err);
+        }
+        assert_eq!(fs::read(&victim).expect("there"), b"precious");
+    }
+    std::os::unix::fs::lchown(&link, Some(0), None).expect("root may");
+    assert_eq!(plan(&link).code, 0);
+    assert_ne!(fs::read(&victim).expect("there"), b"precious");
 }
 
 #[test]

@@ -173,6 +173,14 @@ mod tests {
     }
 
     #[test]
+    fn names_and_scopes_have_an_end() {
+        let in_each_other = |n: usize| parse(&format!("{}x \"y\";{}", "a{".repeat(n), "};".repeat(n)), &mut Vec::new());
+        assert_eq!(in_each_other(MOST_SCOPES), Ok(()));
+        assert!(in_each_other(MOST_SCOPES + 1).is_err() && in_each_other(400_000).is_err());
+        assert!(parse(&format!("{} \"y\";", "a".repeat(MOST_NAME + 1)), &mut Vec::new()).is_err());
+    }
+
+    #[test]
     fn the_settings_of_a_file_are_read_as_apt_reads_them() {
         let text = "// x\nAPT::Default-Release \"stable\"; # y\nAPT { NeverAutoRemove { \"^a\"; \"b;\"; }; Get::Assume-Yes true };\n\
                     /* APT::x 1; */ Dir::Cache { srcpkgcache \"\"; }\n#clear APT::Get;\n";

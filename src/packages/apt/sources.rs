@@ -291,6 +291,14 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_names_no_more_lists_than_there_can_be() {
+        let many = |n: usize| (0..n).map(|i| format!("x{i}/")).collect::<Vec<_>>();
+        let uris = many(40_000).into_iter().map(|x| format!("https://{x}")).collect();
+        let source = Source { uris, suites: many(60_000), ..Source::default() };
+        assert!(source.indexes(&["amd64".to_owned()], "amd64").is_err());
+    }
+
+    #[test]
     fn lists_are_named_as_apt_names_them() {
         let text = "# deb http://off.example/ x main\n\
             deb [arch=amd64 signed-by=/k.gpg] https://user:secret@archive.example:8080/debian bookworm main non-free # no\n\
