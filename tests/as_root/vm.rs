@@ -206,8 +206,9 @@ fn halfway() -> &'static Halfway {
         machine.powers_on();
         nouveau_has_come(&mut machine);
         let boot_id = machine.ask("cat /proc/sys/kernel/random/boot_id");
-        // The package's files are there, and its scripts are not all through.
-        machine.ask_until("until [ -e /var/lib/dpkg/info/nvidia-kernel-dkms.list ]; do sleep 1; done").succeeds();
+        // The package is configured, and dpkg has still to make the initramfs, and to come to its end.
+        let done = "until grep -q 'status installed nvidia-kernel-dkms' /var/log/dpkg.log; do sleep 1; done";
+        machine.ask_until(done).succeeds();
         let disk = machine.freezes();
         Halfway { machine: Mutex::new(Some(machine)), boot_id, disk }
     })
