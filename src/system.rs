@@ -639,6 +639,17 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_of_any_depth_is_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let deep = dir.path().join("tree").join("d/".repeat(1500));
+        fs::create_dir_all(&deep).and_then(|()| fs::write(deep.join("f"), "")).expect("made");
+        fs::create_dir_all(dir.path().join("tree/.gpusetup-deep-1/x")).expect("made");
+        on.remove_tree("/tree").expect("removed");
+        assert_eq!(on.list("/").expect("listed"), [""; 0]);
+    }
+
+    #[test]
     fn the_root_is_never_removed() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let host = System::at(dir.path());

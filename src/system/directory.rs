@@ -15,7 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders in folders that are removed at most: each level keeps a descriptor.
+/// Directories in each other that are held open while they are removed: each takes a descriptor.
 const MOST_LEVELS: usize = 400;
 
 /// An open directory.
@@ -168,22 +168,40 @@ impl Directory {
     /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed, and
     /// neither is a mount.
     pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
-        self.remove_levels(name, MOST_LEVELS)
+        let mut moved = 0;
+        loop {
+            let before = moved;
+            match self.remove_levels(name, MOST_LEVELS, None, &mut moved) {
+                // What was too deep lies in the outermost directory now.
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty && moved > before => {}
+                removed => return removed,
+            }
+        }
     }
 
-    fn remove_levels(&self, name: &OsStr, levels: usize) -> io::Result<()> {
+    /// The same as far as `levels` directories in each other; deeper ones are moved into `outermost`, and counted.
+    fn remove_levels(
+        &self,
+        name: &OsStr,
+        levels: usize,
+        outermost: Option<&Self>,
+        moved: &mut usize,
+    ) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             // Linux says EISDIR of a directory, POSIX and some file systems EPERM.
             Err(Errno::ISDIR | Errno::PERM) => {}
             removed => return Ok(removed?),
         }
-        let levels = levels.checked_sub(1).ok_or_else(|| io::Error::other("too many directories in each other"))?;
+        if let Some(outermost) = outermost.filter(|_| levels == 0) {
+            *moved += 1;
+            return self.rename(name, outermost, format!(".gpusetup-deep-{moved}"));
+        }
         let directory = self.open_own_directory(name)?;
         for entry in Dir::read_from(&directory.0)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name != "." && name != ".." {
-                directory.remove_levels(name, levels)?;
+                directory.remove_levels(name, levels - 1, Some(outermost.unwrap_or(&directory)), moved)?;
             }
         }
         drop(directory);
