@@ -645,6 +645,7 @@ mod tests {
         let deep = dir.path().join("tree").join("d/".repeat(1500));
         fs::create_dir_all(&deep).and_then(|()| fs::write(deep.join("f"), "")).expect("made");
         fs::create_dir_all(dir.path().join("tree/.gpusetup-deep-1/x")).expect("made");
+        fs::write(dir.path().join("tree/.gpusetup-deep-2"), "").expect("made");
         on.remove_tree("/tree").expect("removed");
         assert_eq!(on.list("/").expect("listed"), [""; 0]);
     }

@@ -222,19 +222,22 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();
-    let mut ended = ended(&system)?;
     // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`. While one is at work,
     // its journal is not read: it is long, and says what is known.
-    while options.wait && !(Lock::holder(&system).is_none() && is_last(&ended)) {
+    let ended = loop {
+        let is_at_work = Lock::holder(&system).is_some();
+        if !options.wait || !is_at_work {
+            let ended = ended(&system)?;
+            if !options.wait || ended.as_ref().is_some_and(|e| e.state.is_last()) {
+                break ended;
+            }
+        }
         if began.elapsed().as_secs() >= options.timeout {
             let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
             return Err(Problem::new(6, sentence).hint("gpusetup status tells where it stands"));
         }
         std::thread::sleep(std::time::Duration::from_millis(500));
-        if Lock::holder(&system).is_none() {
-            ended = self::ended(&system)?;
-        }
-    }
+    };
     let exit_code = ended.as_ref().filter(|_| options.wait).map_or(0, |e| e.exit_code);
     let at_work = Lock::holder(&system);
     match (ended, options.json) {
@@ -254,10 +257,6 @@ pub fn status(options: &StatusOptions) -> Result<u8, Problem> {
         }
     }
     Ok(exit_code)
-}
-
-fn is_last(ended: &Option<RunResult>) -> bool {
-    ended.as_ref().is_some_and(|e| e.state.is_last())
 }
 
 fn ended(system: &System) -> Result<Option<RunResult>, Problem> {

@@ -28,6 +28,9 @@ pub enum FolderError {
         /// Why.
         source: io::Error,
     },
+    /// It could lead around in a circle.
+    #[error("{} is a link to a folder, where a folder is to be", .0.display())]
+    Link(PathBuf),
     /// It is larger than any.
     #[error("{} is no database: it has too many files, or too large ones", .0.display())]
     TooLarge(PathBuf),
@@ -63,11 +66,12 @@ fn read(
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
-        // A link to a folder could lead around in a circle.
         if entry.file_type().map_err(failed)?.is_dir() {
             if deepest > 0 {
                 read(&path, top, trust, deepest - 1, files)?;
             }
+        } else if path.is_dir() {
+            return Err(FolderError::Link(path));
         } else if path.extension().is_some_and(|e| e == "yaml") {
             let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();
             files.push((name, input::text(&path, MOST_BYTES, trust)?));

@@ -6,11 +6,33 @@ use object::elf::{DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, SectionHeader};
 use object::{LittleEndian, ReadRef};
 
+/// What is read here has kilobytes, and a sparse file could claim any size of anything.
+const MOST: u64 = 16 << 20;
+
+/// A file of which no larger part is read at once.
+#[derive(Clone, Copy)]
+struct Bounded<R>(R);
+
+impl<'a, R: ReadRef<'a>> ReadRef<'a> for Bounded<R> {
+    fn len(self) -> Result<u64, ()> {
+        self.0.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        if size <= MOST { self.0.read_bytes_at(offset, size) } else { Err(()) }
+    }
+
+    fn read_bytes_at_until(self, range: std::ops::Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.0.read_bytes_at_until(range, delimiter)
+    }
+}
+
 type Header = FileHeader64<LittleEndian>;
 const ENDIAN: LittleEndian = LittleEndian;
 
 /// The SONAME of a shared library.
 pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
+    let data = Bounded(data);
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
@@ -80,6 +102,7 @@ fn banner(rodata: &[u8]) -> Option<String> {
 /// The newest version of the GNU C library that a program asks for: (2, 34) for `GLIBC_2.34`. None for one that is linked
 /// statically, or is for another C library.
 pub fn needed_c_library<'a>(data: impl ReadRef<'a>) -> Option<(u32, u32)> {
+    let data = Bounded(data);
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (mut libraries, strings) = sections.gnu_verneed(ENDIAN, data).ok()??;
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
@@ -102,13 +125,11 @@ pub fn c_library_version(text: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// What is read here has kilobytes. A sparse file could claim any size.
-const MOST_SECTION: u64 = 16 << 20;
-
 fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
+    let data = Bounded(data);
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (_, section) = sections.section_by_name(ENDIAN, name)?;
-    (section.sh_size(ENDIAN) <= MOST_SECTION).then(|| section.data(ENDIAN, data).ok())?
+    section.data(ENDIAN, data).ok()
 }
 
 #[cfg(test)]

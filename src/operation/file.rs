@@ -87,11 +87,7 @@ pub fn perform(on: &System, operation: &Operation) -> io::Result<()> {
             on.link(path, target)
         }
         Operation::Remove { path } if on.node(path)? == Node::Directory => {
-            // It would be moved aside with the folder, and could not be removed there.
-            if let Some(mounted) = on.mounted_below(path)? {
-                let sentence = format!("something is mounted on {0}: umount {0}", quoted_path(&mounted));
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, sentence));
-            }
+            nothing_is_mounted_below(on, path)?;
             match on.rename(path, aside(path)) {
                 // A folder of an image below a container's overlay cannot be renamed: then there is no way back.
                 Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.remove_tree(path),
@@ -100,6 +96,17 @@ pub fn perform(on: &System, operation: &Operation) -> io::Result<()> {
         }
         Operation::Remove { path } => on.remove(path),
         _ => Ok(()),
+    }
+}
+
+/// What is mounted in a folder is not removed with it, and keeps it from being removed.
+pub fn nothing_is_mounted_below(on: &System, path: &Path) -> io::Result<()> {
+    match on.mounted_below(path)? {
+        None => Ok(()),
+        Some(mounted) => {
+            let sentence = format!("something is mounted on {0}: umount {0}", quoted_path(&mounted));
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, sentence))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The way back from an operation: what stood before, kept where a power cut cannot take it. Undoing twice, or undoing
 //! what never happened, does no harm; what somebody else has changed since is left, and named.
 
+use super::file::nothing_is_mounted_below;
 use super::{packages, program, service};
 use crate::compat::PackageManager;
 use crate::system::{Node, Program, System};
@@ -148,6 +149,7 @@ impl Undo {
                 None
             }
             Self::Tree { path } => {
+                nothing_is_mounted_below(on, path)?;
                 on.remove_tree(path)?;
                 None
             }

@@ -49,6 +49,25 @@ pub(super) fn reopen(place: BorrowedFd, flags: OFlags) -> rustix::io::Result<Own
     openat(CWD, name, flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// The same where there may be no /proc: by the name that led there, if that is still the same file.
+pub(super) fn reopen_named(place: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    match reopen(place, flags) {
+        Err(Errno::NOENT) => {
+            let opened = openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())?;
+            let (meant, found) = (fstat(place)?, fstat(&opened)?);
+            let same = (meant.st_dev, meant.st_ino) == (found.st_dev, found.st_ino);
+            if same { Ok(opened) } else { Err(io::Error::other("it was exchanged for another file")) }
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Whether a path names what a process has open already, such as standard output: a link there leads to no name.
+pub(super) fn is_descriptor(path: &Path) -> bool {
+    ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.parent() == Some(Path::new(folder)))
+}
+
 /// `path` without links, relative to the root. What does not exist stays as it is written.
 pub(super) fn canonical(root: BorrowedFd, path: &Path) -> io::Result<PathBuf> {
     let walk = Walk::along(root, path, true, &|_| true)?;
@@ -103,7 +122,13 @@ impl Walk {
                 continue;
             }
             let here = walk.found.last().map_or(root, |(_, place)| place.as_fd());
-            let place = match openat(here, &part, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            // As a directory first: that is what has something mounted on demand.
+            let opened = match openat(here, &part, flags | OFlags::DIRECTORY, Mode::empty()) {
+                Err(Errno::NOTDIR | Errno::LOOP) => openat(here, &part, flags, Mode::empty()),
+                opened => opened,
+            };
+            let place = match opened {
                 Ok(place) => place,
                 Err(Errno::NOENT) => {
                     walk.missing = std::iter::once(part).chain(todo.into_iter().rev()).collect();

@@ -1,6 +1,7 @@
 //! A directory that is held open: what is done in it by a name is done in it, whatever its own path means by then. The name
 //! itself is never followed when it is a link.
 
+use super::is_absent;
 use super::trust::is_ours;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, linkat, mkdirat, openat, openat2,
@@ -168,12 +169,17 @@ impl Directory {
     /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed, and
     /// neither is a mount.
     pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
+        if self.stat(name).is_err_and(|e| is_absent(&e)) {
+            return Ok(());
+        }
         let mut moved = 0;
         loop {
             let before = moved;
             match self.remove_levels(name, MOST_LEVELS, None, &mut moved) {
                 // What was too deep lies in the outermost directory now.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty && moved > before => {}
+                // That something in it is gone or no directory does not say that it is gone.
+                Err(e) if is_absent(&e) && self.stat(name).is_ok() => return Err(io::Error::other(e.to_string())),
                 removed => return removed,
             }
         }
@@ -193,8 +199,16 @@ impl Directory {
             removed => return Ok(removed?),
         }
         if let Some(outermost) = outermost.filter(|_| levels == 0) {
-            *moved += 1;
-            return self.rename(name, outermost, format!(".gpusetup-deep-{moved}"));
+            loop {
+                *moved += 1;
+                match self.rename(name, outermost, format!(".gpusetup-deep-{moved}")) {
+                    // Something of that name is there.
+                    Err(e)
+                        if matches!(Errno::from_io_error(&e), Some(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR)) => {
+                    }
+                    renamed => return renamed,
+                }
+            }
         }
         let directory = self.open_own_directory(name)?;
         for entry in Dir::read_from(&directory.0)? {

@@ -101,7 +101,9 @@ pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
 /// The same for a file or a directory; of any other kind nothing comes back either.
 pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
     let file = match trust {
-        Trust::Users(users) if rustix::process::geteuid().is_root() => by_trusted_links(path, users)?,
+        Trust::Users(users) if rustix::process::geteuid().is_root() && !beneath::is_descriptor(path) => {
+            by_trusted_links(path, users)?
+        }
         _ => opened(path).map_err(|e| unopened(path, e))?,
     };
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
@@ -134,7 +136,7 @@ fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
         return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    beneath::reopen(place.as_fd(), flags).map(File::from).map_err(|e| InputError::io(path)(e.into()))
+    beneath::reopen_named(place.as_fd(), path, flags).map(File::from).map_err(InputError::io(path))
 }
 
 /// Why a path could not be opened. What it is now is asked for the sentence only.

@@ -1,6 +1,8 @@
 //! Sums over what is read.
 
 use crate::sum::hex;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,14 +15,37 @@ pub fn digest(from: impl Read) -> io::Result<String> {
 
 /// The same of a file whose length is somebody else's to choose: one of holes is refused, since it could be of any length.
 pub fn digest_of_file(file: File) -> io::Result<String> {
-    // Unlike a hole, what a file system compresses keeps a part of its size.
-    const LEAST: u64 = 64 << 20;
-    const PART: u64 = 64;
-    let meta = file.metadata()?;
-    if meta.len() > LEAST && meta.blocks().saturating_mul(512) < meta.len() / PART {
+    if consists_of_holes(&file)? {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it consists of holes"));
     }
     digest(file)
+}
+
+/// Whether next to nothing of a large file is data, as its file system tells. How many blocks it has is a hint only: some count
+/// those of a new file later (ZFS), or none at all.
+fn consists_of_holes(file: &File) -> io::Result<bool> {
+    const LEAST: u64 = 64 << 20;
+    const PART: u64 = 64;
+    let meta = file.metadata()?;
+    let enough = meta.len() / PART;
+    if meta.len() <= LEAST || meta.blocks().saturating_mul(512) >= enough {
+        return Ok(false);
+    }
+    let (mut data, mut at) = (0, 0);
+    while data < enough {
+        let start = match seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            // It does not tell.
+            Err(Errno::INVAL) => return Ok(false),
+            Err(e) => return Err(e.into()),
+        };
+        at = seek(file, SeekFrom::Hole(start))?;
+        data += at - start;
+    }
+    seek(file, SeekFrom::Start(0))?;
+    Ok(data < enough)
 }
 
 /// The same behind what is in `sum` already.
@@ -51,5 +76,26 @@ fn each_block(mut from: impl Read, mut then: impl FnMut(&[u8]) -> io::Result<()>
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_holes_is_refused_and_one_of_data_is_not() {
+        let file = || tempfile::tempfile().expect("a temporary file");
+        let (holes, data) = (file(), file());
+        holes.set_len(1 << 41).expect("sparse");
+        assert_eq!(digest_of_file(holes).expect_err("holes").kind(), io::ErrorKind::InvalidData);
+        // Not on the disk yet, and with a hole in it.
+        data.set_len(65 << 20).expect("sparse");
+        let mut writer = &data;
+        writer.write_all(&vec![1; 2 << 20]).expect("written");
+        let mut whole = vec![0; 65 << 20];
+        whole[..2 << 20].fill(1);
+        seek(&data, SeekFrom::Start(0)).expect("a file");
+        assert_eq!(digest_of_file(data).expect("data"), digest(&whole[..]).expect("read"));
     }
 }

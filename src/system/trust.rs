@@ -49,11 +49,7 @@ pub struct NoUser(String);
 impl Trust {
     /// Of the caller, and of the users that the caller names or numbers.
     pub fn of_caller(named: &[String]) -> Result<Self, NoUser> {
-        let me = rustix::process::geteuid();
-        let mut users = vec![0, me.as_raw()];
-        if me.is_root() {
-            users.extend(std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok()));
-        }
+        let mut users = caller();
         let accounts = Accounts::read(&System::live());
         for name in named {
             let number = name.parse().ok().or_else(|| accounts.number(name));
@@ -80,6 +76,16 @@ impl Trust {
         let accounts = || Accounts::read(&System::live());
         Ok(judged(users, meta.uid(), meta.gid(), meta.mode(), has_list, accounts))
     }
+}
+
+/// Root, whoever runs this, and who called `sudo` for it, by number.
+pub fn caller() -> Vec<u32> {
+    let me = rustix::process::geteuid();
+    let mut users = vec![0, me.as_raw()];
+    if me.is_root() {
+        users.extend(std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok()));
+    }
+    users
 }
 
 /// Whether a user, by number, is root or whoever runs this.

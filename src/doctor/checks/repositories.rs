@@ -133,8 +133,13 @@ fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
     }
     let cause =
         format!("apt has NVIDIA's repository for {of}, and this is {}: its packages are built for that", os.name);
-    Some(Verdict::warn(cause).saw(repository.file.display().to_string()).mend(
-        format!("take {own}'s, where NVIDIA has one"),
-        [format!("sudo sed -i {} {}", quoted(&format!("s#repos/{of}/#repos/{own}/#")), quoted_path(&repository.file))],
-    ))
+    let file = quoted_path(&repository.file);
+    // What is a name to the shell can be a program to sed.
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+    let command = match plain(of) && plain(&own) {
+        true => format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {file}"),
+        false => format!("sudo editor {file}"),
+    };
+    let mend = format!("take {own}'s, where NVIDIA has one");
+    Some(Verdict::warn(cause).saw(repository.file.display().to_string()).mend(mend, [command]))
 }
