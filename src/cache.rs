@@ -2,6 +2,7 @@
 //! mirrors' files of one name do not meet. Beside a file stands what it was when it was last verified: as long as it is that,
 //! its bytes need not be read again.
 
+use crate::sum::is_short;
 use crate::system::{Identity, System, UNFINISHED, digest_of_file};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -15,9 +16,6 @@ pub const PART: &str = ".part";
 pub const BEGUN: &str = ".begun";
 /// Ends the name of what came and was not what it should be.
 pub const REJECTED: &str = ".rejected";
-
-/// Digits in the names of folders that downloads are in.
-const FOLDER: usize = 16;
 
 /// The folder of what bundles brought that is no download: packages, for as long as an apply needs them.
 pub const BUNDLES: &str = ".bundles";
@@ -129,17 +127,12 @@ pub enum State {
     Rejected,
 }
 
-/// Whether a folder is one that is named by the content of a download.
-fn is_of_a_sum(folder: &str) -> bool {
-    folder.len() == FOLDER && folder.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-}
-
 /// All files of the cache, by name.
 pub fn files(on: &System, cache: &Path) -> io::Result<Vec<Cached>> {
     let mut files = Vec::new();
     for folder in on.list(cache)? {
         // Whatever else lies there is somebody else's.
-        if !is_of_a_sum(&folder) {
+        if !is_short(&folder) {
             continue;
         }
         let folder = cache.join(folder);

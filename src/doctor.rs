@@ -174,7 +174,7 @@ impl Verdict {
     }
 
     /// With what mends it.
-    pub fn mend<S: Into<String>>(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
+    pub fn advise<S: Into<String>>(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
         let commands = commands.into_iter().map(Into::into).collect();
         self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair: Vec::new() }));
         self

@@ -7,9 +7,22 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes.as_ref()))
 }
 
+/// Digits of a sum that name a folder.
+const SHORT: usize = 16;
+
 /// As much of a sum as names a folder: enough to tell everything from everything else that a machine has.
 pub fn short(sha256: &str) -> &str {
-    sha256.get(..16).unwrap_or(sha256)
+    sha256.get(..SHORT).unwrap_or(sha256)
+}
+
+/// Whether a folder's name can be such a part.
+pub fn is_short(name: &str) -> bool {
+    name.len() == SHORT && is_hex(name)
+}
+
+/// Whether a text is lower-case hexadecimal.
+pub fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// Bytes in lower-case hexadecimal.

@@ -488,10 +488,7 @@ impl System {
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
         crash::point();
-        match directory.remove_tree(name) {
-            Err(e) if !is_absent(&e) => Err(e),
-            _ => Ok(()),
-        }
+        directory.remove_tree(name)
     }
 }
 

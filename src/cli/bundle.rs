@@ -1,7 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::apply::{must_be_private, read_plan, system_of};
-use super::options::{DatabaseOptions, HostOptions, SourceOptions, TrustOptions, to_the_end};
+use super::options::{DatabaseOptions, HostOptions, SourceOptions, TrustOptions, folder, to_the_end};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
@@ -11,8 +11,7 @@ use crate::cache::BUNDLES;
 use crate::compat::Database;
 use crate::fetch::{Sources, Wanted, fetch, is_cached};
 use crate::host::{Facts, Look, SystemId, probe};
-use crate::operation::Operation;
-use crate::operation::valid;
+use crate::operation::{Operation, valid};
 use crate::plan::Plan;
 use crate::render::progress::Teller;
 use crate::render::{bytes, count};
@@ -21,7 +20,6 @@ use crate::sum::short;
 use crate::system::input;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -65,7 +63,7 @@ pub struct CreateOptions {
     root: Option<PathBuf>,
     /// Where downloads are kept
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
-          value_parser = PathBufValueParser::new().try_map(|path| valid::cache(&path).map(|()| path)))]
+          value_parser = folder(valid::cache))]
     cache: PathBuf,
     /// The gpusetup to put into the bundle, for hosts where this one does not start [default: this one]
     #[arg(long, value_name = "FILE")]

@@ -2,13 +2,13 @@
 
 use super::Problem;
 use super::apply::{must_be_a_host, must_be_private, system_of};
+use super::options::folder;
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
 use crate::operation::valid;
 use crate::render::{self, bytes};
 use crate::system::{System, on_all_cores};
 use crate::text;
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub enum Command {
 pub struct Place {
     /// Where downloads are kept
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
-          value_parser = PathBufValueParser::new().try_map(|path| valid::cache(&path).map(|()| path)))]
+          value_parser = folder(valid::cache))]
     cache: PathBuf,
     /// The host is the tree at DIR: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]

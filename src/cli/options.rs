@@ -8,7 +8,7 @@ use crate::database::folder::{self, FolderError};
 use crate::database::store::{self, Store};
 use crate::database::{VERSION, embedded};
 use crate::fetch::{Mirrors, Sources, certificates};
-use crate::operation::valid;
+use crate::operation::valid::{self, Valid};
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, Trust};
@@ -36,12 +36,17 @@ pub struct HostOptions {
     pub database: DatabaseOptions,
     /// Where toolkits go
     #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local",
-          value_parser = PathBufValueParser::new().try_map(|path| valid::prefix(&path).map(|()| path)))]
+          value_parser = folder(valid::prefix))]
     pub prefix: PathBuf,
     /// Where downloads are kept
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
-          value_parser = PathBufValueParser::new().try_map(|path| valid::cache(&path).map(|()| path)))]
+          value_parser = folder(valid::cache))]
     pub cache: PathBuf,
+}
+
+/// Accepts folders that are valid for their use.
+pub fn folder(is_valid: fn(&Path) -> Valid) -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(move |path| is_valid(&path).map(|()| path))
 }
 
 /// Which compatibility database.

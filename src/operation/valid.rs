@@ -5,6 +5,7 @@
 use super::file::aside;
 use super::undo::{Transaction, Undo};
 use super::{Operation, Packages, Placement};
+use crate::sum::is_hex;
 use crate::system::Node;
 use std::path::{Component, Path};
 
@@ -86,8 +87,7 @@ fn paths<'a>(all: impl IntoIterator<Item = &'a std::path::PathBuf>) -> Valid {
 
 /// Whether a text is a SHA-256 in lower-case hexadecimal.
 pub fn checksum(text: &str) -> Valid {
-    let hexadecimal = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-    if text.len() == 64 && text.bytes().all(hexadecimal) {
+    if text.len() == 64 && is_hex(text) {
         return Ok(());
     }
     Err(format!("{:?} is no SHA-256", short(text)))

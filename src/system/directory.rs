@@ -169,7 +169,8 @@ impl Directory {
     /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed, and
     /// neither is a mount.
     pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
-        if self.stat(name).is_err_and(|e| is_absent(&e)) {
+        let is_gone = || self.stat(name).is_err_and(|e| is_absent(&e));
+        if is_gone() {
             return Ok(());
         }
         let mut moved = 0;
@@ -178,8 +179,7 @@ impl Directory {
             match self.remove_levels(name, MOST_LEVELS, None, &mut moved) {
                 // What was too deep lies in the outermost directory now.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty && moved > before => {}
-                // That something in it is gone or no directory does not say that it is gone.
-                Err(e) if is_absent(&e) && self.stat(name).is_ok() => return Err(io::Error::other(e.to_string())),
+                Err(_) if is_gone() => return Ok(()),
                 removed => return removed,
             }
         }

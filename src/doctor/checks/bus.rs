@@ -26,7 +26,7 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
         let cause = "the IOMMU translates what GPUs say to each other, which CUDA does not support on bare metal: copies \
                      between GPUs may be slow, wrong or hang";
         let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::saw);
-        verdict.mend("have it pass them on untranslated, by iommu=pt on the kernel's command line; then boot", untranslated(seen))
+        verdict.advise("have it pass them on untranslated, by iommu=pt on the kernel's command line; then boot", untranslated(seen))
     });
     let of =
         |wanted: bool| seen.bus.detours.iter().filter(move |(_, d)| **d == Answer::Is(wanted)).map(|(port, _)| port);
@@ -34,7 +34,7 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
     let detours = (!ports.is_empty()).then(|| {
         let cause = "ports of PCI switches send what GPUs say to each other by way of the processor (ACS)";
         let verdict = ports.iter().fold(Verdict::warn(cause), |v, port| v.saw(format!("{port} redirects")));
-        verdict.mend(
+        verdict.advise(
             "switch ACS off in the firmware's setup, unless virtual machines are to have the GPUs; or so, until the next boot",
             ports.iter().map(|port| format!("sudo setpci -s {} ECAP_ACS+6.w=0000", quoted(port))),
         )

@@ -21,18 +21,18 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
     let daemon = here.daemon_json.iter().map(|why| {
         Verdict::fail(format!("docker cannot read /etc/docker/daemon.json: {why}"))
             .saw("/etc/docker/daemon.json")
-            .mend("mend the file, then start docker", ["sudo dockerd --validate", "sudo systemctl restart docker"])
+            .advise("mend the file, then start docker", ["sudo dockerd --validate", "sudo systemctl restart docker"])
     });
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
         let (grep, file) = (format!("grep -n nvidia {}", quoted_path(file)), file.display());
         Verdict::fail(format!("containers with GPUs are to be started by {program}, which is not there"))
             .saw(format!("{file} names {program}"))
-            .mend("install NVIDIA's container toolkit, or take it out of the file", [grep])
+            .advise("install NVIDIA's container toolkit, or take it out of the file", [grep])
     });
     let snap = (here.bare_snap && here.has_toolkit).then(|| {
         Verdict::warn("docker is a snap, which does not see this host's container toolkit and brings none")
             .saw("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
-            .mend("update the snap, or install docker from packages instead", ["sudo snap refresh docker"])
+            .advise("update the snap, or install docker from packages instead", ["sudo snap refresh docker"])
     });
     let specs = here.specs.iter().map(|spec| described(spec, &here.specs));
     Verdict::worst([engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs))
@@ -106,9 +106,9 @@ pub fn count_memory(seen: &Evidence) -> Verdict {
         "the kernel counts the GPUs' memory as the host's: Kubernetes reports too much, and pods are limited wrongly";
     if branch < 580 {
         let mend = "install branch 580 or newer, which can keep that memory to itself";
-        return Verdict::warn(cause).saw(evidence).mend(mend, ["gpusetup plan --upgrade"]);
+        return Verdict::warn(cause).saw(evidence).advise(mend, ["gpusetup plan --upgrade"]);
     }
-    Verdict::warn(cause).saw(evidence).mend(
+    Verdict::warn(cause).saw(evidence).advise(
         "let the driver keep that memory to itself, then boot",
         [
             "echo options nvidia NVreg_CoherentGPUMemoryMode=driver | sudo tee /etc/modprobe.d/nvidia-coherent.conf",

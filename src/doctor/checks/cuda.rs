@@ -13,7 +13,7 @@ pub fn computes(seen: &Evidence) -> Verdict {
         Answer::Is(cuda) => cuda,
         Answer::NotAsked(why) => return Verdict::skip(why.clone()),
         Answer::Failed(why) => {
-            return Verdict::fail(format!("CUDA does not answer: {why}")).saw(why.clone()).mend(
+            return Verdict::fail(format!("CUDA does not answer: {why}")).saw(why.clone()).advise(
                 "see what the kernel says of it, then boot: what hangs in the driver cannot be ended",
                 ["sudo dmesg | grep -E 'NVRM|nvidia'", "sudo reboot"],
             );
@@ -29,7 +29,7 @@ pub fn computes(seen: &Evidence) -> Verdict {
                 Kernel::Right => Verdict::pass().saw(format!("{at}: a kernel came to the right numbers")),
                 Kernel::Wrong(how) => Verdict::fail(format!("the GPU {at} computes wrongly"))
                     .saw(format!("{at}: {how}"))
-                    .mend(
+                    .advise(
                         "take it out of use, and test it; have the board replaced if the test fails",
                         ["dcgmi diag -r 3"],
                     )
@@ -50,16 +50,16 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
     let where_from = ["ldconfig -p | grep libcuda.so", "grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d"];
     let verdict = match refused.code {
         None => Verdict::fail("programs cannot load libcuda.so.1, CUDA's part of the driver")
-            .mend("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
+            .advise("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
             .only_from(&["GS501", "GS508", "GS507", "GS401", "GS603"]),
         Some(34) => {
             Verdict::fail(format!("programs get a stub in the place of the driver's library: {library} (error 34)"))
-                .mend("take its folder out of the loader's path: it is for linking only", where_from)
+                .advise("take its folder out of the loader's path: it is for linking only", where_from)
                 .only_from(&["GS507"])
         }
         Some(803) => {
             Verdict::fail(format!("the driver in the kernel is of another version than {library} (error 803)"))
-                .mend(
+                .advise(
                     "boot, if the driver was updated; else take the other libcuda out of the loader's path",
                     where_from.into_iter().chain(["sudo reboot"]),
                 )
@@ -68,17 +68,17 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         Some(804) => Verdict::fail(format!(
             "programs get {library}, a newer driver's library, which runs only cards for data centres (error 804)"
         ))
-        .mend("take the folder of cuda-compat out of the loader's path", where_from)
+        .advise("take the folder of cuda-compat out of the loader's path", where_from)
         .only_from(&["GS507"]),
         Some(802) => not_ready(seen),
         Some(NO_DEVICE) => return no_gpu(seen, &refused.to_string()),
         Some(3) => heterogeneous(seen).unwrap_or_else(|| {
             Verdict::fail("the driver is loaded, and CUDA does not start (error 3)")
-                .mend("see what the kernel says", ["sudo dmesg | grep -E 'NVRM|nvidia'"])
+                .advise("see what the kernel says", ["sudo dmesg | grep -E 'NVRM|nvidia'"])
         }),
         Some(999) => heterogeneous(seen).filter(|_| said_hmm(seen)).unwrap_or_else(|| {
             Verdict::fail("CUDA does not start (error 999): mostly its kernel module is stuck, as after a suspend")
-                .mend(
+                .advise(
                     "load the module anew; boot if it is in use",
                     ["sudo modprobe -r nvidia_uvm", "sudo modprobe nvidia_uvm"],
                 )
@@ -89,20 +89,20 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
             return Verdict::skip(format!("the memory of {gpu} is in use: no kernel was run")).saw(refused.to_string());
         }
         Some(214) => Verdict::fail(format!("the memory of {gpu} has an error that could not be corrected (error 214)"))
-            .mend("end what uses it, then reset it", reset(at))
+            .advise("end what uses it, then reset it", reset(at))
             .only_from(&["GS903", "GS904"]),
         Some(221) => Verdict::fail("the driver's compiler is missing, libnvidia-ptxjitcompiler.so.1 (error 221)")
-            .mend("install the driver's libraries anew", ["sudo ldconfig", "gpusetup plan"])
+            .advise("install the driver's libraries anew", ["sudo ldconfig", "gpusetup plan"])
             .only_from(&["GS401", "GS603"]),
         Some(102) => Verdict::fail(format!("{gpu} has no licence (error 102)"))
-            .mend("give the virtual GPU its licence", ["nvidia-smi -q | grep -i license"])
+            .advise("give the virtual GPU its licence", ["nvidia-smi -q | grep -i license"])
             .only_from(&[]),
         // A kernel that does nothing but write numbers was broken off.
         Some(code @ (700..=719)) => Verdict::fail(format!("a kernel was broken off on {gpu} (error {code})"))
-            .mend("see what the kernel says of it, and reset the GPU", reset(at))
+            .advise("see what the kernel says of it, and reset the GPU", reset(at))
             .only_from(&["GS903", "GS904", "GS501"]),
         Some(code) => Verdict::fail(format!("CUDA does not compute on {gpu}: {} (error {code})", refused.says))
-            .mend("see what the kernel says", ["sudo dmesg | grep -E 'NVRM|nvidia'"]),
+            .advise("see what the kernel says", ["sudo dmesg | grep -E 'NVRM|nvidia'"]),
     };
     verdict.saw(refused.to_string())
 }
@@ -121,13 +121,13 @@ fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
     let undivided = |g: &crate::doctor::device::NvmlGpu| g.mig.is_none_or(|m| !m.enabled || m.instances > 0);
     let verdict = if !gpus.is_empty() && !gpus.iter().any(undivided) {
         Verdict::fail("MIG is on, and no GPU has an instance that programs could compute on (error 100)")
-            .mend("make some, or switch it off", ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"])
+            .advise("make some, or switch it off", ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"])
             .only_from(&["GS802"])
     } else if gpus.is_empty() {
-        Verdict::fail("CUDA finds no GPU (error 100)").mend("see what the kernel says", ["sudo dmesg | grep NVRM"])
+        Verdict::fail("CUDA finds no GPU (error 100)").advise("see what the kernel says", ["sudo dmesg | grep NVRM"])
     } else {
         Verdict::fail("the driver has GPUs, and CUDA finds none (error 100): their devices may not be for this user")
-            .mend("look who may use them", ["ls -l /dev/nvidia*", "sudo gpusetup doctor GS505"])
+            .advise("look who may use them", ["ls -l /dev/nvidia*", "sudo gpusetup doctor GS505"])
     };
     verdict.saw(said)
 }
@@ -137,12 +137,12 @@ fn not_ready(seen: &Evidence) -> Verdict {
     let confidential = matches!(&seen.nvml, Answer::Is(nvml) if nvml.accepts_work == Some(false));
     if confidential {
         return Verdict::fail("the GPU computes in confidence, and was not declared ready (error 802)")
-            .mend("attest it, then declare it ready", ["sudo nvidia-smi conf-compute -srs 1"])
+            .advise("attest it, then declare it ready", ["sudo nvidia-smi conf-compute -srs 1"])
             .only_from(&[]);
     }
     let cause = "the GPUs are not joined by NVLink yet: CUDA says that the system is not ready (error 802)";
     Verdict::fail(cause)
-        .mend(
+        .advise(
             "start Fabric Manager; in a virtual machine the host has to",
             ["sudo systemctl enable --now nvidia-fabricmanager", "nvidia-smi -q | grep -A 3 Fabric"],
         )
@@ -157,18 +157,18 @@ fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
     match told.and_then(|g| g.compute_mode) {
         Some(ComputeMode::Prohibited) => {
             Verdict::fail(format!("nobody may compute on {gpu}: it was set so (error 46)"))
-                .mend("let everybody", [default])
+                .advise("let everybody", [default])
                 .only_from(&[])
         }
         Some(ComputeMode::Exclusive) => {
             let count = told.and_then(|g| g.processes).unwrap_or(0);
             Verdict::warn(format!("{gpu} is for one process at a time, and another has it (error 46)"))
                 .saw(format!("compute mode exclusive, {count} processes"))
-                .mend("wait for it, or let everybody", ["nvidia-smi".to_owned(), default])
+                .advise("wait for it, or let everybody", ["nvidia-smi".to_owned(), default])
                 .only_from(&[])
         }
         _ => Verdict::fail(format!("{gpu} is busy, or not to be had (error 46)"))
-            .mend("see who uses it, and what the kernel says", ["nvidia-smi", "sudo dmesg | grep NVRM"])
+            .advise("see who uses it, and what the kernel says", ["nvidia-smi", "sudo dmesg | grep NVRM"])
             .only_from(&["GS903", "GS904"]),
     }
 }
@@ -204,7 +204,7 @@ fn heterogeneous(seen: &Evidence) -> Option<Verdict> {
     let verdict = line.into_iter().fold(verdict, Verdict::saw);
     Some(
         verdict
-            .mend("have CUDA's kernel module do without it, or install a newer kernel", commands)
+            .advise("have CUDA's kernel module do without it, or install a newer kernel", commands)
             .only_from(&["GS903"]),
     )
 }
@@ -243,7 +243,7 @@ pub fn versions(seen: &Evidence) -> Verdict {
         return three(Verdict::warn(format!(
             "CUDA {version} is newer than driver {driver} runs by itself (CUDA {runs})"
         )))
-        .mend("install a newer driver, or an older toolkit", ["gpusetup plan"]);
+        .advise("install a newer driver, or an older toolkit", ["gpusetup plan"]);
     };
     if driver >= *oldest {
         return three(Verdict::pass()).saw(format!(
@@ -253,7 +253,7 @@ pub fn versions(seen: &Evidence) -> Verdict {
     three(Verdict::fail(format!(
         "programs of the default toolkit, CUDA {version}, need driver {oldest}; this one is {driver} and runs CUDA {runs} and older"
     )))
-    .mend("install a newer driver, or make an older toolkit the default", ["gpusetup plan --upgrade", "gpusetup plan --profile toolkit"])
+    .advise("install a newer driver, or make an older toolkit the default", ["gpusetup plan --upgrade", "gpusetup plan --profile toolkit"])
 }
 
 /// cuDNN computes, each that programs can load.
@@ -264,7 +264,7 @@ pub fn convolution(seen: &Evidence) -> Verdict {
             Verdict::pass().saw(format!("{soname}: a convolution came to the right numbers"))
         }
         Answer::Is(Convolution::Wrong(how)) => {
-            Verdict::fail(format!("a convolution by {soname} comes to wrong numbers")).saw(how.clone()).mend(
+            Verdict::fail(format!("a convolution by {soname} comes to wrong numbers")).saw(how.clone()).advise(
                 "install cuDNN's files anew; test the GPU if that does not help",
                 ["sudo gpusetup apply --profile toolkit", "dcgmi diag -r 3"],
             )
@@ -281,17 +281,17 @@ pub fn convolution(seen: &Evidence) -> Verdict {
         Answer::Is(Convolution::Refused(refused)) if matches!(refused.code, Some(6 | 3007)) => {
             Verdict::fail(format!("{soname} has no code for this GPU"))
                 .saw(refused.to_string())
-                .mend("install one that has; gpusetup chooses it", ["gpusetup plan"])
+                .advise("install one that has; gpusetup chooses it", ["gpusetup plan"])
         }
         Answer::Is(Convolution::Refused(refused)) => {
-            Verdict::fail(format!("{soname} does not compute: {}", refused.says)).saw(refused.to_string()).mend(
+            Verdict::fail(format!("{soname} does not compute: {}", refused.says)).saw(refused.to_string()).advise(
                 "see that cuDNN's files are of one release, built for this CUDA, and that libcublas is found",
                 ["ldconfig -p | grep -E 'libcudnn|libcublas'", "sudo gpusetup apply --profile toolkit"],
             )
         }
         Answer::Failed(why) => Verdict::fail(format!("cuDNN does not come to an end: {why}"))
             .saw(why.clone())
-            .mend("install cuDNN's files anew", ["sudo gpusetup apply --profile toolkit"]),
+            .advise("install cuDNN's files anew", ["sudo gpusetup apply --profile toolkit"]),
     });
     let kind = seen.facts.machine.kind;
     let none = if kind == MachineKind::Container { "no cuDNN is in the container" } else { "no cuDNN is installed" };

@@ -26,7 +26,7 @@ fn links_of(cudnn: &Cudnn) -> Verdict {
         let target = f.link.as_ref().map(|t| t.display().to_string()).unwrap_or_default();
         Verdict::fail(format!("the link {directory}/{} leads to no library", f.name))
             .saw(format!("{} -> {target}", f.name))
-            .mend("install cuDNN's files anew", anew(cudnn))
+            .advise("install cuDNN's files anew", anew(cudnn))
     });
     let sonames: BTreeSet<_> = cudnn.files.iter().filter_map(|f| f.soname.as_deref()).collect();
     let own_file = |soname: &str| {
@@ -143,7 +143,7 @@ pub fn winner(seen: &Evidence) -> Verdict {
             }
             Answer::Failed(why) => {
                 let verdict = Verdict::fail(format!("programs cannot load {soname}")).saw(why.clone());
-                return verdict.mend("install cuDNN's files anew", ["sudo gpusetup apply --profile toolkit"]);
+                return verdict.advise("install cuDNN's files anew", ["sudo gpusetup apply --profile toolkit"]);
             }
             Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not asked")).saw(why.clone()),
         };
@@ -158,7 +158,7 @@ pub fn winner(seen: &Evidence) -> Verdict {
             own.directory.display()
         );
         let mend = |v: Verdict| {
-            v.mend(
+            v.advise(
                 "remove the one that is not wanted, or take its folder out of the loader's path",
                 [format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted(&place)), "sudo ldconfig".to_owned()],
             )

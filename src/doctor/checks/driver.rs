@@ -26,7 +26,7 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
     if let Some(lost) = said.iter().find(lost) {
         return Verdict::fail("a GPU has fallen off the bus, and no NVIDIA GPU is left")
             .saw(format!("the kernel's log: {lost:?}"))
-            .mend("switch the host off and on again; look at power, cooling and slot if it comes back", COMMANDS);
+            .advise("switch the host off and on again; look at power, cooling and slot if it comes back", COMMANDS);
     }
     let loaded = facts.loaded_modules.as_ref().is_some_and(|all| all.iter().any(|m| m.name == "nvidia"));
     let state = match (&facts.driver, loaded) {
@@ -36,7 +36,7 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
     };
     Verdict::warn(format!("the driver is {state}, and no NVIDIA GPU is on the bus: one may have fallen off it"))
         .saw("/sys/bus/pci/devices has no device of NVIDIA's".to_owned())
-        .mend("see whether the host has a GPU; if it has, switch the host off and on again", COMMANDS)
+        .advise("see whether the host has a GPU; if it has, switch the host off and on again", COMMANDS)
 }
 
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
@@ -44,7 +44,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let at = &gpu.address;
         let card = match card {
             Err(why) => {
-                return Verdict::warn(why.clone()).saw(format!("{at}: {}", gpu.pci_id)).mend(
+                return Verdict::warn(why.clone()).saw(format!("{at}: {}", gpu.pci_id)).advise(
                     "look what the driver says of it, and report the line, so that it gets known",
                     [format!("lspci -nn -s {}", quoted(at)), "sudo dmesg | grep NVRM".to_owned()],
                 );
@@ -69,7 +69,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             _ => return Verdict::pass().saw(evidence),
         };
         let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
-        Verdict::fail(cause).saw(evidence).mend("install a branch that knows it", [format!("gpusetup plan{fits}")])
+        Verdict::fail(cause).saw(evidence).advise("install a branch that knows it", [format!("gpusetup plan{fits}")])
     });
     let told = of_idle_gpus(seen, |said| match said {
         Said::Legacy { gpu, branch } => {
@@ -81,7 +81,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
-        Verdict::fail(cause).saw("the kernel's log").mend("install a branch that knows it", ["gpusetup plan"])
+        Verdict::fail(cause).saw("the kernel's log").advise("install a branch that knows it", ["gpusetup plan"])
     });
     let misled = of_idle_gpus(seen, |said| match said {
         Said::Unknown(gpu) if is_known(seen, gpu) => {
@@ -102,7 +102,7 @@ fn card_of<'a>(seen: &'a Evidence, sentence: &str) -> Option<&'a Card> {
 
 /// A driver that says of a GPU what is not so.
 fn unreadable(cause: String) -> Verdict {
-    Verdict::fail(cause).saw("the kernel's log").mend(
+    Verdict::fail(cause).saw("the kernel's log").advise(
         "look whether the GPU itself can be read: in a virtual machine it may not be",
         ["sudo dmesg | grep -e NVRM -e nvidia"],
     )
@@ -131,12 +131,12 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
     let cause = format!("two drivers are installed over each other: {} and {}", driver.version, other.version);
     let mend = if runfile {
-        Verdict::fail(cause).alone().mend(
+        Verdict::fail(cause).alone().advise(
             "take the runfile's away, then bring the packages' files back",
             ["sudo nvidia-uninstall --silent", "gpusetup plan"],
         )
     } else {
-        Verdict::fail(cause).mend("let the package manager finish the update that stopped halfway", ["gpusetup plan"])
+        Verdict::fail(cause).advise("let the package manager finish the update that stopped halfway", ["gpusetup plan"])
     };
     Verdict::worst([mend, all]).unwrap_or_else(Verdict::pass)
 }
@@ -162,9 +162,9 @@ pub fn flavour(seen: &Evidence) -> Verdict {
         }
         _ => None,
     });
-    let told = told
-        .into_iter()
-        .map(|cause| Verdict::fail(cause).saw("the kernel's log").mend("install the other flavour", ["gpusetup plan"]));
+    let told = told.into_iter().map(|cause| {
+        Verdict::fail(cause).saw("the kernel's log").advise("install the other flavour", ["gpusetup plan"])
+    });
     let misled = of_idle_gpus(seen, |said| match said {
         Said::NotForOpen(gpu) if runs_open(seen, gpu) => {
             Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}, which they do")))
@@ -189,7 +189,7 @@ pub fn flavour(seen: &Evidence) -> Verdict {
         };
         Verdict::fail(format!("{} needs the {needed} kernel modules, and the {flavour} ones are installed", card.name))
             .saw(evidence)
-            .mend("install the other flavour", [format!("gpusetup plan --modules {needed}")])
+            .advise("install the other flavour", [format!("gpusetup plan --modules {needed}")])
     });
     let each = each.chain(told);
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU that the database knows"))
@@ -203,7 +203,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         refusal(seen).filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && is_loaded(seen) != Some(true))
     {
         let cause = "the kernel refused the nvidia module: it takes only those that a key it trusts has signed";
-        return Verdict::fail(cause).saw(refusal).mend(
+        return Verdict::fail(cause).saw(refusal).advise(
             "enrol the key, reboot, and confirm it at the console; or let the kernel take others (module.sig_enforce)",
             ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
         );
@@ -217,7 +217,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     let evidence = |v: Verdict| v.saw("Secure Boot is on: the kernel loads signed modules only");
     match &seen.signer {
         Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
-        Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).mend(
+        Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).advise(
             "enrol DKMS's key at the console, then build again (or switch Secure Boot off in the firmware)",
             [format!("sudo mokutil --import {}", quoted(&certificate(seen))), "sudo reboot".to_owned()],
         ),
@@ -239,7 +239,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
         return Verdict::pass();
     }
     let enrol = |v: Verdict| {
-        v.mend(
+        v.advise(
             "enrol the key, reboot, and confirm it at the console",
             [format!("sudo mokutil --import {}", quoted(&certificate(seen))), "sudo reboot".to_owned()],
         )
@@ -258,7 +258,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
         (None, None) if is_loaded(seen) == Some(false) => {
             let test = format!("sudo mokutil --test-key {}", quoted(&certificate(seen)));
-            Verdict::warn("the nvidia module is signed, and not loaded: the firmware may not know the key").mend(
+            Verdict::warn("the nvidia module is signed, and not loaded: the firmware may not know the key").advise(
                 "look whether the key is enrolled; enrol it if not (mokutil --import)",
                 [test, "mokutil --list-enrolled".to_owned()],
             )
@@ -291,7 +291,7 @@ pub fn devices(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw("nvidia-modprobe makes /dev/nvidia-uvm for the first program that asks");
     }
     Verdict::fail("/dev/nvidia-uvm is missing, and nothing makes it: nvidia-smi works, and CUDA does not (error 999)")
-        .mend("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
+        .advise("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
 }
 
 /// Whether the driver that is loaded has every GPU, but for those that are held for something else by intent.
@@ -303,7 +303,7 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
     let left: Vec<_> = seen.facts.gpus.iter().filter(is_left).collect();
     let Some(first) = left.first() else { return Verdict::pass() };
     let cause = format!("the nvidia module is loaded, and has not taken the GPU at {}", first.address);
-    left.iter().fold(Verdict::fail(cause), |v, gpu| v.saw(held_by(gpu))).mend(
+    left.iter().fold(Verdict::fail(cause), |v, gpu| v.saw(held_by(gpu))).advise(
         "have it look at the GPU again; what the kernel says then names the cause",
         [
             format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", quoted(&first.address)),
@@ -323,7 +323,7 @@ pub fn loaded(seen: &Evidence) -> Verdict {
     }
     let cause = "the module in the kernel is of another version than the driver's libraries: programs fail with \
                  \"Driver/library version mismatch\"";
-    let mismatch = Verdict::fail(cause).saw(said).mend(
+    let mismatch = Verdict::fail(cause).saw(said).advise(
         "boot; if it is so still, two drivers are installed over each other",
         ["sudo reboot", "gpusetup doctor GS401"],
     );
@@ -348,7 +348,7 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
                 .evidence
                 .into_iter()
                 .fold(Verdict::fail(why), Verdict::saw)
-                .mend("see what would be installed", ["gpusetup plan"]);
+                .advise("see what would be installed", ["gpusetup plan"]);
         }
         (_, Some(skip)) => return skip,
         (None, None) => return Verdict::skip("no NVIDIA driver is installed"),
@@ -374,7 +374,7 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
             "since the host booted a program came with the driver's libraries {stranger}, and the module is {version}: it has \
              a copy of its own"
         );
-        return Verdict::warn(cause).saw(evidence).saw(installed).saw("the kernel's log: API mismatch").mend(
+        return Verdict::warn(cause).saw(evidence).saw(installed).saw("the kernel's log: API mismatch").advise(
             "look for the copy: in containers, in what LD_LIBRARY_PATH names, in programs that bring their libraries along",
             [format!("sudo find / -xdev -name {}", quoted(&format!("libcuda.so.{stranger}")))],
         );
@@ -395,8 +395,8 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
             .saw("the driver's own module was there before the host booted: the old one is in the initramfs")
             .repair("make the initramfs anew, then boot again", [rebuild])
             .then(["sudo reboot"]),
-        None if ready => failed.mend("boot again: the new module is there", ["sudo reboot"]),
-        None => failed.mend("build the module first, then boot again", ["sudo reboot"]),
+        None if ready => failed.advise("boot again: the new module is there", ["sudo reboot"]),
+        None => failed.advise("build the module first, then boot again", ["sudo reboot"]),
     };
     strangers.iter().fold(failed, |v, client| v.saw(format!("the kernel's log: it refused a program with {client}")))
 }
@@ -409,23 +409,23 @@ fn not_loaded(seen: &Evidence) -> Verdict {
     if log.iter().any(|s| matches!(s, Said::Unfit(_))) {
         let cause = "the nvidia module is not loaded: it was built for another kernel than the one that runs";
         return all(Verdict::fail(cause))
-            .mend("have it built for this one, then load it", ["sudo dkms autoinstall", "sudo modprobe nvidia"]);
+            .advise("have it built for this one, then load it", ["sudo dkms autoinstall", "sudo modprobe nvidia"]);
     }
     if log.iter().any(|s| matches!(s, Said::NotProbed(_) | Said::Held { .. })) {
         let cause = "the nvidia module is not loaded: when it was, another driver had the GPU, and it went again";
-        return all(Verdict::fail(cause)).mend("load it once more", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
+        return all(Verdict::fail(cause)).advise("load it once more", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
     }
     if log.iter().any(|s| matches!(s, Said::ProbeFailed(_))) {
         let cause = "the nvidia module is not loaded: no GPU came up when it was, and it went again";
         return all(Verdict::fail(cause))
-            .mend("look at what it said of the GPU", ["sudo modprobe nvidia", "sudo dmesg | grep NVRM"]);
+            .advise("look at what it said of the GPU", ["sudo modprobe nvidia", "sudo dmesg | grep NVRM"]);
     }
     all(never_tried())
 }
 
 fn never_tried() -> Verdict {
     Verdict::fail("the nvidia module is not loaded")
-        .mend("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"])
+        .advise("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"])
 }
 
 /// Versions of the driver's libraries with which programs came to the module that is loaded now, and were refused. What

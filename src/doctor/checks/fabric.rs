@@ -25,7 +25,7 @@ fn fabric(seen: &Evidence) -> Option<Verdict> {
         Verdict::fail(format!("{count} GPUs are not in their fabric: CUDA says \"system not yet initialized\" (802)"))
     };
     let verdict = outside.into_iter().fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
-    Some(verdict.mend(
+    Some(verdict.advise(
         "start Fabric Manager, and see what it says; in a virtual machine the host has to",
         ["sudo systemctl enable --now nvidia-fabricmanager", "journalctl -u nvidia-fabricmanager -n 50"],
     ))
@@ -45,7 +45,7 @@ fn service(seen: &Evidence) -> Option<Verdict> {
                 PackageManager::Dnf => Some(format!("sudo dnf install '{name}-{version}*'")),
                 PackageManager::Zypper => None,
             });
-        Verdict::fail(cause).alone().mend(
+        Verdict::fail(cause).alone().advise(
             format!(
                 "install Fabric Manager {version}, to the last digit (the name is NVIDIA's repository's), and start it"
             ),

@@ -58,7 +58,7 @@ pub fn one_tree(seen: &Evidence) -> Verdict {
             let built = next_kernel(seen).and_then(|k| k.nvidia_module);
             let is_other = built.is_some() && built != seen.facts.driver.as_ref().map(|d| d.version);
             let verdict = if is_other { Verdict::fail(cause) } else { Verdict::warn(cause) };
-            let verdict = verdict.mend("remove those that no driver belongs to", ["dkms status"]);
+            let verdict = verdict.advise("remove those that no driver belongs to", ["dkms status"]);
             several.iter().fold(verdict, |verdict, tree| verdict.saw(format!("/var/lib/dkms/{tree}")))
         }
     }
@@ -104,17 +104,18 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
     let verdict = failed.into_iter().fold(verdict, |v, failed| v.saw(format!("DKMS's log: {}", failed.why)));
     if failed.is_some_and(|f| f.is_final) {
         let text = "install a driver that builds on this kernel, or boot a kernel that it builds on";
-        return verdict.mend(text, ["gpusetup plan"]);
+        return verdict.advise(text, ["gpusetup plan"]);
     }
     if seen.dkms.is_empty() {
-        return verdict.mend("install the driver's modules for this kernel; gpusetup plans it", ["gpusetup plan"]);
+        return verdict.advise("install the driver's modules for this kernel; gpusetup plans it", ["gpusetup plan"]);
     }
     let built = build(seen, kernel);
     // Without headers the build would fail: that is the finding of the kernel that boots, and of no other.
     if !built.is_empty() && (kernel.headers || seen.facts.kernel() == Some(release)) {
         return verdict.repair("let DKMS build it", built);
     }
-    verdict.mend("let DKMS build it", [format!("sudo dkms autoinstall -k {release}"), format!("sudo depmod {release}")])
+    verdict
+        .advise("let DKMS build it", [format!("sudo dkms autoinstall -k {release}"), format!("sudo depmod {release}")])
 }
 
 /// Has DKMS build for a kernel that has no module.
@@ -162,7 +163,7 @@ fn worse_without_module(kernel: &Kernel, cause: String) -> Verdict {
 fn bring(seen: &Evidence, verdict: Verdict, packages: Vec<String>, behind: Vec<Operation>) -> Verdict {
     const TEXT: &str = "install them, then let DKMS build";
     let Some(manager) = seen.facts.os.package_manager.filter(|_| !packages.is_empty()) else {
-        return verdict.mend(TEXT, NOTHING);
+        return verdict.advise(TEXT, NOTHING);
     };
     let install = Operation::Packages(Packages::to_install(manager, packages));
     verdict.repair(TEXT, [install].into_iter().chain(behind))

@@ -24,7 +24,7 @@ pub fn room(seen: &Evidence) -> Verdict {
     let each = without.map(|gpu| {
         Verdict::fail(format!("the firmware gave the GPU at {gpu} no room for its memory"))
             .saw(format!("{gpu}: a BAR of 0M"))
-            .mend(
+            .advise(
                 "switch on \"Above 4G Decoding\" (and Resizable BAR) in the firmware's setup; in a virtual machine give it more address space for PCI",
                 [format!("lspci -vv -s {gpu}")],
             )
@@ -76,31 +76,35 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
             let evidence = format!("{gpu}: Xid {number}: {text}");
             let Some(xid) = seen.xids.iter().find(|x| x.xid == *number) else {
                 let cause = format!("Xid {number} is in the log, which the database does not know");
-                return Some(Verdict::warn(cause).saw(evidence).mend(catalog(*number), NOTHING));
+                return Some(Verdict::warn(cause).saw(evidence).advise(catalog(*number), NOTHING));
             };
             let cause = format!("Xid {number} at {gpu}: {}", xid.means);
             let ill = |verdict: Verdict| verdict.saw(evidence.clone());
             match xid.action {
                 XidAction::Nothing => ill(Verdict::pass()),
                 XidAction::RestartApplication => ill(Verdict::warn(cause))
-                    .mend("start the program again, and look for the fault in it first", NOTHING),
+                    .advise("start the program again, and look for the fault in it first", NOTHING),
                 XidAction::ResetGpu => ill(Verdict::fail(cause))
-                    .mend("end what uses the GPU, then reset it; boot the host if that fails", reset(gpu)),
+                    .advise("end what uses the GPU, then reset it; boot the host if that fails", reset(gpu)),
                 XidAction::Reboot => ill(Verdict::fail(cause))
-                    .mend("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
-                XidAction::CheckHardware => ill(Verdict::fail(cause)).mend("look at the board's power cables", NOTHING),
-                XidAction::Update => {
-                    ill(Verdict::fail(cause)).mend("update driver and firmware", ["gpusetup plan --upgrade"])
+                    .advise("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
+                XidAction::CheckHardware => {
+                    ill(Verdict::fail(cause)).advise("look at the board's power cables", NOTHING)
                 }
-                XidAction::Workflow | XidAction::AskNvidia => ill(Verdict::fail(cause)).mend(catalog(*number), NOTHING),
+                XidAction::Update => {
+                    ill(Verdict::fail(cause)).advise("update driver and firmware", ["gpusetup plan --upgrade"])
+                }
+                XidAction::Workflow | XidAction::AskNvidia => {
+                    ill(Verdict::fail(cause)).advise(catalog(*number), NOTHING)
+                }
             }
         }
         Said::OffTheBus(gpu) => Verdict::fail(format!("{} no longer answers on the PCI bus", the_gpu(gpu)))
             .saw(format!("{}: fallen off the bus", the_gpu(gpu)))
-            .mend("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
+            .advise("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
         Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not bring {} up", the_gpu(gpu)))
             .saw(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
-            .mend(
+            .advise(
                 "boot the host from cold; if it comes back, try the board in another slot or host",
                 ["sudo poweroff"],
             ),
@@ -108,12 +112,12 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
             let gpu = if gpu.is_empty() { "a GPU" } else { gpu };
             Verdict::fail(format!("the firmware that runs on {gpu} does not answer: the GPU needs a reset"))
                 .saw(format!("{gpu}: the GSP timed out, or still ran from before"))
-                .mend("boot the host from cold; if it comes back, update the driver", ["sudo poweroff"])
+                .advise("boot the host from cold; if it comes back, update the driver", ["sudo poweroff"])
         }
         Said::SwitchFault { switch, number, text } => {
             Verdict::fail(format!("the NVSwitch at {switch} had a fatal error: what ran on its links is ended"))
                 .saw(format!("{switch}: SXid {number}: {text}"))
-                .mend("boot the host, which resets switches and GPUs", ["sudo reboot"])
+                .advise("boot the host, which resets switches and GPUs", ["sudo reboot"])
         }
         Said::NeedsOpen(_)
         | Said::NotForOpen(_)

@@ -13,7 +13,7 @@ pub fn answers(seen: &Evidence) -> Verdict {
         Answer::Is(nvml) => nvml,
         Answer::NotAsked(why) => return Verdict::skip(why.clone()),
         Answer::Failed(why) => {
-            return Verdict::fail(format!("the driver does not answer: {why}")).saw(why.clone()).mend(
+            return Verdict::fail(format!("the driver does not answer: {why}")).saw(why.clone()).advise(
                 "see what the kernel says of it, then boot: what hangs in the driver cannot be ended",
                 ["sudo dmesg | grep -E 'NVRM|nvidia'", "sudo reboot"],
             );
@@ -29,7 +29,7 @@ pub fn answers(seen: &Evidence) -> Verdict {
     verdicts.extend(silent.filter(|(_, refused)| !is_fault(refused)).map(|(gpu, refused)| {
         Verdict::fail(format!("the GPU {} does not answer: {}", gpu.shown(), refused.says))
             .saw(refused.to_string())
-            .mend("see what the kernel says of it", ["sudo dmesg | grep NVRM"])
+            .advise("see what the kernel says of it", ["sudo dmesg | grep NVRM"])
     }));
     // In a container the bus shows the host's GPUs, of which it may have been given some.
     let bound = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("nvidia")).count();
@@ -37,7 +37,7 @@ pub fn answers(seen: &Evidence) -> Verdict {
         verdicts.push(
             Verdict::fail(format!("the driver has {bound} GPUs, and answers for {} of them", nvml.gpus.len()))
                 .saw(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
-                .mend("see why the others did not come up", ["sudo dmesg | grep NVRM"]),
+                .advise("see why the others did not come up", ["sudo dmesg | grep NVRM"]),
         );
     }
     Verdict::worst(verdicts).unwrap_or_else(Verdict::pass)
@@ -51,23 +51,27 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
         }
         Some(_) if is_fault(refused) => return Verdict::skip("GS903 tells of a GPU's fault"),
         Some(MISMATCH) => Verdict::fail("the host's driver is of another version than the libraries here")
-            .mend("start the container anew: it then gets the libraries of the host's driver", [""; 0]),
+            .advise("start the container anew: it then gets the libraries of the host's driver", [""; 0]),
         _ if seen.facts.machine.kind == MachineKind::Jetson => {
             Verdict::skip("a Jetson's driver need not speak for its GPU by NVML")
         }
         None => Verdict::fail("programs find no libnvidia-ml.so.1, by which everybody asks the driver")
-            .mend("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"]),
+            .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"]),
         Some(NO_PERMISSION) => Verdict::warn("this user may not ask the driver: what it would say was not seen")
-            .mend("look who may use the devices, or ask as root", ["ls -l /dev/nvidia*", "sudo gpusetup doctor"]),
-        Some(NOT_LOADED) => Verdict::fail("the driver's library says that the driver is not loaded")
-            .mend("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"]),
+            .advise("look who may use the devices, or ask as root", ["ls -l /dev/nvidia*", "sudo gpusetup doctor"]),
+        Some(NOT_LOADED) => Verdict::fail("the driver's library says that the driver is not loaded").advise(
+            "load it; what the kernel says then names the cause",
+            ["sudo modprobe nvidia", "sudo dmesg | tail"],
+        ),
         // A reload of systemd takes the devices away from containers: nvidia-container-toolkit's issues 48 and 251.
-        Some(UNKNOWN | BY_SYSTEM) if in_container => {
-            Verdict::fail("the container may no longer use the GPUs' devices: its cgroup was set anew")
-                .mend("start the container anew; on the host, have it given its devices by CDI", ["ls -l /dev/nvidia*"])
-        }
-        Some(_) => Verdict::fail(format!("the driver's library does not start: {}", refused.says))
-            .mend("see what the kernel says of it, and boot if it is hung", ["sudo dmesg | grep NVRM", "sudo reboot"]),
+        Some(UNKNOWN | BY_SYSTEM) if in_container => Verdict::fail(
+            "the container may no longer use the GPUs' devices: its cgroup was set anew",
+        )
+        .advise("start the container anew; on the host, have it given its devices by CDI", ["ls -l /dev/nvidia*"]),
+        Some(_) => Verdict::fail(format!("the driver's library does not start: {}", refused.says)).advise(
+            "see what the kernel says of it, and boot if it is hung",
+            ["sudo dmesg | grep NVRM", "sudo reboot"],
+        ),
     };
     verdict.saw(refused.to_string())
 }
@@ -120,7 +124,7 @@ pub fn faults(seen: &Evidence) -> Vec<Verdict> {
                 "sudo reboot",
             ),
         };
-        Verdict::fail(format!("{gpu} {cause}")).saw(refused.to_string()).mend(mend, [command])
+        Verdict::fail(format!("{gpu} {cause}")).saw(refused.to_string()).advise(mend, [command])
     })
     .collect()
 }
@@ -182,7 +186,7 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
         return Some(
             Verdict::fail(format!("the memory of the GPU {at} has no rows left that could stand in for bad ones"))
                 .saw(evidence)
-                .mend(
+                .advise(
                     "have it confirmed by NVIDIA's field diagnostic, and the board replaced",
                     ["nvidia-smi -q -d ROW_REMAPPER", "dcgmi diag -r 3"],
                 ),
@@ -193,7 +197,7 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
             "the memory of the GPU {at} has bad rows, which others stand in for behind its next reset"
         ))
         .saw(evidence)
-        .mend("let what runs there come to its end, then reset it", [reset(gpu)])
+        .advise("let what runs there come to its end, then reset it", [reset(gpu)])
     })
 }
 
@@ -208,13 +212,13 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
         return Some(
             Verdict::fail(format!("{all} pages of the memory of the GPU {at} are bad: soon no more can be left out"))
                 .saw(evidence)
-                .mend("ask who sold the board for another", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
+                .advise("ask who sold the board for another", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
         );
     }
     pages.pending.then(|| {
         Verdict::warn(format!("the GPU {at} still uses pages of its memory that are bad"))
             .saw(evidence)
-            .mend("reset it, or boot: they are left out then", [reset(gpu), "sudo reboot".to_owned()])
+            .advise("reset it, or boot: they are left out then", [reset(gpu), "sudo reboot".to_owned()])
     })
 }
 
@@ -226,7 +230,7 @@ fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
             "the memory of the GPU {at} had {count} errors that could not be corrected since the driver was loaded"
         ))
         .saw(format!("{at}: {count} uncorrected, volatile"))
-        .mend(
+        .advise(
             "reset it when it is idle; if they come back, test its memory",
             [reset(gpu), "dcgmi diag -r 3".to_owned()],
         ),
@@ -245,7 +249,7 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
     Some(
         Verdict::fail(format!("the GPU {at} had a fault, and the driver asks for {what}"))
             .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
-            .mend("end what uses it, then do so", commands),
+            .advise("end what uses it, then do so", commands),
     )
 }
 
@@ -264,7 +268,7 @@ fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
         }
     };
     let evidence = format!("{at}: slowdown: {:?}", gpu.slowdown);
-    Some(Verdict::warn(cause).saw(evidence).mend(mend, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
+    Some(Verdict::warn(cause).saw(evidence).advise(mend, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
 }
 
 /// For GPUs of data centres: elsewhere a screen keeps the driver up, or a battery wants it down.
@@ -295,7 +299,7 @@ pub fn persistence(seen: &Evidence) -> Verdict {
             format!("the driver drops the GPU {at} when nobody uses it, and takes seconds to bring it up again");
         let verdict = Verdict::warn(cause).saw(evidence);
         Some(if seen.persistenced == Some(true) {
-            verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").mend(
+            verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").advise(
                 "take that out of its unit, or switch it on until the next boot",
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
@@ -305,7 +309,7 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         } else {
             let mend =
                 "install the persistence daemon (the package nvidia-persistenced), or switch it on until the next boot";
-            verdict.mend(mend, ["sudo nvidia-smi -pm 1"])
+            verdict.advise(mend, ["sudo nvidia-smi -pm 1"])
         })
     });
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU made for data centres"))
@@ -330,7 +334,7 @@ pub fn mig(seen: &Evidence) -> Verdict {
             seen.holders.iter().fold(Verdict::warn(cause).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
         let drm = seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
         let verdict = if drm { verdict.saw("nvidia_drm is loaded, which may hold it too") } else { verdict };
-        verdict.mend(
+        verdict.advise(
             "end what uses the GPU, then reset it; boot where it cannot be reset (in a virtual machine)",
             [reset(gpu), "sudo reboot".to_owned()],
         )

@@ -29,7 +29,7 @@ pub fn done(seen: &Evidence) -> Verdict {
             );
             // What keeps a cure from working comes before it.
             let verdict = if is_image_stale(seen) { Verdict::fail(cause) } else { Verdict::warn(cause) };
-            verdict.mend("remove kernels that are not used", ["sudo apt-get autoremove --purge"])
+            verdict.advise("remove kernels that are not used", ["sudo apt-get autoremove --purge"])
         }
         (Some(boot), _) => Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes))),
         (None, _) => Verdict::pass(),
@@ -50,6 +50,6 @@ pub fn smi(seen: &Evidence) -> Verdict {
             let install = Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
             verdict.repair("install what did not come along", [install])
         }
-        _ => verdict.mend("install the package of the driver's programs, of the driver's version", NOTHING),
+        _ => verdict.advise("install the package of the driver's programs, of the driver's version", NOTHING),
     }
 }

@@ -31,7 +31,7 @@ fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     let cause =
         format!("{} is in {twin} and in {file}, each with another Signed-By: apt reads no list at all", one.uri);
     let superfluous = if one.signed_by.is_empty() { one } else { other };
-    Some(Verdict::fail(cause).saw(shown(other)).saw(shown(one)).mend(
+    Some(Verdict::fail(cause).saw(shown(other)).saw(shown(one)).advise(
         "take one of the two away",
         [
             format!("grep -n {} {}", quoted(&one.uri), quoted_path(&superfluous.file)),
@@ -52,7 +52,7 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
         Answer::Is(keys) => keys,
         Answer::NotAsked(why) => return Verdict::skip("the keys of NVIDIA's repositories could not be read").saw(why),
         Answer::Failed(why) => {
-            return Verdict::fail(format!("apt has no key for {uri}: {why}")).mend(
+            return Verdict::fail(format!("apt has no key for {uri}: {why}")).advise(
                 "install NVIDIA's package of its key for this repository",
                 [
                     format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
@@ -81,7 +81,7 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
         return Verdict::fail(cause)
             .saw(format!("key {}", new[0].fingerprint))
             .saw(format!("what apt takes: {}", policy.display()))
-            .mend(
+            .advise(
                 "take the repository of this system's own release, whose key may be newer; where there is none, and you accept \
                  SHA-1, let apt take it for longer",
                 [
@@ -102,7 +102,7 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
 fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
     let Repository { uri, file, signed_by, .. } = repository;
     if uri.contains("/compute/cuda/repos/") {
-        return verdict.mend(
+        return verdict.advise(
             "take this entry away, and install NVIDIA's package of the key, which brings its own",
             [
                 format!("sudo editor {}", quoted_path(file)),
@@ -114,7 +114,7 @@ fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
     let key = "https://nvidia.github.io/libnvidia-container/gpgkey";
     let commands = (uri.contains("/libnvidia-container/") && signed_by.ends_with(".gpg"))
         .then(|| format!("curl -fsSL {key} | sudo gpg --dearmor --yes -o {}", quoted(signed_by)));
-    verdict.mend("fetch the key again, as NVIDIA's guide to this repository says", commands)
+    verdict.advise("fetch the key again, as NVIDIA's guide to this repository says", commands)
 }
 
 /// A repository of CUDA's for another release than this system.
@@ -140,6 +140,6 @@ fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
         true => format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {file}"),
         false => format!("sudo editor {file}"),
     };
-    let mend = format!("take {own}'s, where NVIDIA has one");
-    Some(Verdict::warn(cause).saw(repository.file.display().to_string()).mend(mend, [command]))
+    let advice = format!("take {own}'s, where NVIDIA has one");
+    Some(Verdict::warn(cause).saw(repository.file.display().to_string()).advise(advice, [command]))
 }

@@ -30,7 +30,7 @@ pub fn vfio(seen: &Evidence) -> Verdict {
             Verdict::warn("vfio-pci holds a GPU for a virtual machine: this host's programs do not see it"),
             |v, g| v.saw(held_by(g)),
         )
-        .mend("leave it where that is wanted; else give the GPU back", commands)
+        .advise("leave it where that is wanted; else give the GPU back", commands)
 }
 
 /// By the log alone. On the running host the GPU was given back since; of a tree nothing newer is known.
@@ -40,7 +40,7 @@ fn held_before(seen: &Evidence) -> Verdict {
         return told.iter().fold(Verdict::pass(), |v, gpu| v.saw(format!("vfio-pci had {gpu} when the host booted")));
     };
     let cause = format!("when the host last ran, vfio-pci held the GPU at {gpu} for a virtual machine");
-    Verdict::warn(cause).saw("the kernel's log").mend(
+    Verdict::warn(cause).saw("the kernel's log").advise(
         "leave it where that is wanted; else take it out of vfio-pci's options",
         ["grep -rn vfio /etc/modprobe.d"],
     )
@@ -71,7 +71,7 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
     if seen.only_facts {
         let Some(first) = held.first() else { return Verdict::skip(NOT_IN_FACTS) };
         let verdict = Verdict::fail(format!("{name} has the GPU at {}", first.address))
-            .mend("let doctor look on the host itself why nothing keeps it out", ["gpusetup doctor"]);
+            .advise("let doctor look on the host itself why nothing keeps it out", ["gpusetup doctor"]);
         return held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
     }
     let images = images(seen, name, &is_rival);
@@ -81,7 +81,7 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
             Some(image) if image.status == super::super::Status::Fail => image.clone(),
             _ => Verdict::fail(format!("{name} took the GPU at {} when this host booted", first.address))
                 .alone()
-                .mend("boot again: from then on it is kept out", ["sudo reboot"]),
+                .advise("boot again: from then on it is kept out", ["sudo reboot"]),
         };
         let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
         let verdict = if verdict.is_repairable() { verdict.then(["sudo reboot"]) } else { verdict };
@@ -131,7 +131,7 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
             let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
             let out = format!("sudo sed -i {} {FORCED}", quoted(&format!("/^{}/d", module.replace('_', "[-_]"))));
             let anew = rebuild_image(&seen.facts, kernel).iter().map(by_hand).collect::<Vec<_>>();
-            return Some(verdict.mend("take it out there, and make the initramfs anew", [vec![out], anew].concat()));
+            return Some(verdict.advise("take it out there, and make the initramfs anew", [vec![out], anew].concat()));
         }
         if on_command_line {
             let evidence = format!("the initramfs of {release} has {name}, and the kernel's command line keeps it out");

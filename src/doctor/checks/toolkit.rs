@@ -26,7 +26,7 @@ pub fn stubs(seen: &Evidence) -> Verdict {
             let directory = entry.directory.display();
             Verdict::fail(format!("programs get the libcuda of {directory}, which is not the driver's"))
                 .saw(evidence)
-                .mend(
+                .advise(
                     format!("take {directory} out of the loader's path"),
                     [
                         format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted_path(&entry.directory)),
@@ -41,7 +41,7 @@ pub fn stubs(seen: &Evidence) -> Verdict {
         verdicts.push(
             Verdict::fail(cause)
                 .saw(line.clone())
-                .mend("take the folder out", [format!("sudo sensible-editor {}", quoted_path(file))]),
+                .advise("take the folder out", [format!("sudo sensible-editor {}", quoted_path(file))]),
         );
     }
     Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("the loader knows no libcuda"))
@@ -55,14 +55,14 @@ pub fn answers(seen: &Evidence) -> Verdict {
                 compiles(seen, toolkit).saw(format!("{path}: nvcc says {version}"))
             }
             Answer::Is(version) => {
-                Verdict::fail(format!("{path} is CUDA {}, and its nvcc says {version}", toolkit.version)).mend(
+                Verdict::fail(format!("{path} is CUDA {}, and its nvcc says {version}", toolkit.version)).advise(
                     "two releases lie over each other: remove the folder and install one",
                     ["gpusetup plan --profile toolkit"],
                 )
             }
             Answer::Failed(why) => Verdict::fail(format!("the nvcc of {path} does not run"))
                 .saw(why.clone())
-                .mend("install the toolkit anew", ["gpusetup plan --profile toolkit"]),
+                .advise("install the toolkit anew", ["gpusetup plan --profile toolkit"]),
             Answer::NotAsked(why) => Verdict::skip("no nvcc could be asked").saw(why.clone()),
         })
     });
@@ -83,7 +83,7 @@ fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
     }
     let cause = cause.map_or("it does not compile and start a small program", Cause::sentence);
     let verdict = Verdict::fail(format!("the toolkit {path} does not work: {cause}"));
-    said.lines().fold(verdict, Verdict::saw).mend("install the toolkit again", ["gpusetup plan --profile toolkit"])
+    said.lines().fold(verdict, Verdict::saw).advise("install the toolkit again", ["gpusetup plan --profile toolkit"])
 }
 
 pub fn library_path(seen: &Evidence) -> Verdict {
@@ -93,7 +93,7 @@ pub fn library_path(seen: &Evidence) -> Verdict {
             file.display()
         );
         let commands = [format!("sudo sensible-editor {}", quoted_path(file))];
-        Verdict::warn(cause).saw(line.clone()).mend("take it out: the loader's cache finds the toolkit", commands)
+        Verdict::warn(cause).saw(line.clone()).advise("take it out: the loader's cache finds the toolkit", commands)
     });
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
 }
@@ -122,22 +122,22 @@ pub fn host_compiler(seen: &Evidence) -> Verdict {
 fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict {
     let verdict = Verdict::fail(format!("the nvcc of CUDA {} compiles nothing: {}", toolkit.version, cause.sentence()));
     match (cause, seen.newest_gcc.get(&toolkit.path)) {
-        (Cause::NewCompiler, Some(newest)) => verdict.mend(older_gcc(*newest), side_by_side(toolkit, *newest)),
+        (Cause::NewCompiler, Some(newest)) => verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest)),
         (Cause::NoCompiler, _) => {
             let command = match seen.facts.os.package_manager {
                 Some(PackageManager::Dnf) => "sudo dnf install gcc-c++",
                 Some(PackageManager::Zypper) => "sudo zypper install gcc-c++",
                 Some(PackageManager::Apt) | None => "sudo apt-get install g++",
             };
-            verdict.mend("install the C++ compiler", [command])
+            verdict.advise("install the C++ compiler", [command])
         }
         (Cause::LinksC, _) => match &seen.host_compiler {
             Some((file, line)) => verdict
                 .saw(format!("{}: {line}", file.display()))
-                .mend("name g++ instead of gcc", [format!("sudo sensible-editor {}", quoted_path(file))]),
-            None => verdict.mend("find the variable that names gcc, and name g++ instead", ["env | grep NVCC_"]),
+                .advise("name g++ instead of gcc", [format!("sudo sensible-editor {}", quoted_path(file))]),
+            None => verdict.advise("find the variable that names gcc, and name g++ instead", ["env | grep NVCC_"]),
         },
-        _ => verdict.mend("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
+        _ => verdict.advise("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
     }
 }
 
@@ -167,7 +167,7 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
         return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
     }
     let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
-    Some(Verdict::fail(cause).saw(evidence).mend(older_gcc(newest), side_by_side(toolkit, newest)))
+    Some(Verdict::fail(cause).saw(evidence).advise(older_gcc(newest), side_by_side(toolkit, newest)))
 }
 
 /// Whether the nvcc of a release takes the host compiler that a line of a profile sets, as tried in `compat/compilers.yaml`.
@@ -248,7 +248,7 @@ fn shells(seen: &Evidence, default: &Path) -> Verdict {
             );
             verdict = Verdict::warn(cause)
                 .saw(format!("plain shells find {}", other.display()))
-                .mend("give the full path there, or remove the other toolkit", [format!("{bin}/nvcc --version")]);
+                .advise("give the full path there, or remove the other toolkit", [format!("{bin}/nvcc --version")]);
         }
         Some(other) => verdict = verdict.saw(format!("plain shells find {}", other.display())),
     }
