@@ -1,23 +1,14 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-#[path = "src/compat/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod compat;
-#[path = "src/sum.rs"]
-#[allow(dead_code)]
-mod sum;
-#[path = "src/version/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod version;
-
+use gpusetup_database::{compat, sum};
 use std::path::Path;
 use std::process::exit;
 
 /// The types that the compact form is made from: what one build wrote, only a build from the same sources reads.
 fn shape() -> std::io::Result<String> {
     let mut text = String::new();
-    for folder in ["src/compat", "src/version"] {
+    for folder in ["crates/database/src/compat", "crates/database/src/version"] {
         let mut files = std::fs::read_dir(folder)?.map(|f| Ok(f?.path())).collect::<std::io::Result<Vec<_>>>()?;
         files.sort();
         for file in files {
@@ -34,7 +25,7 @@ fn main() {
     if let Some(key) = std::fs::read_to_string(RELEASE_KEY).ok().and_then(|t| t.lines().last().map(str::to_owned)) {
         println!("cargo::rustc-env=GPUSETUP_RELEASE_KEY={key}");
     }
-    for folder in ["compat", "manifests", "src/compat", "src/version", "src/sum.rs"] {
+    for folder in ["compat", "manifests", "crates/database/src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     let made = compat::load(Path::new(".")).map_err(|e| e.to_string()).and_then(|database| {

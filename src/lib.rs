@@ -8,15 +8,16 @@
 //! [`operation`] → [`render`] prints them, or [`apply`] carries them out, with what [`fetch`], or a [`bundle`], brought into the [`cache`], and journals the way
 //! back. [`doctor`] asks the host afterwards. [`cli`] calls one after the other and decides nothing.
 //!
-//! `version`, `sum`, `compat`, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
+//! `version`, `sum` and `compat` are of the package `gpusetup-database`, which the build script uses too. They, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
 //! [`compat::load`], which reads a folder). Only [`system`], [`operation`], [`fetch`], [`cache`], [`bundle`] and [`database`] touch the host; of
 //! [`doctor`] only the gathering of evidence, and of logs for a report, asks it.
+
+pub use gpusetup_database::{compat, sum, version};
 
 pub mod apply;
 pub mod bundle;
 pub mod cache;
 pub mod cli;
-pub mod compat;
 pub mod database;
 pub mod doctor;
 pub mod fetch;
@@ -27,7 +28,5 @@ pub mod plan;
 pub mod private;
 pub mod render;
 pub mod resolve;
-pub mod sum;
 pub mod system;
 pub mod text;
-pub mod version;

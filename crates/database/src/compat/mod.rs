@@ -21,6 +21,16 @@ pub use tally::Tally;
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 
+/// This project's own facts.
+#[cfg(test)]
+fn known() -> &'static Database {
+    static KNOWN: std::sync::LazyLock<Database> = std::sync::LazyLock::new(|| {
+        load(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")))
+            .expect("the project's facts are right")
+    });
+    &KNOWN
+}
+
 /// A key of [`Database::sources`]: every fact names where it is published.
 pub type SourceId = String;
 

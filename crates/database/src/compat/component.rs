@@ -183,11 +183,11 @@ fn edits(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::database::embedded;
+    use crate::compat::known;
 
     #[test]
     fn people_leave_the_beginning_out() {
-        let database = embedded();
+        let database = known();
         for (asked, name) in [
             ("nvcc", "cuda_nvcc"),
             ("cuda_nvcc", "cuda_nvcc"),

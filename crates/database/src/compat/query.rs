@@ -272,10 +272,10 @@ impl<'de> Deserialize<'de> for PciDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::database::embedded;
+    use crate::compat::known;
 
     fn named(name: &str) -> Result<String, Ambiguous> {
-        embedded().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))
+        known().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_download_is_known_by_its_sum() {
-        let database = embedded();
+        let database = known();
         let release = &database.component_releases[0];
         let component = &release.components[0];
         let archive = release.artifact(component, &component.archives[0]);
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_board_comes_before_its_device() {
-        let database = embedded();
+        let database = known();
         let name = |subsystem| database.gpu(PciDevice(0x20b2), subsystem).map(|g| g.name.as_str());
         assert_eq!(name(Some("10de:1463")), Some("NVIDIA A100-SXM4-80GB"));
         assert_eq!(name(Some("10de:1625")), Some("NVIDIA PG509-210"));
