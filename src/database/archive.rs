@@ -35,7 +35,7 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, LoadError> {
     let files = files(folder)?;
     parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
     let failed = |source| LoadError::Read { path: folder.to_owned(), source };
-    let mut tar = tar::Builder::new(XzEncoder::new(Vec::new(), 9));
+    let mut tar = tar::Builder::new(XzEncoder::new(Vec::new(), 6));
     for (name, text) in &files {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
