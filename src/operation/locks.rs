@@ -77,9 +77,12 @@ mod tests {
         assert!(refused.contains(&std::process::id().to_string()) && refused.contains(ZYPP), "{refused}");
         on.write(ZYPP, b"0\n", 0o644).expect("written");
         wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect("free");
-        for (manager, path) in [(PackageManager::Apt, APT[0]), (PackageManager::Dnf, RPM[0])] {
-            waited_for(&on, &dir.path().join(&path[1..]), manager);
-        }
+        std::thread::scope(|scope| {
+            for (manager, path) in [(PackageManager::Apt, APT[0]), (PackageManager::Dnf, RPM[0])] {
+                let (on, lock) = (&on, dir.path().join(&path[1..]));
+                scope.spawn(move || waited_for(on, &lock, manager));
+            }
+        });
     }
 
     fn waited_for(on: &System, lock: &Path, manager: PackageManager) {

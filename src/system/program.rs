@@ -175,8 +175,8 @@ fn ended(status: Option<std::process::ExitStatus>) -> Ended {
     }
 }
 
-/// How long a program may take to end when it is told to.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a program may take to end when it is told to. The unit tests have one that never does.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 
 /// Asks the group, and all that came from it, to end, and when its patience is over no longer asks: what the program started
 /// must not go on writing. apt's dpkg has a session of its own, and outlives apt.
@@ -321,7 +321,7 @@ mod tests {
     fn a_program_whose_time_is_over_is_ended_with_its_children() {
         // The second is of a group of its own, and does not listen.
         let script = "sleep 60 & echo $!; setsid sh -c 'trap \"\" TERM HUP; sleep 60; true' & echo $!; wait";
-        let program = Program::new(["sh", "-c", script]).limit(Duration::from_secs(2));
+        let program = Program::new(["sh", "-c", script]).limit(Duration::from_secs(1));
         let out = System::live().run(&program).expect("sh is everywhere");
         assert_eq!((out.ended, out.text.lines().count()), (Ended::TimedOut, 2));
         let state = |child: &str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
