@@ -862,7 +862,11 @@ fn mend(broken: &Host, fix: &Fix, sick: &[(String, String)]) {
 /// what counts: what udev does with the GPU's modalias finds no nouveau, and doctor has nothing to complain about.
 fn splash_screen(host: &Host) {
     let host = host.clone_as("splash");
-    host.ask("apt-get -qq update && apt-get -qq install --no-install-recommends plymouth");
+    // Its initramfs is for every machine, too.
+    host.ask(
+        "sed -i 's/^MODULES=list$/MODULES=most/' /etc/initramfs-tools/initramfs.conf
+         apt-get -qq update && apt-get -qq install --no-install-recommends plymouth",
+    );
     let kernel = host.kernel();
     let chosen = host.ask(&format!(
         "unmkinitramfs /boot/initrd.img-{kernel} /root/image; cd /root/image; [ ! -d main ] || cd main
