@@ -80,6 +80,10 @@ fn on(suite: &str, driver: &str) {
 
 fn has_its_driver(suite: &str, base: &Path, version: &str) {
     let host = Host::of(&format!("{suite}-driver"), base);
+    if version.is_empty() {
+        // Only its package lists tell which driver it has today.
+        host.ask("apt-get -qq update");
+    }
     apply(&host, DRIVER);
     let kernel = host.kernel();
     // Debian calls it nvidia-current, NVIDIA nvidia.
