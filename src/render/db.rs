@@ -214,11 +214,14 @@ pub fn check(database: &Database, tally: &Tally, width: usize) -> String {
     let rows: Vec<_> = tally
         .kinds
         .iter()
-        .map(|k| vec![k.kind.to_owned(), number(k.count), number(k.one_source), number(k.two_or_more)])
+        .map(|k| {
+            let counts = [k.count, k.measured, k.published, k.reported, k.assumed, k.two_or_more];
+            std::iter::once(k.kind.to_owned()).chain(counts.map(number)).collect()
+        })
         .collect();
     let sums = &tally.checksums;
     let mut out = format!("Database {}: 0 errors\n\n", database.version);
-    out += &table(&["FACTS", "COUNT", "ONE SOURCE", "TWO OR MORE"], &rows);
+    out += &table(&["FACTS", "COUNT", "MEASURED", "PUBLISHED", "REPORTED", "ASSUMED", "2+ SOURCES"], &rows);
     let text = format!(
         "of {}: {} given alike by two or more independent sources, {} by one, {} not known (listed, never chosen)",
         count((sums.unknown + sums.one_source + sums.two_or_more) as u64, "file"),
@@ -227,6 +230,10 @@ pub fn check(database: &Database, tally: &Tally, width: usize) -> String {
         sums.unknown
     );
     out += &wrapped("\nChecksums  ", &text, width);
+    out += &format!("\nAssumed in part, {}:\n", count(tally.assumed.len() as u64, "record"));
+    for a in &tally.assumed {
+        out += &wrapped("  ", &format!("{}: {}", a.record, a.text), width);
+    }
     out += &format!("\nSources differ on {}:\n", count(tally.disagreements.len() as u64, "record"));
     for d in &tally.disagreements {
         out += &wrapped("  ", &format!("{}: {}", d.record, d.text), width);

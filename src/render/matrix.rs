@@ -54,6 +54,8 @@ fn card(a: &Architecture) -> Card {
         modules: a.modules.clone(),
         first_branch: a.first_driver_branch,
         sure_branch: None,
+        listed_from: Vec::new(),
+        is_virtual: false,
         last_branch: a.last_driver_branch,
         data_center: false,
         sources: a.sources.clone(),

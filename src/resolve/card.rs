@@ -3,7 +3,7 @@
 use super::{Misfit, Request};
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
-use crate::version::{ComputeCapability, Want};
+use crate::version::{ComputeCapability, DriverVersion, Want};
 
 /// A GPU to be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,29 @@ pub struct Card {
     pub first_branch: Option<u16>,
     /// The oldest branch that is seen to know it: an older one is taken only when it is named.
     pub sure_branch: Option<u16>,
+    /// The first release of each branch that lists it, as [`crate::compat::Gpu::listed_from`]: an older one is taken only
+    /// when it is named.
+    pub listed_from: Vec<DriverVersion>,
     /// The last driver branch that knows it; none is the newest.
     pub last_branch: Option<u16>,
     /// Of NVIDIA's line for data centres.
     pub data_center: bool,
+    /// A virtual GPU (vGPU), which only NVIDIA's guest drivers run.
+    pub is_virtual: bool,
     /// Where this is published; nowhere for a card that only the request knows.
     pub sources: Vec<SourceId>,
+}
+
+impl Card {
+    /// The release that lists the card first, if the driver is older than that: a later one of its branch, or the first of a
+    /// newer branch.
+    pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {
+        let newest = self.listed_from.last()?;
+        if driver.branch > newest.branch {
+            return None;
+        }
+        self.listed_from.iter().find(|first| first.branch >= driver.branch).copied().filter(|first| driver < *first)
+    }
 }
 
 /// The GPUs that the plan is for, those left out not among them.
@@ -47,10 +64,13 @@ fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfi
             modules: vec![modules],
             first_branch: None,
             sure_branch: None,
+            listed_from: Vec::new(),
             last_branch: None,
             data_center: false,
+            is_virtual: false,
             sources: Vec::new(),
         }),
+        (Ok(card), ..) if card.is_virtual && request.driver.is_wanted() => Err(virtual_gpu(&card.name, gpu)),
         (known, ..) => known,
     }
 }
@@ -74,10 +94,15 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             name: known.name.clone(),
             capability: known.compute_capability,
             modules: known.modules.clone(),
-            first_branch: architecture.and_then(|a| a.first_driver_branch).max(known.absent_from_branch.map(|b| b + 1)),
+            first_branch: architecture
+                .and_then(|a| a.first_driver_branch)
+                .max(known.absent_from_branch.map(|b| b + 1))
+                .max(known.listed_from.first().map(|release| release.branch)),
             sure_branch: known.first_driver_branch,
+            listed_from: known.listed_from.clone(),
             last_branch,
             data_center: known.line.as_deref() == Some("Tesla/Data Center"),
+            is_virtual: gpu.subsystem.as_deref().is_some_and(|id| database.is_virtual_gpu(known.device, id)),
             sources: known.sources.clone(),
         });
     }
@@ -89,8 +114,10 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             modules: architecture.modules.clone(),
             first_branch: architecture.first_driver_branch,
             sure_branch: None,
+            listed_from: Vec::new(),
             last_branch: architecture.last_driver_branch,
             data_center: false,
+            is_virtual: false,
             sources: architecture.sources.clone(),
         });
     }
@@ -104,6 +131,20 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
          `lspci -nn` prints for it, so that it gets known"
             .to_owned(),
     ))
+}
+
+fn virtual_gpu(name: &str, gpu: &Gpu) -> Misfit {
+    let id = gpu.subsystem.as_deref().unwrap_or_default();
+    let sentence = format!(
+        "the GPU at {} is a virtual GPU (vGPU) of {name}, by its subsystem {id}: it needs NVIDIA's vGPU guest driver (GRID), \
+         which gpusetup does not install",
+        gpu.address
+    );
+    Misfit::new("gpu-is-physical", sentence).check("GS503").hint(
+        "install the guest driver that the cloud provider or NVIDIA's licensing portal offers for the host's vGPU release, \
+         then the toolkit alone: gpusetup plan --profile toolkit"
+            .to_owned(),
+    )
 }
 
 fn too_old(name: &str, branch: &str) -> Misfit {

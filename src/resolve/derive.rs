@@ -56,6 +56,9 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
             of_card(n, format!("the list of branch {sure} is the oldest that has {}", name(n))),
             own(format!("{named} is of branch {}", branch_number(of))),
         ],
+        Refusal::NotYetListed(n, first) => {
+            vec![of_card(n, format!("{} is not in the list of {named}; {first} is the next that has it", name(n)))]
+        }
         Refusal::BranchesExclude(old, new) => {
             let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
             let last = number(told.cards[old].last_branch);

@@ -216,7 +216,11 @@ fn examine(
             _ if card.sure_branch.is_some_and(|sure| number < sure) => {
                 return Err(Refusal::NotListed(n, card.sure_branch.unwrap_or(number)));
             }
-            _ => {}
+            _ => {
+                if let Some(first) = card.listed_later(version) {
+                    return Err(Refusal::NotYetListed(n, first));
+                }
+            }
         }
     }
     let modules = flavour(branch, install, request, cards)?;
@@ -364,7 +368,10 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
         Refusal::NoSum(_) => 4,
         Refusal::NotPackaged | Refusal::Packaged => 3,
         Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,
-        Refusal::AfterLastBranch(..) | Refusal::BeforeFirstBranch(..) | Refusal::NotListed(..) => 1,
+        Refusal::AfterLastBranch(..)
+        | Refusal::BeforeFirstBranch(..)
+        | Refusal::NotListed(..)
+        | Refusal::NotYetListed(..) => 1,
         _ => 0,
     };
     let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);

@@ -15,6 +15,8 @@ pub enum Refusal {
     BeforeFirstBranch(usize, u16),
     /// No list of so old a branch has the card, and the driver was not named.
     NotListed(usize, u16),
+    /// The card is first listed by a later release, this one, and the driver was not named.
+    NotYetListed(usize, DriverVersion),
     /// The last branch that knows the one card is older than the first that knows the other.
     BranchesExclude(usize, usize),
     /// One card runs the open kernel modules only, another the proprietary ones only.
@@ -126,6 +128,7 @@ impl Refusal {
                 Self::AfterLastBranch(..)
                 | Self::BeforeFirstBranch(..)
                 | Self::NotListed(..)
+                | Self::NotYetListed(..)
                 | Self::BranchesExclude(..),
                 _,
             ) => "driver-knows-gpu",
@@ -176,6 +179,12 @@ impl Refusal {
             Self::BeforeFirstBranch(card, first) => format!("{} needs branch {first} or newer", name(card)),
             Self::NotListed(card, sure) => {
                 format!("the oldest list that has {} is of branch {sure}; named with --driver it is taken", name(card))
+            }
+            Self::NotYetListed(card, first) => {
+                format!(
+                    "its list of GPUs does not have {}; {first} is the next that does. Named with --driver it is taken",
+                    name(card)
+                )
             }
             Self::BranchesExclude(old, new) => {
                 let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
@@ -294,6 +303,7 @@ impl Refusal {
             Self::OldLibrary | Self::NewLibrary => 4,
             Self::NotNative(..) | Self::NoComponent(_) => 3,
             Self::OldDriver(..) | Self::NoArchives => 2,
+            Self::NoSum(_) => 1,
             _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,
             _ => 0,
         }

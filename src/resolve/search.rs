@@ -413,6 +413,16 @@ fn reasons(
         );
         say("cudnn", "cudnn-for-cuda", text, n.range.sources.join(", "));
     }
+    let rests_on = [
+        ("driver", driver.and_then(|d| d.branch.assumed.as_ref())),
+        ("cuda", cuda.and_then(|c| c.release.assumed.as_ref())),
+        ("cudnn", cudnn.and_then(|n| n.range.assumed.as_ref())),
+    ];
+    for (subject, assumed) in rests_on {
+        if let Some(assumed) = assumed {
+            say(subject, "assumed-fact", format!("this rests on an assumed fact: {assumed}"), "assumed".to_owned());
+        }
+    }
     reasons
 }
 

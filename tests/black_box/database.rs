@@ -72,8 +72,14 @@ fn blackwell_and_grace_hopper_run_open_modules_alone() {
 
 #[test]
 fn a_board_is_not_expected_of_drivers_older_than_itself() {
-    assert_eq!(gpu("2901").first_driver_branch, Some(570));
-    assert_eq!(gpu("1eb8").first_driver_branch, None, "the T4 is in the oldest list of its time");
+    let listed = |id: &str| gpu(id).listed_from.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(listed("2901"), ["570.86.15"], "B200");
+    assert_eq!(listed("2d04"), ["570.148.08", "575.51.02"], "RTX 5060 Ti");
+    assert_eq!(
+        (gpu("1eb8").first_driver_branch, listed("1eb8").len()),
+        (None, 0),
+        "the T4 is in the oldest list of its time"
+    );
 }
 
 #[test]

@@ -62,12 +62,14 @@ fn checks_and_exit_codes_are_explained() {
 fn the_shipped_database_is_sound_and_says_how_well_founded() {
     let ran = run(&["db", "check"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains(": 0 errors") && ran.out.contains("TWO OR MORE"), "{}", ran.out);
+    assert!(ran.out.contains(": 0 errors") && ran.out.contains("2+ SOURCES"), "{}", ran.out);
     let tally = run(&["db", "check", "--json"]).json();
     let kinds = tally["kinds"].as_array().expect("kinds");
     for kind in kinds {
         let number = |key: &str| kind[key].as_u64().expect("a number");
         assert_eq!(number("count"), number("one_source") + number("two_or_more"), "{kind}: a fact without a source");
+        let known = ["measured", "published", "reported", "assumed"].map(number).iter().sum::<u64>();
+        assert_eq!(number("count"), known, "{kind}: a fact that does not say how it is known");
     }
     assert!(tally["disagreements"].as_array().is_some_and(|d| d.len() > 100));
 }

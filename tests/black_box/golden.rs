@@ -28,6 +28,9 @@ struct Host {
     gpus: Vec<String>,
     #[serde(default)]
     nvswitches: usize,
+    /// Of every GPU.
+    #[serde(default)]
+    subsystem: Option<String>,
     driver: Option<String>,
     driver_by: Option<Origin>,
     #[serde(default)]
@@ -68,7 +71,9 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         let (count, name) = gpu.split_once(" x ").unwrap_or(("1", gpu));
         let known = database.gpu_named(name).unwrap_or_else(|e| panic!("{}: {e}", host.name));
         for _ in 0..count.parse().expect("a number") {
-            facts.gpus.push(unit(known, facts.gpus.len(), Some("nouveau")));
+            let mut gpu = unit(known, facts.gpus.len(), Some("nouveau"));
+            gpu.subsystem = host.subsystem.clone().or(gpu.subsystem);
+            facts.gpus.push(gpu);
         }
     }
     for n in 0..host.nvswitches {

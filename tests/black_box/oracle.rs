@@ -23,6 +23,8 @@ struct Card {
     branches: std::ops::RangeInclusive<u16>,
     /// Below it a driver must be there already, or named.
     listed_from: u16,
+    /// The first release of each branch that lists it.
+    listed: Vec<DriverVersion>,
 }
 
 /// A way to get a driver.
@@ -156,9 +158,22 @@ fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<C
     let of_device = |g: &&gpusetup::compat::Gpu| g.device.0 == number;
     let own = db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_some() && g.subsystem == gpu.subsystem);
     let known = own.or_else(|| db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_none()));
+    let is_guest = gpu.subsystem.as_deref().is_some_and(|id| {
+        let id = id.strip_prefix("10de:").unwrap_or_default();
+        db.virtual_gpus.iter().any(|v| v.device.0 == number && v.subsystems.iter().any(|s| s.to_string() == id))
+    });
+    if is_guest && request.driver.is_wanted() {
+        return None;
+    }
     let Some(known) = known else {
         let modules = request.modules.filter(|_| matches!(request.driver, Want::Meeting(_)))?;
-        return Some(Card { capability: None, modules: vec![modules], branches: 0..=u16::MAX, listed_from: 0 });
+        return Some(Card {
+            capability: None,
+            modules: vec![modules],
+            branches: 0..=u16::MAX,
+            listed_from: 0,
+            listed: Vec::new(),
+        });
     };
     let family = known.compute_capability.and_then(|c| db.architectures.iter().find(|a| a.compute_capability == c));
     // A branch like 173.14 is none that a kernel of today runs.
@@ -168,12 +183,14 @@ fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<C
     };
     let first =
         family.and_then(|a| a.first_driver_branch).unwrap_or(0).max(known.absent_from_branch.map_or(0, |b| b + 1));
+    let first = known.listed_from.iter().map(|r| r.branch).min().unwrap_or(0).max(first);
     // A range that is upside down holds nothing.
     Some(Card {
         capability: known.compute_capability,
         modules: known.modules.clone(),
         branches: first..=last,
         listed_from: known.first_driver_branch.unwrap_or(0),
+        listed: known.listed_from.clone(),
     })
 }
 
@@ -255,7 +272,13 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     };
     all.retain(|d| {
         let named = d.kept || matches!(request.driver, Want::Meeting(_));
-        cards.iter().all(|c| c.branches.contains(&d.version.branch) && (named || d.version.branch >= c.listed_from))
+        let listed = |c: &Card| {
+            let in_branch =
+                c.listed.iter().filter(|first| first.branch == d.version.branch).any(|first| *first <= d.version);
+            let later = c.listed.iter().all(|first| first.branch < d.version.branch);
+            d.version.branch >= c.listed_from && (in_branch || later)
+        };
+        cards.iter().all(|c| c.branches.contains(&d.version.branch) && (named || listed(c)))
             && request.driver.accepts(d.version)
             && (request.method == Method::Auto || request.method == d.method)
             && d.verified

@@ -250,6 +250,25 @@ fn a_driver_between_two_lists_is_taken_when_it_is_named() {
 }
 
 #[test]
+fn a_branch_is_taken_that_learned_of_the_card_later() {
+    // 570.148.08 is the first that lists the RTX 5060 Ti, behind 575.51.02 in none but its number.
+    let host = Tree::ubuntu_24_04();
+    for (gpu, driver) in [("rtx 5060 ti", "570"), ("rtx 5060", "570"), ("rtx pro 4500 blackwell", "570"), ("l4", "525")] {
+        let plan = host.run(&["plan", "--json", "--gpu", gpu, "--driver", driver]).json();
+        assert_eq!(text(&plan, "/selection/driver/branch"), driver, "{gpu}");
+    }
+    let early = host.run(&["plan", "--gpu", "rtx 5060 ti", "--driver", "565"]);
+    assert!(early.code == 4 && early.err.contains("needs branch 570 or newer"), "{}", early.err);
+}
+
+#[test]
+fn the_obstacle_told_is_the_one_in_the_way() {
+    let host = Tree::ubuntu_24_04();
+    let refused = host.run(&["plan", "--gpu", "v100", "--cuda", "11.2", "--cudnn", "8.1.0", "--profile", "toolkit"]);
+    assert!(refused.code == 4 && !refused.err.contains("CUDA 10.2"), "{}", refused.err);
+}
+
+#[test]
 fn non_free_packages_are_taken_when_asked_for_and_enabled() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
     let ask = ["plan", "--json", "--driver", "535", "--method", "packages", "--cuda", "12.4"];

@@ -51,6 +51,9 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             }
             Ok(card) => card,
         };
+        if card.is_virtual {
+            return Verdict::pass().saw(format!("{at}: a virtual GPU (vGPU) of {}", card.name));
+        }
         let range = match (card.first_branch, card.last_branch) {
             (first, Some(last)) => format!("branches {} to {last}", first.map_or("?".to_owned(), |f| f.to_string())),
             (Some(first), None) => format!("branch {first} and newer"),

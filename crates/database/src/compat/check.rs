@@ -131,6 +131,14 @@ fn hardware(database: &Database, c: &mut Checker) {
     for g in &database.gpus {
         gpu(database, g, &Record::of("gpus", "device", key(g)), c);
     }
+    c.unique("virtual_gpus", "device", database.virtual_gpus.iter().map(|v| v.device.to_string()));
+    for v in &database.virtual_gpus {
+        let record = Record::of("virtual_gpus", "device", v.device);
+        c.sourced(&record, &v.sources);
+        if database.gpu(v.device, None).is_none() {
+            c.wrong(&record, "device", "is no GPU of the database");
+        }
+    }
     c.unique("nvswitches", "device", database.nvswitches.iter().map(|s| s.device.to_string()));
     for s in &database.nvswitches {
         let record = Record::of("nvswitches", "device", s.device);
@@ -155,6 +163,15 @@ fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
     c.known_branch(database, record, "first_driver_branch", g.first_driver_branch);
     c.ordered(record, "first_driver_branch", g.first_driver_branch, last);
     c.ordered(record, "absent_from_branch", g.absent_from_branch, g.first_driver_branch);
+    if !g.listed_from.is_sorted_by(|a, b| a.branch < b.branch) {
+        c.wrong(record, "listed_from", "names a branch twice or out of order");
+    }
+    if !g.listed_from.is_empty() && (g.first_driver_branch.is_some() || g.absent_from_branch.is_some()) {
+        c.wrong(record, "listed_from", "says what first_driver_branch and absent_from_branch say");
+    }
+    let first = g.listed_from.first().map(|release| release.branch);
+    c.known_branch(database, record, "listed_from", first);
+    c.ordered(record, "listed_from", first, last);
     let Some(capability) = g.compute_capability else { return };
     let Some(architecture) = database.architecture(capability) else {
         // No CUDA release of these files targets 1.x; the drivers still know the cards.

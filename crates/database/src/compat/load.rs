@@ -3,7 +3,7 @@
 use super::{
     Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease, CudaArtifact, CudaGuide, CudaRelease,
     CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, ForwardCompatibility,
-    Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Xid, check,
+    Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -61,6 +61,7 @@ struct File {
     sources: Vec<Source>,
     architectures: Vec<Architecture>,
     gpus: Vec<Gpu>,
+    virtual_gpus: Vec<VirtualGpus>,
     nvswitches: Vec<NvSwitch>,
     xids: Vec<Xid>,
     driver_branches: Vec<DriverBranch>,
@@ -138,6 +139,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.sources.extend(file.sources);
         all.architectures.extend(file.architectures);
         all.gpus.extend(file.gpus);
+        all.virtual_gpus.extend(file.virtual_gpus);
         all.nvswitches.extend(file.nvswitches);
         all.xids.extend(file.xids);
         all.driver_branches.extend(file.driver_branches);
@@ -167,6 +169,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         sources: all.sources,
         architectures: all.architectures,
         gpus: all.gpus,
+        virtual_gpus: all.virtual_gpus,
         nvswitches: all.nvswitches,
         xids: all.xids,
         driver_branches: all.driver_branches,
@@ -190,6 +193,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     // Whatever file a fact stands in: queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
     database.gpus.sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
+    database.virtual_gpus.sort_by_key(|v| v.device);
     database.driver_branches.sort_by_key(|b| Reverse(b.branch));
     database.drivers.sort_by_key(|d| Reverse(d.version));
     database.cuda.sort_by_key(|c| Reverse(c.version));

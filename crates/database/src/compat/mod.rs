@@ -47,6 +47,8 @@ pub struct Database {
     pub architectures: Vec<Architecture>,
     /// GPUs in the order of PCI id, the entry for every board of a device before those for one board.
     pub gpus: Vec<Gpu>,
+    /// Virtual GPUs, in the order of PCI id.
+    pub virtual_gpus: Vec<VirtualGpus>,
     /// NVSwitch bridges.
     pub nvswitches: Vec<NvSwitch>,
     /// Numbers of GPU errors in the kernel log.
@@ -269,6 +271,24 @@ pub struct Source {
     pub title: String,
     /// Its address or how to find it.
     pub location: String,
+    /// How it came by what it says.
+    #[serde(default)]
+    pub known: Known,
+}
+
+/// How a fact is known, strongest first.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list that a driver ships.
+    Measured,
+    /// Documented by those who make it.
+    Published,
+    /// Told by others: issues, packagers, copies of documentation.
+    #[default]
+    Reported,
+    /// Concluded from facts about other releases. No source is ever this; records say it in `assumed`.
+    Assumed,
 }
 
 /// One compute capability.
@@ -345,6 +365,10 @@ pub struct Gpu {
     /// The newest older branch whose list was read and lacks it: between the two nobody looked.
     #[serde(default)]
     pub absent_from_branch: Option<u16>,
+    /// The first release of each branch that lists it, oldest first, up to a branch that lists it from its first release
+    /// on. A branch between them that is missing does not list it. Empty if not every list was read.
+    #[serde(default)]
+    pub listed_from: Vec<DriverVersion>,
     /// `GeForce`, `Tesla/Data Center`, …
     #[serde(default)]
     pub line: Option<String>,
@@ -370,6 +394,18 @@ pub struct Gpu {
 /// A PCI device id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciDevice(pub u16);
+
+/// The virtual GPUs (vGPU) that guests see in place of a GPU. They have its device id, and subsystems of their own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualGpus {
+    /// The PCI device id of the GPU.
+    pub device: PciDevice,
+    /// The subsystem ids, whose vendor is NVIDIA.
+    pub subsystems: Vec<PciDevice>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
 
 /// A bridge of NVIDIA's that joins GPUs; a host that has one needs Fabric Manager.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -472,6 +508,9 @@ pub struct DriverBranch {
     /// On what sources differ, and what was taken.
     #[serde(default)]
     pub disagreement: Option<String>,
+    /// Which of this is assumed, and why it could not be measured.
+    #[serde(default)]
+    pub assumed: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -612,6 +651,9 @@ pub struct CudaRelease {
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
+    /// Which of this is assumed, and why it could not be measured.
+    #[serde(default)]
+    pub assumed: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -658,6 +700,9 @@ pub struct CudnnRange {
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
+    /// Which of this is assumed, and why it could not be measured.
+    #[serde(default)]
+    pub assumed: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
-    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, MigProfile, ModuleFlavour, NvSwitch,
-    PackageManager, PciDevice, Rename, Role, Xid,
+    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, Known, MigProfile, ModuleFlavour, NvSwitch,
+    PackageManager, PciDevice, Rename, Role, SourceId, Xid,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -169,6 +169,18 @@ impl Database {
     /// What an Xid says.
     pub fn xid(&self, number: u16) -> Option<&Xid> {
         self.xids.iter().find(|x| x.xid == number)
+    }
+
+    /// Whether a subsystem of a GPU (`10de:14b6`) is a virtual GPU.
+    pub fn is_virtual_gpu(&self, device: PciDevice, subsystem: &str) -> bool {
+        let id = subsystem.strip_prefix("10de:").and_then(|id| u16::from_str_radix(id, 16).ok()).map(PciDevice);
+        let of_device = self.virtual_gpus.iter().find(|v| v.device == device);
+        of_device.zip(id).is_some_and(|(v, id)| v.subsystems.contains(&id))
+    }
+
+    /// How a fact is known: as its strongest source knows it.
+    pub fn known(&self, sources: &[SourceId]) -> Option<Known> {
+        self.sources.iter().filter(|source| sources.contains(&source.id)).map(|source| source.known).min()
     }
 
     /// The NVSwitch of a device id.

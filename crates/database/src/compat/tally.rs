@@ -1,7 +1,7 @@
-//! How well the database's facts are founded: how many there are, how many sources stand behind each, and on what the
-//! sources differ. Only counted here; `check` decides what is wrong.
+//! How well the database's facts are founded: how many there are, how each is known, how many sources stand behind it, and on
+//! what the sources differ. Only counted here; `check` decides what is wrong.
 
-use super::{Artifact, Database, SourceId};
+use super::{Artifact, Database, Known, SourceId};
 use serde::Serialize;
 
 /// The count of everything.
@@ -14,8 +14,10 @@ pub struct Tally {
     pub kinds: Vec<KindTally>,
     /// The sums of what can be downloaded.
     pub checksums: ChecksumTally,
+    /// What is assumed, and why.
+    pub assumed: Vec<Remark>,
     /// On what sources differ.
-    pub disagreements: Vec<Difference>,
+    pub disagreements: Vec<Remark>,
 }
 
 /// Facts of a kind, and the sources behind them.
@@ -29,6 +31,14 @@ pub struct KindTally {
     pub one_source: usize,
     /// With two or more.
     pub two_or_more: usize,
+    /// Read from the artifact itself, by at least one source.
+    pub measured: usize,
+    /// At best documented by those who make it.
+    pub published: usize,
+    /// At best told by others.
+    pub reported: usize,
+    /// Assumed, at least in part.
+    pub assumed: usize,
 }
 
 /// The sums of what can be downloaded. One without a sum is listed and never chosen.
@@ -42,12 +52,12 @@ pub struct ChecksumTally {
     pub two_or_more: usize,
 }
 
-/// Something on which sources differ.
+/// Something to know of a record: on what its sources differ, or what of it is assumed.
 #[derive(Debug, Serialize)]
-pub struct Difference {
-    /// `gpus 20b2`, or a subject of its own.
+pub struct Remark {
+    /// `gpu 10de:20b2 …`, or a subject of its own.
     pub record: String,
-    /// What they say, and what was taken.
+    /// What the sources say, and what was taken.
     pub text: String,
 }
 
@@ -71,36 +81,77 @@ impl Database {
             version: self.version.clone(),
             sha256: self.sha256.clone(),
             kinds: vec![
-                kind("gpus", self.gpus.iter().map(|g| &g.sources)),
-                kind("architectures", self.architectures.iter().map(|a| &a.sources)),
-                kind("nvswitches", self.nvswitches.iter().map(|s| &s.sources)),
-                kind("xids", self.xids.iter().map(|x| &x.sources)),
-                kind("driver branches", self.driver_branches.iter().map(|b| &b.sources)),
-                kind("driver files", self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact.sources)),
-                kind("cuda", self.cuda.iter().map(|c| &c.sources)),
-                kind("cuda files", self.cuda_artifacts.iter().map(|a| &a.artifact.sources)),
-                kind("cuda component releases", self.component_releases.iter().map(|r| &r.sources)),
-                kind("component needs", self.component_needs.iter().map(|n| &n.sources)),
-                kind("cudnn", self.cudnn.iter().map(|c| &c.sources)),
-                kind("cudnn files", self.cudnn_artifacts.iter().map(|a| &a.artifact.sources)),
-                kind("compiler limits", self.compiler_limits.iter().map(|l| &l.sources)),
-                kind("distributions", self.distributions.iter().map(|d| &d.sources)),
-                kind("driver packages", self.distributions.iter().flat_map(|d| &d.drivers).map(|o| &o.sources)),
-                kind("mig profiles", self.mig_profiles.iter().map(|p| &p.sources)),
-                kind("cuda guides", self.cuda_guides.iter().map(|g| &g.sources)),
-                kind("forward compatibility", self.forward_compatibility.iter().map(|f| &f.sources)),
-                kind("renames", self.renames.iter().map(|r| &r.sources)),
-                kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| &r.sources)),
+                self.kind("gpus", self.gpus.iter().map(|g| (&g.sources, false))),
+                self.kind("architectures", self.architectures.iter().map(|a| (&a.sources, false))),
+                self.kind("virtual_gpus", self.virtual_gpus.iter().map(|v| (&v.sources, false))),
+                self.kind("nvswitches", self.nvswitches.iter().map(|s| (&s.sources, false))),
+                self.kind("xids", self.xids.iter().map(|x| (&x.sources, false))),
+                self.kind("driver branches", self.driver_branches.iter().map(|b| (&b.sources, b.assumed.is_some()))),
+                self.kind(
+                    "driver files",
+                    self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| (&a.artifact.sources, false)),
+                ),
+                self.kind("cuda", self.cuda.iter().map(|c| (&c.sources, c.assumed.is_some()))),
+                self.kind("cuda files", self.cuda_artifacts.iter().map(|a| (&a.artifact.sources, false))),
+                self.kind("cuda component releases", self.component_releases.iter().map(|r| (&r.sources, false))),
+                self.kind("component needs", self.component_needs.iter().map(|n| (&n.sources, false))),
+                self.kind("cudnn", self.cudnn.iter().map(|c| (&c.sources, c.assumed.is_some()))),
+                self.kind("cudnn files", self.cudnn_artifacts.iter().map(|a| (&a.artifact.sources, false))),
+                self.kind("compiler limits", self.compiler_limits.iter().map(|l| (&l.sources, false))),
+                self.kind("distributions", self.distributions.iter().map(|d| (&d.sources, false))),
+                self.kind(
+                    "driver packages",
+                    self.distributions.iter().flat_map(|d| &d.drivers).map(|o| (&o.sources, false)),
+                ),
+                self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, false))),
+                self.kind("cuda guides", self.cuda_guides.iter().map(|g| (&g.sources, false))),
+                self.kind("forward compatibility", self.forward_compatibility.iter().map(|f| (&f.sources, false))),
+                self.kind("renames", self.renames.iter().map(|r| (&r.sources, false))),
+                self.kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| (&r.sources, false))),
             ],
             checksums,
+            assumed: self.assumed(),
             disagreements: self.differences(self.artifacts().collect()),
         }
     }
 
-    fn differences(&self, artifacts: Vec<&Artifact>) -> Vec<Difference> {
+    fn kind<'a>(&self, kind: &'static str, facts: impl Iterator<Item = (&'a Vec<SourceId>, bool)>) -> KindTally {
+        let mut tally = KindTally {
+            kind,
+            count: 0,
+            one_source: 0,
+            two_or_more: 0,
+            measured: 0,
+            published: 0,
+            reported: 0,
+            assumed: 0,
+        };
+        for (sources, assumed) in facts {
+            tally.count += 1;
+            *(if sources.len() > 1 { &mut tally.two_or_more } else { &mut tally.one_source }) += 1;
+            let known = if assumed { Known::Assumed } else { self.known(sources).unwrap_or(Known::Assumed) };
+            *(match known {
+                Known::Measured => &mut tally.measured,
+                Known::Published => &mut tally.published,
+                Known::Reported => &mut tally.reported,
+                Known::Assumed => &mut tally.assumed,
+            }) += 1;
+        }
+        tally
+    }
+
+    fn assumed(&self) -> Vec<Remark> {
+        let branches = self.driver_branches.iter().map(|b| (format!("driver branch {}", b.branch), &b.assumed));
+        let cuda = self.cuda.iter().map(|c| (format!("CUDA {}", c.version), &c.assumed));
+        let cudnn = self.cudnn.iter().map(|c| (format!("cuDNN from {} for CUDA {}", c.from, c.cuda_line), &c.assumed));
+        let all = branches.chain(cuda).chain(cudnn);
+        all.filter_map(|(record, text)| Some(Remark { record, text: text.clone()? })).collect()
+    }
+
+    fn differences(&self, artifacts: Vec<&Artifact>) -> Vec<Remark> {
         let mut all = Vec::new();
         let mut say = |record: String, text: Option<&str>| {
-            all.extend(text.map(|text| Difference { record, text: text.to_owned() }));
+            all.extend(text.map(|text| Remark { record, text: text.to_owned() }));
         };
         for d in &self.disagreements {
             say(d.about.clone(), Some(&format!("{}; taken: {}", d.differ, d.taken)));
@@ -122,14 +173,4 @@ impl Database {
         }
         all
     }
-}
-
-fn kind<'a>(kind: &'static str, sources: impl Iterator<Item = &'a Vec<SourceId>>) -> KindTally {
-    let mut tally = KindTally { kind, count: 0, one_source: 0, two_or_more: 0 };
-    for sources in sources {
-        tally.count += 1;
-        tally.one_source += usize::from(sources.len() == 1);
-        tally.two_or_more += usize::from(sources.len() > 1);
-    }
-    tally
 }

@@ -1,0 +1,122 @@
+//! Facts from published artifacts. Each source has a module with two parts: `record` reads the artifact itself (a repository, a
+//! package index) and writes what it says to a small table in `xtask/recorded/`; `check` compares that table with the database.
+//! So anybody can check, without a network, and anybody who has the artifact can record.
+//!
+//! ```text
+//! cargo xtask check [--write]
+//! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
+//! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml
+//! ```
+
+mod headers;
+mod mig;
+mod open_kernel_modules;
+mod table;
+mod virtual_gpus;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What goes wrong, in words.
+type Result<T> = std::result::Result<T, String>;
+
+#[derive(Parser)]
+#[command(about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Compare the database with everything recorded
+    Check {
+        /// Change the database's files to what was recorded
+        #[arg(long)]
+        write: bool,
+    },
+    /// Read a source and write its table
+    Record {
+        #[command(subcommand)]
+        source: Source,
+    },
+}
+
+#[derive(Subcommand)]
+enum Source {
+    /// The GPUs that each release of NVIDIA's open kernel modules lists, and the virtual GPUs that the newest one names
+    OpenKernelModules {
+        /// A clone of github.com/NVIDIA/open-gpu-kernel-modules with its tags
+        repository: PathBuf,
+    },
+    /// What the headers of CUDA releases say of gcc, clang and glibc
+    Headers {
+        /// A folder of unpacked wheels, named like `nvidia-cuda-nvcc-cu12-12.4.131`
+        wheels: PathBuf,
+    },
+    /// The MIG profiles in the default configuration of NVIDIA's mig-parted
+    Mig {
+        /// deployments/systemd/config-default.yaml of github.com/NVIDIA/mig-parted
+        configuration: PathBuf,
+        /// The commit that it is of
+        commit: String,
+    },
+}
+
+/// The result of comparing a source with the database.
+struct Comparison {
+    /// What was compared: "GPUs of the open kernel modules' lists".
+    what: &'static str,
+    facts: usize,
+    differences: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(code) => code,
+        Err(problem) => {
+            eprintln!("xtask: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    let database = gpusetup_database::compat::load(&project()).map_err(|e| e.to_string())?;
+    match task {
+        Task::Record { source } => {
+            match source {
+                Source::OpenKernelModules { repository } => {
+                    open_kernel_modules::record(&database, &repository)?;
+                    virtual_gpus::record(&database, &repository)?;
+                }
+                Source::Headers { wheels } => headers::record(&wheels)?,
+                Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Check { write } => {
+            let comparisons = [
+                open_kernel_modules::check(&database, write)?,
+                virtual_gpus::check(&database, write)?,
+                mig::check(&database)?,
+                headers::check(&database)?,
+            ];
+            let mut same = true;
+            for Comparison { what, facts, differences } in &comparisons {
+                println!("{what}: {facts} facts, {} differences", differences.len());
+                for difference in differences {
+                    println!("  {difference}");
+                }
+                same &= differences.is_empty();
+            }
+            Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+/// The project's folder.
+fn project() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}

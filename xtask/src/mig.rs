@@ -1,0 +1,101 @@
+//! MIG profiles, from the configuration that NVIDIA's mig-parted ships. It names profiles, and how many instances of each a GPU
+//! holds; some of its configurations name the GPUs they are for. Slices and placements are not in it.
+
+use crate::{Comparison, Result, table};
+use gpusetup_database::compat::{Database, PciDevice};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const TABLE: &str = "mig.tsv";
+
+/// Names that no configuration gives to a GPU. GB200 boards had them before production (mig-parted#227 renamed `1g.24gb`).
+const OF_NO_GPU: &[&str] = &["3g.95gb", "4g.95gb", "7g.189gb"];
+
+#[derive(Deserialize)]
+struct Configurations {
+    #[serde(rename = "mig-configs")]
+    configurations: BTreeMap<String, Vec<Configuration>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Configuration {
+    #[serde(default)]
+    device_filter: Option<Filter>,
+    /// How many of each profile.
+    #[serde(default)]
+    mig_devices: BTreeMap<String, u8>,
+}
+
+/// PCI ids as `0x233010DE`: device, then vendor.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Filter {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Records each profile of each configuration, with the GPUs that it is for.
+pub fn record(configuration: &Path, commit: &str) -> Result<()> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", configuration.display());
+    let text = fs::read_to_string(configuration).map_err(|e| failed(&e))?;
+    let all: Configurations = serde_yaml::from_str(&text).map_err(|e| failed(&e))?;
+    let mut rows = BTreeSet::new();
+    for configuration in all.configurations.values().flatten() {
+        let devices = match &configuration.device_filter {
+            None => Vec::new(),
+            Some(Filter::One(id)) => vec![device(id)?],
+            Some(Filter::Several(ids)) => ids.iter().map(|id| device(id)).collect::<Result<_>>()?,
+        };
+        let devices: BTreeSet<_> = devices.iter().map(ToString::to_string).collect();
+        let devices = devices.into_iter().collect::<Vec<_>>().join(" ");
+        // Of a configuration with several profiles, the GPU holds more of each alone.
+        let alone = configuration.mig_devices.len() == 1;
+        for (name, count) in &configuration.mig_devices {
+            let count = if alone { count.to_string() } else { String::new() };
+            rows.insert(vec![name.clone(), count, devices.clone()]);
+        }
+    }
+    let origin = format!("deployments/systemd/config-default.yaml of github.com/NVIDIA/mig-parted, commit {commit}");
+    table::write(TABLE, &origin, &["profile", "instances at most", "devices"], &rows.into_iter().collect::<Vec<_>>())
+}
+
+fn device(id: &str) -> Result<PciDevice> {
+    let digits = id.strip_prefix("0x").and_then(|id| id.strip_suffix("10DE"));
+    let device = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    device.map(PciDevice).ok_or_else(|| format!("{id} is not the id of an NVIDIA GPU"))
+}
+
+/// Compares the names and counts of profiles. A row without GPUs holds for each that has a profile of this name.
+pub fn check(database: &Database) -> Result<Comparison> {
+    let rows = table::read(TABLE)?;
+    let mut differences = Vec::new();
+    for row in &rows {
+        let [name, count, devices] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
+        let devices: Vec<_> = devices.split_whitespace().collect();
+        for id in &devices {
+            let known =
+                database.mig_profiles.iter().any(|p| p.name == *name && p.gpus.iter().any(|g| g.to_string() == *id));
+            if !known {
+                differences.push(format!("{id}: the database has no profile {name}"));
+            }
+        }
+        let of_name = || database.mig_profiles.iter().filter(|p| p.name == *name);
+        if of_name().next().is_none() && !OF_NO_GPU.contains(&name.as_str()) {
+            differences.push(format!("the database has no profile {name} of any GPU"));
+        }
+        // A configuration for named GPUs says nothing of others.
+        let meant = |gpu: &PciDevice| devices.is_empty() || devices.contains(&gpu.to_string().as_str());
+        for profile in of_name().filter(|p| p.gpus.iter().any(meant)) {
+            if !count.is_empty() && *count != profile.instances.to_string() {
+                let gpus: Vec<_> = profile.gpus.iter().map(ToString::to_string).collect();
+                let gpus = gpus.join(" ");
+                differences
+                    .push(format!("{gpus}: {name} up to {count} times; the database says {}", profile.instances));
+            }
+        }
+    }
+    Ok(Comparison { what: "MIG profiles of mig-parted", facts: rows.len(), differences })
+}
