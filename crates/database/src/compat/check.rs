@@ -200,6 +200,9 @@ fn drivers(database: &Database, c: &mut Checker) {
         if !b.modules.contains(&b.default_modules) {
             c.wrong(&record, "default_modules", "is not among its modules");
         }
+        for limit in &b.kernel_limits {
+            c.sourced(&record, &limit.sources);
+        }
     }
     c.unique("drivers", "version", database.drivers.iter().map(|d| d.version));
     for d in &database.drivers {

@@ -498,6 +498,9 @@ pub struct DriverBranch {
     /// The newest kernel series that its last release was seen to build on without patches, `"6.9"`.
     #[serde(default)]
     pub newest_kernel: Option<String>,
+    /// Kernels of distributions that changed what it builds on without changing the series.
+    #[serde(default)]
+    pub kernel_limits: Vec<KernelLimit>,
     /// Kernel module flavours that it comes with.
     pub modules: Vec<ModuleFlavour>,
     /// What its installer takes when both would do.
@@ -511,6 +514,18 @@ pub struct DriverBranch {
     /// Which of this is assumed, and why it could not be measured.
     #[serde(default)]
     pub assumed: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// From which kernel of a distribution on the modules of a branch's last release do not build without patches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelLimit {
+    /// The distribution's part of a kernel release, without its minor release: `el9`.
+    pub distribution: String,
+    /// The first kernel that fails, `"5.14.0-570"`.
+    pub from: String,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -842,8 +857,18 @@ pub struct DriverOffer {
     pub archs: Vec<String>,
     /// The repository it is in.
     pub repository: Repository,
-    /// The packages: kernel modules, libcuda, nvidia-smi; what a compute host needs and no desktop.
+    /// The packages of a host that only computes: the kernel modules, then libcuda, then the rest. The first two are of
+    /// one version.
     pub packages: Vec<String>,
+    /// What a host with a desktop needs instead, which also draws. Empty if `packages` does.
+    #[serde(default)]
+    pub desktop_packages: Vec<String>,
+    /// The package of Fabric Manager in the same version. A driver without one does not run the NVSwitches of a host.
+    #[serde(default)]
+    pub fabric_manager: Option<String>,
+    /// The newest kernel series that the packages build on, `"7.0"`. None if they follow the distribution's kernels.
+    #[serde(default)]
+    pub newest_kernel: Option<String>,
     /// What its kernel module is called, where that is not `nvidia`: Debian's is `nvidia-current`.
     #[serde(default)]
     pub kernel_module: Option<String>,
@@ -854,6 +879,13 @@ pub struct DriverOffer {
     pub sources: Vec<SourceId>,
 }
 
+impl DriverOffer {
+    /// The packages for a host with a desktop, or without one.
+    pub fn packages_for(&self, desktop: bool) -> &[String] {
+        if desktop && !self.desktop_packages.is_empty() { &self.desktop_packages } else { &self.packages }
+    }
+}
+
 /// Where a repository's packages come from, and how to see that a host has it enabled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -861,7 +893,7 @@ pub struct Repository {
     /// For a person: `Debian non-free`, `NVIDIA's network repository`.
     pub name: String,
     /// Texts of which one must be in the host's list of enabled repositories (for apt a component of the
-    /// distribution's own archive, `non-free`; or part of the address). Empty: always enabled.
+    /// distribution's own archive, `non-free`, or a suite and a component; or part of the address). Empty: always enabled.
     #[serde(default)]
     pub seen_as: Vec<String>,
 }

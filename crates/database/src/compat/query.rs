@@ -2,8 +2,8 @@
 
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
-    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, Known, MigProfile, ModuleFlavour, NvSwitch,
-    PackageManager, PciDevice, Rename, Role, SourceId, Xid,
+    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile,
+    ModuleFlavour, NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Xid,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -217,6 +217,20 @@ impl Database {
     }
 }
 
+impl KernelLimit {
+    /// Whether the modules do not build on the kernel of this release, `5.14.0-570.12.1.el9_6.x86_64`.
+    pub fn excludes(&self, release: &str) -> bool {
+        let of = |part: &str| {
+            part.strip_prefix(&self.distribution).is_some_and(|minor| minor.is_empty() || minor.starts_with('_'))
+        };
+        let numbers = |text: &str| -> Vec<u32> {
+            let all = text.split(|c: char| !c.is_ascii_digit());
+            all.map_while(|number| number.parse().ok()).collect()
+        };
+        release.split('.').any(of) && numbers(release) >= numbers(&self.from)
+    }
+}
+
 impl Artifact {
     /// Whether it can be fetched and verified: nothing else is ever chosen.
     pub fn is_verifiable(&self) -> bool {
@@ -326,6 +340,20 @@ mod tests {
             assert_eq!(database.published(sum), artifact.url, "{}", artifact.file);
         }
         assert_eq!(database.published(&"0".repeat(64)), None);
+    }
+
+    #[test]
+    fn a_distributions_kernels_are_compared_by_their_builds() {
+        let limit = KernelLimit { distribution: "el9".into(), from: "5.14.0-570".into(), sources: Vec::new() };
+        for (kernel, excluded) in [
+            ("5.14.0-503.40.1.el9_5.x86_64", false),
+            ("5.14.0-570.12.1.el9_6.x86_64", true),
+            ("5.14.0-687.el9.x86_64", true),
+            ("6.12.0-55.el10_0.x86_64", false),
+            ("6.1.0-40-amd64", false),
+        ] {
+            assert_eq!(limit.excludes(kernel), excluded, "{kernel}");
+        }
     }
 
     #[test]
