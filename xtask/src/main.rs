@@ -5,9 +5,11 @@
 //! ```text
 //! cargo xtask check [--write]
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
-//! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml
+//! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
+//! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
 //! ```
 
+mod distributions;
 mod headers;
 mod mig;
 mod open_kernel_modules;
@@ -62,6 +64,13 @@ enum Source {
         /// The commit that it is of
         commit: String,
     },
+    /// The compilers, C libraries and drivers in Debian's suites
+    Distributions {
+        /// The folder of apt's lists
+        lists: PathBuf,
+        /// The day on which apt read them
+        day: String,
+    },
 }
 
 /// The result of comparing a source with the database.
@@ -91,6 +100,7 @@ fn run(task: Task) -> Result<ExitCode> {
                     open_kernel_modules::record(&database, &repository)?;
                     virtual_gpus::record(&database, &repository)?;
                 }
+                Source::Distributions { lists, day } => distributions::record(&lists, &day)?,
                 Source::Headers { wheels } => headers::record(&wheels)?,
                 Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
             }
@@ -102,6 +112,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 virtual_gpus::check(&database, write)?,
                 mig::check(&database)?,
                 headers::check(&database)?,
+                distributions::check(&database)?,
             ];
             let mut same = true;
             for Comparison { what, facts, differences } in &comparisons {

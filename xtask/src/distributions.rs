@@ -1,0 +1,217 @@
+//! What the Debian archive has: compilers, the C library and NVIDIA's drivers, from the `Packages` indexes of its suites. apt
+//! downloads these into a folder, by default /var/lib/apt/lists, and checks their signatures.
+
+use crate::{Comparison, Result, table};
+use gpusetup_database::compat::{Database, Distribution, DriverOffer};
+use gpusetup_database::version::DriverVersion;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const TABLE: &str = "debian.tsv";
+
+/// The suites that each release in the database stands for. Testing and unstable have no version.
+const RELEASES: [(&str, &[&str]); 4] =
+    [("11", &["bullseye"]), ("12", &["bookworm"]), ("13", &["trixie"]), ("*", &["forky", "sid"])];
+
+/// Debian's names of architectures, and the kernel's.
+const ARCHITECTURES: [(&str, &str); 3] = [("amd64", "x86_64"), ("arm64", "aarch64"), ("ppc64el", "ppc64le")];
+
+/// A package in a suite.
+struct Package {
+    suite: String,
+    name: String,
+    version: String,
+    architectures: Vec<String>,
+}
+
+/// Records the packages that the database has facts about, from the indexes in a folder of apt's. The files are called
+/// `<archive>_dists_<suite>_<component>_binary-<architecture>_Packages`.
+pub fn record(lists: &Path, day: &str) -> Result<()> {
+    let failed = |e: std::io::Error| format!("{}: {e}", lists.display());
+    let mut found: BTreeMap<[String; 4], BTreeSet<String>> = BTreeMap::new();
+    let mut indexes = 0;
+    for file in fs::read_dir(lists).map_err(failed)? {
+        let path = file.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some((_, index)) = name.strip_suffix("_Packages").and_then(|name| name.split_once("_dists_")) else {
+            continue;
+        };
+        let [suite, component, architecture] = index.split('_').collect::<Vec<_>>()[..] else {
+            return Err(format!("{name} is not the name of an index"));
+        };
+        let architecture = architecture.trim_start_matches("binary-");
+        indexes += 1;
+        for (package, version) in packages(&fs::read_to_string(&path).map_err(failed)?) {
+            let row = [suite, package, version, component].map(str::to_owned);
+            found.entry(row).or_default().insert(architecture.to_owned());
+        }
+    }
+    let rows: Vec<_> = found
+        .into_iter()
+        .map(|(row, architectures)| {
+            let architectures = architectures.into_iter().collect::<Vec<_>>().join(" ");
+            row.into_iter().chain([architectures]).collect()
+        })
+        .collect();
+    let origin = format!("{indexes} Packages indexes of the Debian archive and its security archive, {day}");
+    table::write(TABLE, &origin, &["suite", "package", "version", "component", "architectures"], &rows)
+}
+
+/// The names and versions of the packages in an index that are of interest.
+fn packages(index: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut name = "";
+    index.lines().filter_map(move |line| {
+        if let Some(package) = line.strip_prefix("Package: ") {
+            name = package;
+        }
+        line.strip_prefix("Version: ").filter(|_| is_of_interest(name)).map(|version| (name, version))
+    })
+}
+
+fn is_of_interest(package: &str) -> bool {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| package.starts_with(prefix));
+    let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| package.ends_with(suffix));
+    ["libc6", "gcc", "nvidia-driver-full", "nvidia-modprobe"].contains(&package)
+        || compiler(package).is_some()
+        || starts(&["nvidia-"]) && ends(&["-kernel-dkms", "-driver", "-smi"]) && !package.contains("vdpau")
+        || starts(&["libcuda", "libnvidia-"]) && ends(&["cuda1", "-ml1"])
+        || package.contains("fabricmanager")
+}
+
+/// `gcc-12` as `gcc` and 12.
+fn compiler(package: &str) -> Option<(&str, u16)> {
+    let (name, major) = package.split_once('-')?;
+    Some((name, major.parse().ok().filter(|_| ["gcc", "g++"].contains(&name))?))
+}
+
+/// Compares the compilers, C libraries and drivers of each release.
+pub fn check(database: &Database) -> Result<Comparison> {
+    let mut packages = Vec::new();
+    for row in table::read(TABLE)? {
+        let [suite, name, version, _, architectures] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
+        packages.push(Package {
+            suite: suite.clone(),
+            name: name.clone(),
+            version: version.clone(),
+            architectures: architectures.split(' ').map(str::to_owned).collect(),
+        });
+    }
+    let (mut facts, mut differences) = (0, Vec::new());
+    for (version, suites) in RELEASES {
+        let Some(release) = database.distributions.iter().find(|d| d.id == "debian" && d.version == version) else {
+            differences.push(format!("the database has no Debian {version}"));
+            continue;
+        };
+        // A suite's updates and security fixes are part of it.
+        let is_part = |p: &&Package, suite: &str| {
+            p.suite.strip_prefix(suite).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        for suite in suites {
+            let here: Vec<_> = packages.iter().filter(|p| is_part(p, suite)).collect();
+            facts += tools(release, suite, &here, &mut differences);
+        }
+        let here: Vec<_> = packages.iter().filter(|p| suites.iter().any(|suite| is_part(p, suite))).collect();
+        facts += drivers(release, &here, &mut differences);
+    }
+    Ok(Comparison { what: "Packages of Debian", facts, differences })
+}
+
+/// Compares the C library, the default gcc and the others; returns how many facts that are. The record for unknown releases
+/// gives the compilers that all of them have.
+fn tools(release: &Distribution, suite: &str, packages: &[&Package], differences: &mut Vec<String>) -> usize {
+    let mut differs = |what: &str, archive: String, database: String| {
+        if archive != database {
+            differences.push(format!("{suite}: {what} {archive}; the database has {database}"));
+        }
+    };
+    let version = |name: &str| packages.iter().find(|p| p.name == name).map_or("", |p| p.version.as_str());
+    let mut facts = 0;
+    if let Some(glibc) = &release.glibc {
+        facts += 1;
+        differs("glibc", version("libc6").split('-').next().unwrap_or_default().to_owned(), glibc.clone());
+    }
+    if let Some(gcc) = release.gcc {
+        facts += 1;
+        differs("gcc", upstream(version("gcc")).split('.').next().unwrap_or_default().to_owned(), gcc.to_string());
+    }
+    let majors = |kind: &str| -> BTreeSet<u16> {
+        packages.iter().filter_map(|p| compiler(&p.name)).filter(|(name, _)| *name == kind).map(|(_, n)| n).collect()
+    };
+    let both: Vec<_> = majors("gcc").intersection(&majors("g++")).copied().collect();
+    let theirs: Vec<_> = match release.named_as {
+        None => both,
+        Some(_) => release.gccs.iter().copied().filter(|major| both.contains(major)).collect(),
+    };
+    differs("gcc with g++", format!("{theirs:?}"), format!("{:?}", release.gccs));
+    facts + theirs.len()
+}
+
+/// Compares the drivers offered; returns how many facts that are.
+fn drivers(release: &Distribution, packages: &[&Package], differences: &mut Vec<String>) -> usize {
+    let mut facts = 0;
+    for (debians, kernels) in ARCHITECTURES {
+        let here: Vec<_> = packages.iter().filter(|p| p.architectures.iter().any(|a| a == debians)).collect();
+        let newest = |name: &str| here.iter().filter(|p| p.name == name).filter_map(|p| driver(&p.version)).max();
+        let offers: Vec<_> = release.drivers.iter().filter(|o| o.archs.iter().any(|a| a == kernels)).collect();
+        for offer in &offers {
+            let DriverOffer { packages, desktop_packages, .. } = offer;
+            for package in packages.iter().chain(desktop_packages) {
+                facts += 1;
+                match newest(package) {
+                    None => differences.push(format!("{}: no {package} for {debians}", release.name)),
+                    // NVIDIA's tool that makes device files goes with every driver.
+                    Some(_) if package == "nvidia-modprobe" => {}
+                    Some(have) if offer.version.is_some_and(|ours| ours != have) || have.branch != offer.branch => {
+                        let ours = offer.version.map_or_else(|| offer.branch.to_string(), |v| v.to_string());
+                        let name = &release.name;
+                        differences.push(format!("{name}: {package} {have} for {debians}; the database has {ours}"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        let modules: BTreeSet<_> = here.iter().map(|p| &p.name).filter(|name| name.ends_with("-kernel-dkms")).collect();
+        for package in modules {
+            facts += 1;
+            if !offers.iter().any(|o| o.packages.contains(package)) && !IS_OLDER.contains(&package.as_str()) {
+                differences.push(format!("{}: {package} for {debians} is not offered", release.name));
+            }
+        }
+    }
+    facts
+}
+
+/// Modules that fit no libcuda of the suite, whose security fixes they did not follow.
+const IS_OLDER: &[&str] = &["nvidia-open-kernel-dkms"];
+
+fn driver(version: &str) -> Option<DriverVersion> {
+    upstream(version).parse().ok()
+}
+
+/// A package's version without its epoch and what Debian adds: `4:12.2.0-3` is 12.2.0.
+fn upstream(version: &str) -> &str {
+    let version = version.split_once(':').map_or(version, |(_, version)| version);
+    version.rsplit_once('-').map_or(version, |(upstream, _)| upstream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_gives_the_packages_of_interest() {
+        let index = "Package: gcc-12\nArchitecture: amd64\nVersion: 12.2.0-14\n\nPackage: bash\nVersion: 5.2\n\n\
+                     Package: nvidia-tesla-470-kernel-dkms\nVersion: 470.256.02-1~deb12u1\n\n\
+                     Package: nvidia-vdpau-driver\nVersion: 535.261.03-1\n";
+        let found: Vec<_> = packages(index).collect();
+        assert_eq!(found, [("gcc-12", "12.2.0-14"), ("nvidia-tesla-470-kernel-dkms", "470.256.02-1~deb12u1")]);
+    }
+
+    #[test]
+    fn the_upstream_version_is_between_epoch_and_revision() {
+        assert_eq!(upstream("4:12.2.0-3"), "12.2.0");
+        assert_eq!(upstream("535.309.01-0+deb12u1"), "535.309.01");
+        assert_eq!(upstream("2.31"), "2.31");
+    }
+}
