@@ -9,6 +9,7 @@ mod dpkg;
 mod driver;
 mod elf;
 mod gpu;
+mod graphics;
 mod holders;
 mod kernel;
 mod kernel_module;
@@ -37,7 +38,7 @@ pub use holders::holders;
 pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
-pub use probe::{GPUS, GpuSource, Look, NotAHost, probe};
+pub use probe::{GPUS, GpuSource, LISTED_GPU, Look, NotAHost, probe};
 pub use repositories::{AptSource, apt_sources};
 pub use system::SystemId;
 pub use toolkit::version_file;
@@ -77,6 +78,9 @@ pub struct Facts {
     pub compilers: Vec<Compiler>,
     /// The C library, `2.36`.
     pub glibc: Option<String>,
+    /// What shows that the host has a desktop: a file of its display manager, X server or Wayland compositor.
+    #[serde(default)]
+    pub desktop: Option<PathBuf>,
     /// Whether the firmware lets only signed code run.
     pub secure_boot: SecureBoot,
     /// The key that modules built here are signed with, where only signed ones load.
@@ -397,11 +401,16 @@ impl Gpu {
 }
 
 impl Facts {
-    /// Whether the host was looked at and has no NVIDIA GPU. A tree without /sys, WSL2 and a Jetson do not show theirs on the bus:
-    /// there it is not known.
+    /// Whether the host was looked at and has no NVIDIA GPU. A tree without /sys, WSL2 and a Jetson do not show theirs on the bus,
+    /// and a line of lspci may lack the numbers: there it is not known.
     pub fn has_no_gpu(&self) -> bool {
         let unseen = self.unreadable.iter().any(|u| u.what == GPUS) || self.machine.kind == MachineKind::Jetson;
-        self.gpus.is_empty() && !unseen
+        self.gpus.is_empty() && !unseen && self.unreadable_gpus().next().is_none()
+    }
+
+    /// The lines of an lspci listing that name an NVIDIA GPU without its numbers.
+    pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
+        self.unreadable.iter().filter(|u| u.what == LISTED_GPU)
     }
 
     /// The major version of the default gcc.

@@ -1,5 +1,6 @@
-//! The text of `lspci -nn` and `lspci -nnk`, since that is what people paste. Lines of other tools around it do no harm.
-//! A GPU listed without numbers (plain `lspci`) cannot be told by its id; such lines are handed back, not guessed at.
+//! The text of `lspci`, `lspci -n`, `lspci -nn` and `lspci -nnk`, since that is what people paste. Lines of other tools around
+//! it do no harm. Plain `lspci` prints the id of a device only if it has no name for it (`Device 15f9`). Names do not tell one
+//! board from another; such lines are handed back, not guessed at.
 
 use super::pci::{Function, NVIDIA};
 
@@ -24,7 +25,7 @@ pub fn parse(text: &str) -> Listing {
             if let Some(function) = function(&address, rest) {
                 listing.functions.push(function);
                 open = true;
-            } else if is_display(rest) && rest.contains("NVIDIA") {
+            } else if is_nvidias_display(rest) {
                 listing.without_numbers.push(trimmed.to_owned());
             }
             continue;
@@ -57,24 +58,49 @@ fn device_line(line: &str) -> Option<(String, &str)> {
     }
 }
 
-/// `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9] (rev a1)`.
+/// A function of NVIDIA's with its class and id: `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9]`
+/// with `-nn`, `0302: 10de:15f9` with `-n`, `3D controller: NVIDIA Corporation Device 15f9` without either.
 fn function(address: &str, rest: &str) -> Option<Function> {
-    let (class, _) = rest.split_once("]:")?;
-    let class = u16::from_str_radix(class.rsplit_once('[')?.1, 16).ok()?;
-    // Marketing names stand in brackets too: the last pair of numbers counts.
-    let (vendor, device) = brackets(rest).filter_map(pair).last()?;
-    (vendor == NVIDIA).then(|| Function {
-        address: address.to_owned(),
-        vendor,
-        device,
-        class,
-        subsystem: None,
-        driver: None,
-    })
+    let (class, device) = numbers_and_names(rest).or_else(|| numbers(rest)).or_else(|| nameless(rest))?;
+    Some(Function { address: address.to_owned(), vendor: NVIDIA, device, class, subsystem: None, driver: None })
 }
 
-fn is_display(rest: &str) -> bool {
-    ["VGA compatible controller", "3D controller", "Display controller"].iter().any(|class| rest.starts_with(class))
+fn numbers_and_names(rest: &str) -> Option<(u16, u16)> {
+    let (class, _) = rest.split_once("]:")?;
+    let class = hexadecimal(class.rsplit_once('[')?.1)?;
+    // Marketing names stand in brackets too: the last pair of numbers counts.
+    nvidias(class, brackets(rest).filter_map(pair).last()?)
+}
+
+fn numbers(rest: &str) -> Option<(u16, u16)> {
+    let mut words = rest.trim_start_matches("Class ").split_whitespace();
+    let class = hexadecimal(words.next()?.strip_suffix(':')?)?;
+    nvidias(class, pair(words.next()?)?)
+}
+
+fn nameless(rest: &str) -> Option<(u16, u16)> {
+    let (class, name) = rest.split_once(": ")?;
+    let (_, class) = CLASSES.iter().find(|(name, _)| *name == class)?;
+    let device = name.strip_prefix("NVIDIA Corporation Device ")?.split_whitespace().next()?;
+    Some((*class, hexadecimal(device)?))
+}
+
+/// The class and the device, if the vendor is NVIDIA.
+fn nvidias(class: u16, (vendor, device): (u16, u16)) -> Option<(u16, u16)> {
+    (vendor == NVIDIA).then_some((class, device))
+}
+
+/// What lspci calls the classes of GPUs and NVSwitches.
+const CLASSES: [(&str, u16); 4] = [
+    ("VGA compatible controller", 0x0300),
+    ("3D controller", 0x0302),
+    ("Display controller", 0x0380),
+    ("Bridge", 0x0680),
+];
+
+fn is_nvidias_display(rest: &str) -> bool {
+    let mut displays = CLASSES.iter().filter(|(_, class)| class >> 8 == 0x03);
+    rest.contains("NVIDIA") && displays.any(|(name, _)| rest.starts_with(name))
 }
 
 /// What stands in square brackets.
@@ -85,8 +111,12 @@ fn brackets(text: &str) -> impl Iterator<Item = &str> {
 /// `10de:15f9` as numbers.
 fn pair(text: &str) -> Option<(u16, u16)> {
     let (vendor, device) = text.split_once(':')?;
-    let number = |s: &str| (s.len() == 4).then(|| u16::from_str_radix(s, 16).ok()).flatten();
-    Some((number(vendor)?, number(device)?))
+    Some((hexadecimal(vendor)?, hexadecimal(device)?))
+}
+
+/// Four hexadecimal digits.
+fn hexadecimal(text: &str) -> Option<u16> {
+    u16::from_str_radix(text, 16).ok().filter(|_| text.len() == 4)
 }
 
 #[cfg(test)]
@@ -128,6 +158,22 @@ mod tests {
         let listing = parse(text);
         assert_eq!(listing.functions.len(), 1);
         assert_eq!(listing.functions[0].driver.as_deref(), Some("vfio-pci"));
+    }
+
+    #[test]
+    fn numbers_alone_and_devices_without_a_name_are_read() {
+        let text = "\
+00:02.0 0300: 8086:3e92
+02:00.0 0302: 10de:15f9 (rev a1)
+0003:01:00.0 3D controller: NVIDIA Corporation Device 15f9 (rev a1)
+04:00.0 Bridge: NVIDIA Corporation Device 22a3 (rev a1)
+05:00.0 Audio device: NVIDIA Corporation Device 10f1 (rev a1)";
+        let listing = parse(text);
+        let seen: Vec<_> = listing.functions.iter().map(|f| (&*f.address, f.device, f.class)).collect();
+        let want =
+            [("0000:02:00.0", 0x15f9, 0x0302), ("0003:01:00.0", 0x15f9, 0x0302), ("0000:04:00.0", 0x22a3, 0x0680)];
+        assert_eq!(seen, want);
+        assert_eq!(listing.without_numbers, [""; 0]);
     }
 
     #[test]

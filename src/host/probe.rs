@@ -3,8 +3,8 @@
 use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, NvSwitch, PathState, SCHEMA, Toolkit, compiler, cudnn, dpkg,
-    driver, gpu, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories, secure_boot,
-    toolkit,
+    driver, gpu, graphics, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories,
+    secure_boot, toolkit,
 };
 use crate::compat::Database;
 use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE, host_compilers};
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// What [`super::Unreadable::what`] says where the host's GPUs could not be seen: that is not the same as having none.
 pub const GPUS: &str = "the GPUs";
+
+/// What [`super::Unreadable::what`] says of a GPU in an lspci listing that cannot be told from others.
+pub const LISTED_GPU: &str = "a GPU in the lspci text";
 
 /// What to look at.
 #[derive(Debug, Clone)]
@@ -31,7 +34,7 @@ pub struct Look {
 pub enum GpuSource {
     /// The host's PCI bus.
     Bus,
-    /// The text of `lspci -nn`.
+    /// The text of `lspci`, best with `-nn` or `-nnk`.
     Lspci(String),
 }
 
@@ -75,6 +78,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         compilers: compiler::compilers(reader, gcc.as_deref(), &machine.arch),
         gcc,
         glibc: compiler::glibc(reader, packages, &libraries::directories()),
+        desktop: graphics::desktop(reader),
         secure_boot: secure_boot::secure_boot(reader, machine.kind),
         signing_key: secure_boot::signing_key(reader),
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
@@ -104,7 +108,7 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
         GpuSource::Lspci(text) => {
             let listing = lspci::parse(text);
             for line in &listing.without_numbers {
-                reader.miss("a GPU in the lspci text", format_args!("no numbers (use lspci -nn): {line}"));
+                reader.miss(LISTED_GPU, format_args!("no numbers (use lspci -nn): {line}"));
             }
             pci::identify(listing.functions, database)
         }

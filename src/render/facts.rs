@@ -1,7 +1,7 @@
 //! Facts as text.
 
 use super::{bytes, wrapped};
-use crate::host::{Facts, MachineKind, Origin, SecureBoot};
+use crate::host::{Facts, GPUS, LISTED_GPU, MachineKind, Origin, SecureBoot};
 
 /// The facts for a person, a line a thing; what is missing is said.
 pub fn text(facts: &Facts) -> String {
@@ -20,7 +20,7 @@ pub fn text(facts: &Facts) -> String {
     let tree = if machine.is_tree { ", a tree that is not running" } else { "" };
     line("System", format!("{}, {}, {kind}{inside}{tree}", facts.os.name, machine.arch));
     if facts.gpus.is_empty() {
-        let unseen = facts.unreadable.iter().any(|u| u.what == crate::host::GPUS);
+        let unseen = facts.unreadable.iter().any(|u| [GPUS, LISTED_GPU].contains(&u.what.as_str()));
         line("GPUs", if unseen { "not seen, see below" } else { "no NVIDIA GPU" }.to_owned());
     }
     for (n, gpu) in facts.gpus.iter().enumerate() {
@@ -53,6 +53,9 @@ pub fn text(facts: &Facts) -> String {
     }
     line("Compiler", facts.gcc.as_ref().map_or("no gcc".to_owned(), |v| format!("gcc {v}")));
     line("C library", facts.glibc.as_ref().map_or("not seen".to_owned(), |v| format!("glibc {v}")));
+    if let Some(sign) = &facts.desktop {
+        line("Desktop", format!("yes ({})", sign.display()));
+    }
     line(
         "Secure Boot",
         match facts.secure_boot {
