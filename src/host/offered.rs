@@ -36,5 +36,6 @@ pub fn offered_by(offers: Option<&Versions>, facts: &Facts, database: &Database)
 fn driver_packages<'a>(facts: &Facts, database: &'a Database) -> BTreeSet<&'a str> {
     let distribution = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like);
     let drivers = distribution.into_iter().flat_map(|d| &d.drivers);
-    drivers.flat_map(|o| &o.packages).map(String::as_str).collect()
+    let names = drivers.flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(&o.fabric_manager));
+    names.map(String::as_str).collect()
 }

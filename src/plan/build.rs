@@ -5,10 +5,12 @@ use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
     toolkit, verify,
 };
-use crate::compat::{Database, Role};
+use crate::compat::{Database, DriverOffer, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
-use crate::resolve::{Install, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve};
+use crate::resolve::{
+    ChosenDriver, Install, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve,
+};
 use crate::sum::sha256;
 use crate::text::quoted;
 use serde::Serialize;
@@ -171,18 +173,8 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         if job.facts.machine.kind == MachineKind::Container {
             say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
         }
-        if let (Install::Runfile(_), Some(newest), Some(boots)) =
-            (driver.install, driver.branch.newest_kernel.as_deref(), job.facts.kernels.next_boot.as_deref())
-            && dotted(boots) > dotted(newest)
-        {
-            say(
-                "GS103",
-                format!(
-                    "kernel {boots} boots next, and branch {} was last seen to build on {newest}: its modules may not \
-                     build without patches",
-                    driver.branch.branch
-                ),
-            );
+        if let Some(text) = job.facts.kernels.next_boot.as_deref().and_then(|boots| unlikely_to_build(driver, boots)) {
+            say("GS103", text);
         }
         let kernel = job.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref())
@@ -193,8 +185,14 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         if !job.facts.nvswitches.is_empty() {
             let count = job.facts.nvswitches.len();
             let manager = job.distribution.map(|d| d.package_manager);
-            let name = manager.and_then(|m| database.name_of(Role::FabricManager, m, driver.version));
-            let named = name.map(|n| format!(" (in NVIDIA's repository the package {n})")).unwrap_or_default();
+            let nvidias = || manager.and_then(|m| database.name_of(Role::FabricManager, m, driver.version));
+            let package = match driver.install {
+                Install::Packages(DriverOffer { fabric_manager: Some(name), repository, .. }) => {
+                    Some(format!("in {} the package {name}", repository.name))
+                }
+                _ => nvidias().map(|name| format!("in NVIDIA's repository the package {name}")),
+            };
+            let named = package.map(|package| format!(" ({package})")).unwrap_or_default();
             say(
                 "GS801",
                 format!(
@@ -217,10 +215,40 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             );
         }
     }
+    for unreadable in job.facts.unreadable_gpus() {
+        say("GS503", format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why));
+    }
     for gpu in job.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
     warnings
+}
+
+/// Why the driver's modules may not build for the kernel that boots next, if so. Packages of a distribution are patched for
+/// its kernels.
+fn unlikely_to_build(driver: &ChosenDriver, boots: &str) -> Option<String> {
+    let branch = driver.branch.branch;
+    let (newest, why) = match driver.install {
+        Install::Kept(..) => return None,
+        Install::Packages(offer) => {
+            (&offer.newest_kernel, format!("the packages of branch {branch} are patched for kernels up to"))
+        }
+        Install::Runfile(_) | Install::CudaRunfile(_) => {
+            (&driver.branch.newest_kernel, format!("branch {branch} was last seen to build on"))
+        }
+    };
+    if let Some(newest) = newest.as_deref().filter(|newest| dotted(boots) > dotted(newest)) {
+        return Some(format!(
+            "kernel {boots} boots next, and {why} {newest}: its modules may not build without patches"
+        ));
+    }
+    let by_runfile = driver.install.method() == Method::Runfile;
+    let limit = driver.branch.kernel_limits.iter().find(|limit| by_runfile && limit.excludes(boots))?;
+    Some(format!(
+        "kernel {boots} boots next, and the modules of branch {branch} do not build on kernels of {} from {} on without \
+         patches",
+        limit.distribution, limit.from
+    ))
 }
 
 fn totals(steps: &[Step]) -> Totals {

@@ -26,7 +26,7 @@ pub fn install_driver(job: &Job) -> Step {
         }
         Install::Packages(offer) => {
             let manager = job.distribution.map_or(crate::compat::PackageManager::Apt, |d| d.package_manager);
-            let packages = Packages::to_install(manager, offer.packages.clone());
+            let packages = Packages::to_install(manager, offer.packages_for(job.facts.desktop.is_some()).to_vec());
             let operation = Operation::Packages(Packages { stream: offer.module_stream.clone(), ..packages });
             let why = format!("{}, whose updates then come with the system's", offer.repository.name);
             step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])

@@ -129,6 +129,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
         }
         Refusal::NoCapability(n) => vec![card(n)],
         Refusal::NotWanted
+        | Refusal::NoFabricManager
         | Refusal::NotPackaged
         | Refusal::Packaged
         | Refusal::NoSum(_)

@@ -60,6 +60,7 @@ impl Install<'_> {
 pub fn candidates<'a>(
     database: &'a Database,
     known: &[Known<'a>],
+    facts: &Facts,
     request: &Request,
     cards: &[Card],
 ) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
@@ -67,6 +68,7 @@ pub fn candidates<'a>(
     for (version, maturity, install) in known.iter().copied() {
         let Some(branch) = database.branch(version.branch) else { continue };
         let verdict = examine(version, branch, &install, request, cards)
+            .and_then(|modules| runs_switches(version, &install, facts).map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
             Ok(modules) => {
@@ -164,11 +166,29 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
     match &facts.offered {
         // Packages of a module stream are hidden until it is enabled, so their absence says nothing.
         Some(all) if offer.module_stream.is_none() => {
-            let versions = offer.packages.iter().map(|p| all.get(p)).collect::<Option<Vec<_>>>()?;
-            versions.into_iter().find_map(|v| upstream(v)).or_else(published)
+            let packages = offer.packages_for(facts.desktop.is_some());
+            let versions = packages.iter().map(|p| all.get(p)).collect::<Option<Vec<_>>>()?;
+            // Kernel modules run with the libcuda of their own version only.
+            let mut parts = versions.iter().take(2).filter_map(|v| upstream(v));
+            let first = parts.next();
+            if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None }
         }
         _ => published().filter(|_| enabled(offer, facts)),
     }
+}
+
+/// A host with NVSwitches computes only while Fabric Manager of the driver's version runs. Of packages that one must be in
+/// the same repository.
+fn runs_switches(version: DriverVersion, install: &Install, facts: &Facts) -> Result<(), Refusal> {
+    let Install::Packages(offer) = install else { return Ok(()) };
+    let offered = |name: &String| match &facts.offered {
+        Some(all) if offer.module_stream.is_none() => all.get(name).and_then(|v| upstream(v)) == Some(version),
+        _ => true,
+    };
+    if facts.nvswitches.is_empty() || offer.fabric_manager.as_ref().is_some_and(offered) {
+        return Ok(());
+    }
+    Err(Refusal::NoFabricManager)
 }
 
 /// The driver's version in a package's: between the epoch and whatever the distribution adds, `3:580.105.08-2.el9`.
@@ -178,11 +198,12 @@ fn upstream(version: &str) -> Option<DriverVersion> {
     version[..end].parse().ok()
 }
 
-/// Whether the host has the repository that the offer is in: by part of its address, or by a component's whole name
-/// (non-free is not non-free-firmware).
+/// Whether the host has the repository that the offer is in: by part of its address, or by the whole names of a suite and a
+/// component (non-free is not non-free-firmware).
 fn enabled(offer: &DriverOffer, facts: &Facts) -> bool {
     let shows = |line: &String, text: &String| {
-        if text.contains('/') { line.contains(text.as_str()) } else { line.split_whitespace().any(|word| word == text) }
+        let has = |wanted: &str| line.split_whitespace().any(|word| word == wanted);
+        if text.contains('/') { line.contains(text.as_str()) } else { text.split_whitespace().all(has) }
     };
     let seen = &offer.repository.seen_as;
     seen.is_empty() || facts.repositories.iter().any(|line| seen.iter().any(|text| shows(line, text)))
@@ -366,7 +387,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged | Refusal::Packaged => 3,
+        Refusal::NotPackaged | Refusal::Packaged | Refusal::NoFabricManager => 3,
         Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,
         Refusal::AfterLastBranch(..)
         | Refusal::BeforeFirstBranch(..)

@@ -27,6 +27,8 @@ pub enum Refusal {
     NoFlavour(Option<usize>, u16),
     /// Another version was asked for.
     NotWanted,
+    /// The host has NVSwitches, and the repository has no Fabric Manager of exactly this version.
+    NoFabricManager,
     /// Packages were asked for.
     NotPackaged,
     /// The runfile was asked for.
@@ -133,6 +135,7 @@ impl Refusal {
                 _,
             ) => "driver-knows-gpu",
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => "driver-has-modules",
+            (Self::NoFabricManager, _) => "driver-has-fabric-manager",
             (Self::NotPackaged | Self::Packaged, _) => "driver-method",
             (Self::Unripe(_), _) => "driver-release-kind",
             (Self::BranchOver(_), _) => "driver-branch-life",
@@ -221,6 +224,11 @@ impl Refusal {
                     told.os.name
                 ),
             },
+            Self::NoFabricManager => {
+                "this host has NVSwitches, which need Fabric Manager of exactly the driver's version, and the \
+                                      repository of these packages has none"
+                    .to_owned()
+            }
             Self::Packaged => "the runfile was asked for".to_owned(),
             Self::NoSum(what) => what.to_owned(),
             Self::Unripe(maturity) => match maturity {

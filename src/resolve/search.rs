@@ -68,13 +68,19 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
         let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
         return Err(Misfit::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
     }
+    if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
+        let sentence = format!("gpusetup installs on Linux, and {} is {system}", facts.os.name);
+        return Err(Misfit::new("system", sentence)
+            .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
+    }
     if !request.cuda.is_wanted() && matches!(request.cudnn, Want::Meeting(_)) {
         return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
     }
     named(database, request)?;
     let cards = cards(database, facts, request)?;
     if cards.is_empty() && request.driver.is_wanted() {
-        return Err(Misfit::no_gpu());
+        let unreadable = facts.unreadable_gpus().count();
+        return Err(if unreadable == 0 { Misfit::no_gpu() } else { unreadable_gpus(unreadable) });
     }
     let drivers = &known(database, facts);
     if request.frameworks.is_empty() {
@@ -103,6 +109,15 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     Err(with_alternative(database, facts, drivers, &without, &cards, misfit))
 }
 
+/// Systems that have a facts file, too, and no Linux driver.
+const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
+
+fn unreadable_gpus(count: usize) -> Misfit {
+    let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
+    let sentence = format!("the lspci text names {gpus} without the numbers that tell one model from another");
+    Misfit::blocked("GS503", sentence).hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
+}
+
 /// How much of an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Telling {
@@ -123,7 +138,7 @@ fn search<'a>(
     let told = &told(database, facts, request, cards);
     let (mut drivers, mut refused_drivers) = (vec![None], Vec::new());
     if request.driver.is_wanted() {
-        let (fit, refused) = candidates(database, known, request, cards);
+        let (fit, refused) = candidates(database, known, facts, request, cards);
         if fit.is_empty() {
             return Err(none_fits(&refused, told));
         }

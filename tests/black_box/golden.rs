@@ -3,10 +3,10 @@
 //! changes for whom. `INSTA_UPDATE=always cargo test --test black_box golden::` writes them anew.
 
 use crate::fleet;
-use crate::fleet::{no_wishes, unit};
+use crate::fleet::{no_wishes, switch, unit};
 use gpusetup::compat::Database;
 use gpusetup::database::embedded;
-use gpusetup::host::{Facts, InstalledDriver, NvSwitch, Origin, Toolkit};
+use gpusetup::host::{Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, plan};
 use gpusetup::resolve::{Method, Misfit, Prefer, Request, summary};
@@ -31,6 +31,10 @@ struct Host {
     /// Of every GPU.
     #[serde(default)]
     subsystem: Option<String>,
+    #[serde(default)]
+    desktop: bool,
+    /// The kernel that boots next, where it is not that of the fleet.
+    kernel: Option<String>,
     driver: Option<String>,
     driver_by: Option<Origin>,
     #[serde(default)]
@@ -77,11 +81,13 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         }
     }
     for n in 0..host.nvswitches {
-        facts.nvswitches.push(NvSwitch {
-            address: format!("0001:{n:02x}:00.0"),
-            pci_id: "10de:1af1".into(),
-            name: None,
-        });
+        facts.nvswitches.push(switch(n));
+    }
+    facts.desktop = host.desktop.then(|| "/usr/bin/Xorg".into());
+    if let Some(kernel) = &host.kernel {
+        facts.kernels.running = Some(kernel.clone());
+        facts.kernels.next_boot = Some(kernel.clone());
+        facts.kernels.installed[0].release = kernel.clone();
     }
     if let (Some(version), Some(origin)) = (&host.driver, host.driver_by) {
         let version = version.parse().expect("a version");

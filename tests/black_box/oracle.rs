@@ -231,16 +231,29 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             .map(|r| r.version)
             .max();
         // Every repository is enabled on these hosts; some package managers were asked what is in them.
-        let told = match &facts.offered {
+        let draws = facts.desktop.is_some() && !offer.desktop_packages.is_empty();
+        let wanted = if draws { &offer.desktop_packages } else { &offer.packages };
+        let without_epoch = |v: &str| v.split(':').next_back().and_then(|v| v.split('-').next()).map(str::to_owned);
+        let told: Option<DriverVersion> = match &facts.offered {
             None => offer.version.or(newest),
             Some(_) if offer.module_stream.is_some() => offer.version.or(newest),
-            Some(all) if offer.packages.iter().any(|p| !all.contains_key(p)) => None,
+            Some(all) if wanted.iter().any(|p| !all.contains_key(p)) => None,
             Some(all) => {
-                let first = all[&offer.packages[0]].as_str();
-                let first = first.split(':').next_back().and_then(|v| v.split('-').next()).expect("text");
-                Some(first.parse().expect("a version"))
+                let of = |n: usize| wanted.get(n).and_then(|p| without_epoch(&all[p]));
+                let mixed = of(1).is_some_and(|libcuda| of(0) != Some(libcuda));
+                of(0).filter(|_| !mixed).map(|v| v.parse().expect("a version"))
             }
         };
+        // Fabric Manager must have the version of the driver to the last number.
+        let managed = match (&offer.fabric_manager, &facts.offered) {
+            _ if facts.nvswitches.is_empty() => true,
+            (None, _) => false,
+            (Some(name), Some(all)) if offer.module_stream.is_none() => {
+                all.get(name).and_then(|v| without_epoch(v)) == told.map(|v| v.to_string())
+            }
+            (Some(_), _) => true,
+        };
+        let told = told.filter(|_| managed);
         if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
             add(version, &[offer.modules], Method::Packages, false, Maturity::Production, true);
         }

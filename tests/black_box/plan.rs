@@ -84,6 +84,91 @@ fn lspci_lines_are_read_from_standard_input() {
 }
 
 #[test]
+fn a_gpu_of_an_lspci_listing_is_read_or_reported_but_not_lost() {
+    let nameless = "0004:04:00.0 3D controller: NVIDIA Corporation Device 15f9 (rev a1)\n";
+    let plan = Tree::ubuntu_24_04();
+    let root = plan.path().display().to_string();
+    let with = |command: &str, text: &str| run_with_input(&[command, "--lspci", "-", "--root", &root], text);
+    for text in [nameless, "04:00.0 0302: 10de:15f9 (rev a1)\n"] {
+        let facts = run_with_input(&["facts", "--json", "--lspci", "-"], text).json();
+        assert_eq!(self::text(&facts, "/gpus/0/name"), "Tesla P100-SXM2-16GB", "{text}");
+        assert_eq!(with("plan", text).code, 0, "{text}");
+    }
+    let named = "01:00.0 VGA compatible controller: NVIDIA Corporation GP106 [GeForce GTX 1060] (rev a1)\n";
+    let facts = with("facts", named);
+    assert!(!facts.out.contains("no NVIDIA GPU") && facts.out.contains("lspci -nn"), "{}", facts.out);
+    let refused = with("plan", named);
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    assert!(refused.err.contains("an NVIDIA GPU without the numbers"), "{}", refused.err);
+    let partly = with("plan", &(nameless.to_owned() + named));
+    assert!(partly.code == 0 && partly.out.contains("a GPU is left out of the plan"), "{}{}", partly.out, partly.err);
+}
+
+#[test]
+fn facts_of_another_system_get_no_linux_plan() {
+    let mut facts = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).run(&["facts", "--json"]).json();
+    facts["os"]["id"] = "windows".into();
+    facts["os"]["name"] = "Windows 11".into();
+    let refused = run_with_input(&["plan", "--facts", "-"], &facts.to_string());
+    assert_eq!(refused.code, 4, "{}", refused.out);
+    assert!(refused.err.contains("gpusetup installs on Linux, and Windows 11 is windows"), "{}", refused.err);
+}
+
+/// The facts of a host whose next kernel is this one.
+fn with_kernel(host: &Tree, kernel: &str) -> Value {
+    let mut facts = host.run(&["facts", "--json"]).json();
+    facts["kernels"]["next_boot"] = kernel.into();
+    facts["kernels"]["installed"][0]["release"] = kernel.into();
+    facts
+}
+
+#[test]
+fn a_kernel_that_a_driver_does_not_build_on_is_warned_of() {
+    let rocky = Tree::rocky_9().gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    let warned = |facts: &Value, driver: &str| {
+        let ask = ["plan", "--json", "--facts", "-", "--profile", "driver", "--driver", driver];
+        run_with_input(&ask, &facts.to_string()).json()["warnings"].to_string()
+    };
+    let (old, new) = ("5.14.0-570.12.1.el9_6.x86_64", "5.14.0-687.12.1.el9_8.x86_64");
+    assert!(warned(&with_kernel(&rocky, new), "575").contains("do not build on kernels of el9 from 5.14.0-687 on"));
+    assert!(!warned(&with_kernel(&rocky, old), "575").contains("GS103"));
+    // Debian patches its packages for its kernels, and had not yet done so in November 2026.
+    let sid = Tree::debian_sid(16).gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    let mut facts = with_kernel(&sid, "7.2.13+deb14-amd64");
+    let packages = ["nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi", "nvidia-modprobe"];
+    facts["offered"] = packages.into_iter().map(|p| (p.to_owned(), Value::from("550.163.01-5.1"))).collect();
+    assert!(warned(&facts, "550").contains("the packages of branch 550 are patched for kernels up to 7.0"));
+    facts["kernels"]["next_boot"] = "7.0.2+deb14-amd64".into();
+    facts["kernels"]["installed"][0]["release"] = "7.0.2+deb14-amd64".into();
+    assert!(!warned(&facts, "550").contains("GS103"));
+}
+
+#[test]
+fn kernel_modules_and_libcuda_of_two_versions_are_no_driver() {
+    let sid = Tree::debian_sid(16).gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    let mut facts = with_kernel(&sid, "6.12.107+deb13-amd64");
+    let packages = ["nvidia-open-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi", "nvidia-modprobe"];
+    facts["offered"] = packages.into_iter().map(|p| (p.to_owned(), Value::from("550.163.01-4"))).collect();
+    let ask = ["plan", "--json", "--facts", "-", "--profile", "driver", "--driver", "550", "--modules", "open"];
+    let plan = |facts: &Value| run_with_input(&ask, &facts.to_string()).json();
+    assert_eq!(text(&plan(&facts), "/selection/driver/method"), "packages");
+    facts["offered"]["libcuda1"] = "550.200.01-1".into();
+    assert_eq!(text(&plan(&facts), "/selection/driver/method"), "runfile");
+}
+
+#[test]
+fn a_desktop_keeps_what_draws_it() {
+    let install = |host: &Tree| {
+        let plan = host.run(&["plan", "--json", "--gpu", "rtx 4090", "--profile", "driver"]).json();
+        plan["steps"][2]["operations"][0]["install"].clone()
+    };
+    let host = Tree::ubuntu_24_04();
+    assert_eq!(install(&host), serde_json::json!(["nvidia-headless-595-open", "nvidia-utils-595"]));
+    host.link("etc/systemd/system/display-manager.service", "/usr/lib/systemd/system/gdm3.service");
+    assert_eq!(install(&host), serde_json::json!(["nvidia-driver-595-open"]));
+}
+
+#[test]
 fn a_plan_needs_nothing_but_the_facts() {
     let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", Some("nouveau"));
     let facts = host.run(&["facts", "--json"]);

@@ -79,6 +79,12 @@ impl<'a> Fleet<'a> {
                 components,
             });
         }
+        if dice.one_in(5) {
+            facts.desktop = Some("/usr/bin/Xorg".into());
+        }
+        if dice.one_in(6) {
+            facts.nvswitches.push(switch(0));
+        }
         if dice.one_in(4) {
             facts.offered = Some(self.offered(&facts, &mut dice));
         }
@@ -100,7 +106,8 @@ impl<'a> Fleet<'a> {
             let some = if branch == 0 || dice.one_in(6) { drivers } else { &drivers[start..start + branch] };
             let version = dice.of(some).version;
             let version = format!("{}{version}{}", dice.of(&["", "3:"]), dice.of(&["-1", "-0ubuntu1~22", ""]));
-            for package in &offer.packages {
+            let more = offer.desktop_packages.iter().chain(&offer.fabric_manager);
+            for package in offer.packages.iter().chain(more) {
                 if !dice.one_in(8) {
                     all.insert(package.clone(), version.clone());
                 }
@@ -158,6 +165,11 @@ impl Fleet<'_> {
 /// The request of somebody who names nothing.
 pub fn no_wishes() -> Request {
     Request::no_wishes("2026-11-20")
+}
+
+/// An NVSwitch.
+pub fn switch(slot: usize) -> gpusetup::host::NvSwitch {
+    gpusetup::host::NvSwitch { address: format!("0001:{slot:02x}:00.0"), pci_id: "10de:1af1".into(), name: None }
 }
 
 /// A GPU of this kind, in slot number `slot`.

@@ -168,8 +168,11 @@ pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Di
             && driver.modules.is_none_or(|m| m == offer.modules)
             && offer.packages.iter().any(|p| installed.contains_key(p))
     };
+    // A host that has a package for desktops alone has them instead of the others.
+    let draws =
+        |o: &DriverOffer| o.desktop_packages.iter().any(|p| !o.packages.contains(p) && installed.contains_key(p));
     let offer = distribution.drivers.iter().find(is_its);
-    let names = offer.into_iter().flat_map(|o| &o.packages);
+    let names = offer.into_iter().flat_map(|o| o.packages_for(draws(o)));
     names.filter(|p| !installed.contains_key(*p)).cloned().collect()
 }
 
