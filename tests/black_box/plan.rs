@@ -157,6 +157,33 @@ fn kernel_modules_and_libcuda_of_two_versions_are_no_driver() {
 }
 
 #[test]
+fn packages_are_offered_by_the_suite_and_component_that_have_them() {
+    let release = "PRETTY_NAME=\"Debian GNU/Linux 11 (bullseye)\"\nID=debian\nVERSION_ID=\"11\"\n";
+    let host = Tree::new(release, "5.10.0-32-amd64", 10);
+    host.write("usr/bin/apt-get", "");
+    let ask = |gpu: &str| host.run(&["plan", "--json", "--gpu", gpu, "--profile", "driver", "--method", "packages"]);
+    let installs = |gpu: &str| ask(gpu).json()["steps"][2]["operations"][0]["install"][0].clone();
+    let archive = "deb http://archive/debian bullseye main contrib non-free\n";
+    host.write("etc/apt/sources.list", archive);
+    assert_eq!(installs("t4"), "nvidia-tesla-470-kernel-dkms");
+    // The security archive replaced 470 under the plain names, and a Kepler GPU needs 470.
+    let security = "deb http://archive/debian-security bullseye-security main contrib non-free\n";
+    host.write("etc/apt/sources.list", &(archive.to_owned() + security));
+    assert_eq!(installs("t4"), "nvidia-kernel-dkms");
+    assert_eq!(installs("k80"), "nvidia-tesla-470-kernel-dkms");
+
+    let release = "PRETTY_NAME=\"Ubuntu 22.04.5 LTS\"\nID=ubuntu\nVERSION_ID=\"22.04\"\n";
+    let host = Tree::new(release, "5.15.0-130-generic", 11);
+    host.write("usr/bin/apt-get", "");
+    let ask = |gpu: &str| host.run(&["plan", "--json", "--gpu", gpu, "--profile", "driver", "--method", "packages"]);
+    let branch = || text(&ask("t4").json(), "/selection/driver/branch").to_owned();
+    host.write("etc/apt/sources.list", "deb http://archive/ubuntu jammy main restricted universe\n");
+    assert_eq!(branch(), "580");
+    host.write("etc/apt/sources.list", "deb http://archive/ubuntu jammy main restricted universe multiverse\n");
+    assert_eq!(branch(), "595");
+}
+
+#[test]
 fn a_desktop_keeps_what_draws_it() {
     let install = |host: &Tree| {
         let plan = host.run(&["plan", "--json", "--gpu", "rtx 4090", "--profile", "driver"]).json();
