@@ -157,11 +157,11 @@ pub fn frameworks(database: &Database, card: Option<&Card>) -> String {
                 })
             };
             for build in release.builds.iter().filter(has) {
-                let newer = if build.newer { " or newer" } else { "" };
+                let newer = |open: bool| if open { " or newer" } else { "" };
                 rows.push(vec![
                     name.clone(),
-                    format!("{}{newer}", build.cuda),
-                    build.cudnn.map_or("-".to_owned(), |c| format!("{c}{newer}")),
+                    format!("{}{}", build.first_cuda(), newer(build.cuda_min.is_some())),
+                    build.first_cudnn().map_or("-".to_owned(), |c| format!("{c}{}", newer(build.cudnn_min.is_some()))),
                     match (build.lowest_capability, build.highest_capability) {
                         (None, _) => "-".to_owned(),
                         (Some(lowest), None) => format!("{lowest} and up"),

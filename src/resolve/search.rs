@@ -88,7 +88,7 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
             .map_err(|misfit| with_alternative(database, facts, drivers, request, &cards, misfit));
     }
     let mut first = None;
-    for combination in combinations(database, request, &cards)? {
+    for combination in combinations(database, facts, request, &cards)? {
         match search(database, facts, drivers, &combination.request, &cards, Telling::All) {
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, .. } = combination;

@@ -98,8 +98,23 @@ fn frameworks(database: &Database, c: &mut Checker) {
                 c.wrong(&record, "builds", format!("{} has none", r.version));
             }
             for build in &r.builds {
-                if !database.cuda.iter().any(|release| release.version.series() == build.cuda.series()) {
-                    c.wrong(&record, "cuda", format!("{} is no series of the database", build.cuda));
+                for (key, series) in [("cuda", build.cuda), ("cuda_min", build.first_cuda())] {
+                    if !database.cuda.iter().any(|release| release.version.series() == series.series()) {
+                        c.wrong(&record, key, format!("{series} is no series of the database"));
+                    }
+                }
+                if build.first_cuda().major != build.cuda.major || build.first_cuda() > build.cuda.series() {
+                    c.wrong(&record, "cuda_min", format!("{} of a build made with {}", build.first_cuda(), build.cuda));
+                }
+                if let (Some(min), Some(made)) = (build.cudnn_min, build.cudnn)
+                    && (min.major != made.major || min > made)
+                {
+                    c.wrong(&record, "cudnn_min", format!("{min} of a build made with {made}"));
+                }
+            }
+            for (arch, glibc) in &r.glibc_min {
+                if !glibc.split_once('.').is_some_and(|(_, minor)| minor.parse::<u32>().is_ok_and(|minor| minor > 17)) {
+                    c.wrong(&record, "glibc_min", format!("{glibc} on {arch}, in {}", r.version));
                 }
             }
         }

@@ -20,6 +20,7 @@ pub use tally::Tally;
 
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// This project's own facts.
 #[cfg(test)]
@@ -220,6 +221,9 @@ pub struct FrameworkRelease {
     pub version: String,
     /// What it is built with; the first is what a plain `pip install` gets.
     pub builds: Vec<FrameworkBuild>,
+    /// The oldest glibc that its wheels on PyPI load with, by machine architecture. Left out up to 2.17, which every system has.
+    #[serde(default)]
+    pub glibc_min: BTreeMap<String, String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -228,23 +232,39 @@ pub struct FrameworkRelease {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameworkBuild {
-    /// The CUDA series that it is made with.
+    /// The CUDA series that it is made with; if no source names one, the first that it runs with.
     pub cuda: CudaVersion,
+    /// The first CUDA series that it runs with. It then runs with every newer one of the same major version, too; without this, with the
+    /// one that it is made with.
+    #[serde(default)]
+    pub cuda_min: Option<CudaVersion>,
     /// The cuDNN that it is made with.
     #[serde(default)]
     pub cudnn: Option<CudnnVersion>,
+    /// The first cuDNN that it runs with, as for CUDA; without this, it gets the minor version that it is made with.
+    #[serde(default)]
+    pub cudnn_min: Option<CudnnVersion>,
     /// The lowest compute capability that it has kernels for.
     #[serde(default)]
     pub lowest_capability: Option<ComputeCapability>,
     /// The capability of its newest kernels, where it has no PTX: a GPU of a later major version does not run them.
     #[serde(default)]
     pub highest_capability: Option<ComputeCapability>,
-    /// Newer ones of the same major version do as well.
-    #[serde(default)]
-    pub newer: bool,
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
+}
+
+impl FrameworkBuild {
+    /// The first CUDA series that it runs with.
+    pub fn first_cuda(&self) -> CudaVersion {
+        self.cuda_min.unwrap_or(self.cuda).series()
+    }
+
+    /// The first cuDNN that it runs with, if it uses cuDNN and a source names a version.
+    pub fn first_cudnn(&self) -> Option<CudnnVersion> {
+        self.cudnn_min.or(self.cudnn)
+    }
 }
 
 /// Something on which whole sources differ, rather than on one fact.
