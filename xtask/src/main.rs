@@ -7,6 +7,8 @@
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
 //! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
+//! cargo xtask record headers ../wheels
+//! cargo xtask record wheels
 //! ```
 
 mod distributions;
@@ -15,6 +17,7 @@ mod mig;
 mod open_kernel_modules;
 mod table;
 mod virtual_gpus;
+mod wheels;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -71,6 +74,12 @@ enum Source {
         /// The day on which apt read them
         day: String,
     },
+    /// What the wheels of frameworks on PyPI require and are made with
+    Wheels {
+        /// The index to read, with the JSON API for simple pages
+        #[arg(long, default_value = "https://pypi.org/simple")]
+        index: String,
+    },
 }
 
 /// The result of comparing a source with the database.
@@ -103,6 +112,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::Distributions { lists, day } => distributions::record(&lists, &day)?,
                 Source::Headers { wheels } => headers::record(&wheels)?,
                 Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
+                Source::Wheels { index } => wheels::record(&database, &index)?,
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -113,6 +123,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 mig::check(&database)?,
                 headers::check(&database)?,
                 distributions::check(&database)?,
+                wheels::check(&database)?,
             ];
             let mut same = true;
             for Comparison { what, facts, differences } in &comparisons {

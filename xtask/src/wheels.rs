@@ -1,0 +1,621 @@
+//! The wheels of frameworks on PyPI. Their metadata says which CUDA and cuDNN they run with, their names from which glibc on, and
+//! files in some of them what they are made with. Only these parts of a wheel are read, so nothing large is downloaded.
+
+use crate::{Comparison, Result, table};
+use flate2::read::DeflateDecoder;
+use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkRelease};
+use gpusetup_database::version::{CudaVersion, CudnnVersion};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const TABLE: &str = "wheels.tsv";
+
+const COLUMNS: &[&str] = &[
+    "framework",
+    "release",
+    "package",
+    "version",
+    "architecture",
+    "glibc",
+    "python",
+    "made with CUDA",
+    "made with cuDNN",
+    "requires CUDA",
+    "requires cuDNN",
+    "requires torch",
+];
+
+/// Every system that CUDA runs on has it, so the database leaves it out.
+const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
+
+/// How many wheels are read at once: most of the time is spent waiting.
+const READERS: usize = 8;
+
+/// A package of a framework. Packages for one major version of CUDA have it in their name or in their extra.
+struct Package {
+    framework: &'static str,
+    name: &'static str,
+    /// The extras whose requirements count, too, as pip takes them: `cuda,cudnn`.
+    extra: &'static str,
+    /// The end of the path of a file that says what the wheel is made with, and what precedes the versions of CUDA and cuDNN in it.
+    made_with: Option<(&'static str, &'static str, &'static str)>,
+}
+
+const fn package(framework: &'static str, name: &'static str, extra: &'static str) -> Package {
+    Package { framework, name, extra, made_with: None }
+}
+
+const PACKAGES: &[Package] = &[
+    Package { made_with: Some(("torch/version.py", "\ncuda", "")), ..package("torch", "torch", "") },
+    Package {
+        made_with: Some(("python/platform/build_info.py", "'cuda_version'", "")),
+        ..package("tensorflow", "tensorflow", "and-cuda")
+    },
+    package("jax", "jax-cuda12-plugin", "with-cuda"),
+    package("jax", "jax-cuda13-plugin", "with-cuda"),
+    Package {
+        made_with: Some(("build_and_package_info.py", "cuda_version", "")),
+        ..package("onnxruntime", "onnxruntime-gpu", "cuda,cudnn")
+    },
+    package("vllm", "vllm", ""),
+    package("cupy", "cupy-cuda11x", "ctk"),
+    package("cupy", "cupy-cuda12x", "ctk"),
+    package("cupy", "cupy-cuda13x", "ctk"),
+    package("sglang", "sglang", "srt"),
+    Package { made_with: Some(("cpp_lib.json", "\"cuda\"", "")), ..package("xformers", "xformers", "") },
+    package("numba-cuda", "numba-cuda", "cu12"),
+    package("numba-cuda", "numba-cuda", "cu13"),
+    package("cudf", "cudf-cu12", ""),
+    package("cudf", "cudf-cu13", ""),
+    package("cudf", "libcudf-cu12", ""),
+    package("cudf", "libcudf-cu13", ""),
+    package("faiss-gpu", "faiss-gpu-cu12", ""),
+    Package {
+        made_with: Some(("paddle/version/__init__.py", "\ncuda_version", "\ncudnn_version")),
+        ..package("paddlepaddle-gpu", "paddlepaddle-gpu", "")
+    },
+];
+
+impl Package {
+    /// As pip takes it: `jax-cuda12-plugin[with-cuda]`.
+    fn title(&self) -> String {
+        if self.extra.is_empty() { self.name.to_owned() } else { format!("{}[{}]", self.name, self.extra) }
+    }
+}
+
+/// A package's page, as PEP 691 has it.
+#[derive(Deserialize)]
+struct Page {
+    files: Vec<File>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(rename_all = "kebab-case")]
+struct File {
+    filename: String,
+    url: String,
+    size: u64,
+    #[serde(default)]
+    requires_python: Option<String>,
+    #[serde(default)]
+    yanked: serde_json::Value,
+}
+
+/// The parts of a wheel's name.
+struct WheelName<'a> {
+    version: &'a str,
+    python: &'a str,
+    abi: &'a str,
+    platform: &'a str,
+}
+
+impl File {
+    /// None for what is not a wheel of a release for Linux.
+    fn wheel(&self) -> Option<WheelName<'_>> {
+        let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();
+        let [_, version, .., python, abi, platform] = parts.as_slice() else { return None };
+        let is_release = version.split('.').all(|n| n.trim_start_matches("post").parse::<u32>().is_ok());
+        let for_linux = platform.contains("linux") || *platform == "any";
+        let kept = is_release
+            && for_linux
+            && !matches!(self.yanked, serde_json::Value::Bool(true) | serde_json::Value::String(_));
+        kept.then_some(WheelName { version, python, abi, platform })
+    }
+}
+
+/// One wheel to read.
+struct Job {
+    package: &'static Package,
+    release: String,
+    version: String,
+    architecture: &'static str,
+    python: String,
+    file: File,
+}
+
+/// Records the newest wheels of each release that the database has, and of those that are newer than all that it has.
+pub fn record(database: &Database, index: &str) -> Result<()> {
+    let mut jobs = Vec::new();
+    for package in PACKAGES {
+        jobs.extend(wheels(database, index, package)?);
+    }
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let row = read(job).map_err(|e| format!("{}: {e}", job.file.filename));
+                    rows.lock().expect("no reader panics").push(row);
+                }
+            });
+        }
+    });
+    let mut rows = rows.into_inner().map_err(|e| e.to_string())?.into_iter().collect::<Result<Vec<_>>>()?;
+    let place = |row: &Vec<String>| PACKAGES.iter().position(|p| p.framework == row[0] && p.title() == row[2]);
+    rows.sort_by_key(|row| (place(row), std::cmp::Reverse(numbers(&row[3])), std::cmp::Reverse(row[4].clone())));
+    table::write(TABLE, "Wheels on PyPI: the newest of each release", COLUMNS, &rows)
+}
+
+/// The wheels of a package that are worth reading.
+fn wheels(database: &Database, index: &str, package: &'static Package) -> Result<Vec<Job>> {
+    let url = format!("{}/{}/", index.trim_end_matches('/'), package.name);
+    let page = curl(&["--header", "Accept: application/vnd.pypi.simple.v1+json", &url])?;
+    let page: Page = serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))?;
+    let known = database.framework(package.framework);
+    let newest_known = known.and_then(|f| f.releases.first()).map(|r| numbers(&r.version));
+    let mut newest: BTreeMap<String, &str> = BTreeMap::new();
+    for version in page.files.iter().filter_map(File::wheel).map(|wheel| wheel.version) {
+        let release = match database.framework_release(&format!("{}=={version}", package.framework)) {
+            Some(release) => release.version.clone(),
+            None if newest_known.as_ref().is_none_or(|known| numbers(version) > *known) => version.to_owned(),
+            None => continue,
+        };
+        let newest = newest.entry(release).or_insert(version);
+        if numbers(version) > numbers(newest) {
+            *newest = version;
+        }
+    }
+    let mut jobs = Vec::new();
+    for (release, version) in newest {
+        for architecture in ["x86_64", "aarch64", "any"] {
+            let of =
+                |file: &&File| file.wheel().is_some_and(|w| w.version == version && w.platform.ends_with(architecture));
+            let Some(file) = page.files.iter().rfind(of) else { continue };
+            let python = pythons(&page.files.iter().filter(of).collect::<Vec<_>>());
+            let (release, version) = (release.clone(), version.to_owned());
+            jobs.push(Job { package, release, version, architecture, python, file: file.clone() });
+        }
+    }
+    Ok(jobs)
+}
+
+/// The versions of Python that the wheels of a release are for: `3.10 to 3.14`.
+fn pythons(files: &[&File]) -> String {
+    let exact = |file: &&File| {
+        let wheel = file.wheel()?;
+        let minor = wheel.python.strip_prefix("cp3")?.parse::<u32>().ok()?;
+        (wheel.abi != "abi3" && wheel.abi != "none").then_some(minor)
+    };
+    match files.iter().map(exact).collect::<Option<BTreeSet<_>>>() {
+        Some(minors) if !minors.is_empty() => {
+            format!("3.{} to 3.{}", minors.first().unwrap_or(&0), minors.last().unwrap_or(&0))
+        }
+        _ => files.last().and_then(|file| file.requires_python.clone()).unwrap_or_default(),
+    }
+}
+
+/// The row of a wheel.
+fn read(job: &Job) -> Result<Vec<String>> {
+    let Job { package, release, version, architecture, python, file } = job;
+    let file_of_facts = package.made_with.map_or("", |(path, ..)| path);
+    let wanted = |path: &str| {
+        path.ends_with(".dist-info/METADATA") || !file_of_facts.is_empty() && path.ends_with(file_of_facts)
+    };
+    let (mut metadata, mut made_cuda, mut made_cudnn) = (String::new(), String::new(), String::new());
+    for (path, text) in members(file, &wanted)? {
+        match package.made_with {
+            Some((file, cuda, cudnn)) if path.ends_with(file) => {
+                made_cuda = version_after(&text, cuda);
+                made_cudnn = version_after(&text, cudnn);
+            }
+            _ => metadata = text,
+        }
+    }
+    let requirements = requirements(&metadata, package.extra, architecture);
+    let major = cuda_major(package.name).or_else(|| cuda_major(package.extra));
+    let of = |is: &dyn Fn(&str) -> bool| requirements.iter().find(|(name, _)| is(name));
+    let cuda = match of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime")) {
+        Some((name, specifier)) => range(specifier, cuda_major(name).or(major)),
+        None => range(&described(&metadata), major),
+    };
+    let cudnn = of(&|name| name.starts_with("nvidia-cudnn-cu")).map(|(_, specifier)| range(specifier, None));
+    let torch = of(&|name| name == "torch").map(|(_, specifier)| range(specifier, None));
+    let glibc =
+        file.wheel().and_then(|wheel| glibc_of(wheel.platform)).map(|[major, minor]| format!("{major}.{minor}"));
+    Ok(vec![
+        package.framework.to_owned(),
+        release.clone(),
+        package.title(),
+        version.clone(),
+        (*architecture).to_owned(),
+        glibc.unwrap_or_default(),
+        python.clone(),
+        made_cuda,
+        made_cudnn,
+        cuda,
+        cudnn.unwrap_or_default(),
+        torch.unwrap_or_default(),
+    ])
+}
+
+/// The oldest glibc of a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
+fn glibc_of(platform: &str) -> Option<[u32; 2]> {
+    let tag = |tag: &str| {
+        let rest = tag.strip_prefix("manylinux")?;
+        if let Some(rest) = rest.strip_prefix('_') {
+            let mut numbers = rest.split('_').map_while(|n| n.parse().ok());
+            return Some([numbers.next()?, numbers.next()?]);
+        }
+        match rest.split('_').next()? {
+            "1" => Some([2, 5]),
+            "2010" => Some([2, 12]),
+            "2014" => Some([2, 17]),
+            _ => None,
+        }
+    };
+    platform.split('.').filter_map(tag).min()
+}
+
+/// The requirements that count: without an extra, or of one of these, for this architecture. Name and version specifier.
+fn requirements(metadata: &str, extra: &str, architecture: &str) -> Vec<(String, String)> {
+    let requirement = |line: &str| {
+        let line = line.strip_prefix("Requires-Dist: ")?.replace('\'', "\"");
+        let (requirement, marker) = line.split_once(';').unwrap_or((&line, ""));
+        let value = |key: &str| {
+            let (_, rest) = marker.split_once(key)?;
+            Some(rest.trim_start_matches([' ', '"']).split('"').next()?.replace('_', "-"))
+        };
+        let machine = architecture.replace('_', "-");
+        let counts = value("extra ==").is_none_or(|e| extra.split(',').any(|extra| e == extra))
+            && value("platform_machine ==").is_none_or(|m| m == machine)
+            && value("platform_machine !=").is_none_or(|m| m != machine);
+        let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+        let (name, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
+        let specifier = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest).trim().trim_matches(['(', ')']);
+        counts.then(|| (name.replace('_', "-").to_lowercase(), specifier.to_owned()))
+    };
+    metadata.lines().take_while(|line| !line.is_empty()).filter_map(requirement).collect()
+}
+
+/// What CuPy's description says, as a specifier: "(precompiled binary) package for CUDA 11.2 ~ 11.x".
+fn described(metadata: &str) -> String {
+    let versions = metadata.split_once("(precompiled binary) package for CUDA ").map_or("", |(_, rest)| rest);
+    let first = versions.split_whitespace().next().unwrap_or_default();
+    let first = first.trim_end_matches('.').trim_end_matches(".x");
+    if first.is_empty() { String::new() } else { format!(">={first}") }
+}
+
+/// The major version of CUDA in a name: `cudf-cu13`, `cupy-cuda12x`, `jax-cuda12-plugin`.
+fn cuda_major(name: &str) -> Option<u16> {
+    name.split('-').find_map(|part| {
+        part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"))?.trim_end_matches('x').parse().ok()
+    })
+}
+
+/// A version specifier as a range, `>=12.5.82, <13`, or one version, `=12.4.127`. Of a known major version, it ends with that.
+fn range(specifier: &str, major: Option<u16>) -> String {
+    let (mut from, mut below) = (None, None);
+    for piece in specifier.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
+        let version = piece.trim_start_matches(['=', '<', '>', '~', '!', ' ']);
+        let of_series = version.strip_suffix(".*");
+        let next = numbers(version).first().map(|major| (major + 1).to_string());
+        match piece.trim_end_matches(version).trim() {
+            "==" if of_series.is_none() => return format!("={version}"),
+            "==" => (from, below) = (of_series.map(str::to_owned), next),
+            "~=" => (from, below) = (Some(version.to_owned()), next),
+            ">=" => from = Some(version.to_owned()),
+            "<" => below = Some(version.trim_end_matches(".0").to_owned()),
+            _ => {}
+        }
+    }
+    let from = from.or_else(|| major.map(|m| m.to_string()));
+    let below = below.or_else(|| major.map(|m| (m + 1).to_string()));
+    let parts = [from.map(|v| format!(">={v}")), below.map(|v| format!("<{v}"))];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The version on the line after a key, if there is one: `'cuda_version', '12.5.1'`. 1208 is 12.8.
+fn version_after(text: &str, key: &str) -> String {
+    let line = text.split_once(key).filter(|_| !key.is_empty()).and_then(|(_, rest)| rest.lines().next());
+    let version: String = line
+        .unwrap_or_default()
+        .trim_start_matches(|c: char| !c.is_ascii_digit())
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == '.')
+        .collect();
+    match version.parse::<u32>() {
+        Ok(number) if number >= 1000 => format!("{}.{}", number / 100, number % 100),
+        _ => version,
+    }
+}
+
+/// The numbers of a version, for an order: 0.0.33.post2 comes after 0.0.33.
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
+}
+
+/// The files of a wheel that are wanted, with their paths. A wheel is a zip archive: its end says where its directory is.
+fn members(file: &File, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
+    const END: usize = 64 * 1024;
+    let short = || "not a zip archive".to_owned();
+    let part = |from: u64, length: u64| {
+        curl(&["--range", &format!("{from}-{}", (from + length).min(file.size).saturating_sub(1)), &file.url])
+    };
+    let tail = part(file.size.saturating_sub(END as u64), END as u64)?;
+    let find = |signature: &[u8]| tail.windows(4).rposition(|bytes| bytes == signature);
+    let end = find(b"PK\x05\x06").ok_or_else(short)?;
+    let (mut length, mut start) = (number(&tail, end + 12, 4)?, number(&tail, end + 16, 4)?);
+    if let Some(end) = find(b"PK\x06\x06").filter(|_| start == u64::from(u32::MAX) || length == u64::from(u32::MAX)) {
+        (length, start) = (number(&tail, end + 40, 8)?, number(&tail, end + 48, 8)?);
+    }
+    let directory = part(start, length)?;
+    let (mut found, mut at) = (Vec::new(), 0);
+    while directory.get(at..at + 4) == Some(b"PK\x01\x02") {
+        let field = |offset, bytes| number(&directory, at + offset, bytes);
+        let size = |offset| field(offset, 2).map(|n| n as usize);
+        let (name_length, extra_length, comment) = (size(28)?, size(30)?, size(32)?);
+        let name = directory.get(at + 46..at + 46 + name_length).ok_or_else(short)?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        if wanted(&name) {
+            let (method, packed, offset) = (field(10, 2)?, field(20, 4)?, field(42, 4)?);
+            if offset == u64::from(u32::MAX) {
+                return Err(format!("{name} is beyond 4 GiB"));
+            }
+            let header = part(offset, 30)?;
+            let begin = offset + 30 + number(&header, 26, 2)? + number(&header, 28, 2)?;
+            let packed = part(begin, packed)?;
+            let mut text = Vec::new();
+            match method {
+                0 => text = packed,
+                _ => drop(DeflateDecoder::new(&*packed).read_to_end(&mut text).map_err(|e| format!("{name}: {e}"))?),
+            }
+            found.push((name, String::from_utf8_lossy(&text).into_owned()));
+        }
+        at += 46 + name_length + extra_length + comment;
+    }
+    Ok(found)
+}
+
+/// A little-endian number of so many bytes.
+fn number(bytes: &[u8], at: usize, length: usize) -> Result<u64> {
+    let bytes = bytes.get(at..at + length).ok_or("a short zip archive")?;
+    Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+fn curl(arguments: &[&str]) -> Result<Vec<u8>> {
+    let out = Command::new("curl")
+        .args(["--silent", "--show-error", "--fail", "--location", "--retry", "5", "--max-time", "120"])
+        .args(arguments)
+        .output()
+        .map_err(|e| format!("curl: {e}"))?;
+    if out.status.success() { Ok(out.stdout) } else { Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()) }
+}
+
+/// A row of the table.
+struct Wheel<'a> {
+    framework: &'a str,
+    release: &'a str,
+    package: &'a str,
+    architecture: &'a str,
+    glibc: Option<Vec<u32>>,
+    made_cuda: &'a str,
+    made_cudnn: &'a str,
+    cuda: Range,
+    cudnn: Range,
+    torch: Range,
+}
+
+/// What a wheel requires of another: one version, or those from one on.
+enum Range {
+    Unknown,
+    Exactly(String),
+    From(String),
+}
+
+impl Range {
+    fn new(text: &str) -> Self {
+        match (text.strip_prefix('='), text.strip_prefix(">=")) {
+            (Some(version), _) => Self::Exactly(version.to_owned()),
+            (_, Some(range)) => Self::From(range.split(',').next().unwrap_or_default().to_owned()),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Compares what each build is made with, what it runs with, and the glibc of each release.
+pub fn check(database: &Database) -> Result<Comparison> {
+    let rows = table::read(TABLE)?;
+    let (mut differences, mut floors, mut facts) = (BTreeSet::new(), BTreeMap::new(), 0);
+    for row in &rows {
+        let [framework, release, package, version, architecture, glibc, _, made_cuda, made_cudnn, cuda, cudnn, torch] =
+            row.as_slice()
+        else {
+            return Err(format!("{TABLE}: {row:?}"));
+        };
+        let wheel = Wheel {
+            framework,
+            release,
+            package,
+            architecture,
+            glibc: (!glibc.is_empty()).then(|| numbers(glibc)),
+            made_cuda,
+            made_cudnn,
+            cuda: Range::new(cuda),
+            cudnn: Range::new(cudnn),
+            torch: Range::new(torch),
+        };
+        facts += row[5..].iter().filter(|field| !field.is_empty()).count();
+        let Some(known) = database.framework_release(&format!("{framework}=={version}")) else {
+            differences.insert(format!("{framework} {release}: PyPI has it, the database does not"));
+            continue;
+        };
+        if known.version != *release {
+            differences
+                .insert(format!("{framework} {version}: recorded as {release}, the database has {}", known.version));
+        }
+        differences.extend(
+            differing(database, &wheel, known).into_iter().map(|what| format!("{framework} {release}: {what}")),
+        );
+        let floor = floors.entry((wheel.framework, wheel.release, wheel.architecture)).or_insert_with(Vec::new);
+        floor.extend(wheel.glibc.clone());
+        if let Range::Exactly(torch) = &wheel.torch {
+            let torch = database.framework_release(&format!("torch=={torch}"));
+            floor.extend(torch.and_then(|torch| torch.glibc_min.get(wheel.architecture)).map(|glibc| numbers(glibc)));
+        }
+    }
+    for ((framework, release, architecture), glibcs) in floors {
+        let floor = glibcs.into_iter().max().filter(|floor| floor.as_slice() > &GLIBC_EVERYWHERE[..]);
+        let known = database.framework_release(&format!("{framework}=={release}"));
+        let ours = known.and_then(|known| known.glibc_min.get(architecture)).map(|glibc| numbers(glibc));
+        if floor != ours && architecture != "any" {
+            differences
+                .insert(format!("{framework} {release}: glibc {floor:?} on {architecture}; the database has {ours:?}"));
+        }
+    }
+    let differences = differences.into_iter().collect();
+    Ok(Comparison { what: "wheels of frameworks", facts, differences })
+}
+
+/// How the build that a wheel is differs from it.
+fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Vec<String> {
+    let (name, extra) = wheel.package.split_once('[').unwrap_or((wheel.package, ""));
+    let major = cuda_major(name).or_else(|| cuda_major(extra.trim_end_matches(']')));
+    // A package for no one major version is what a plain pip install gives, which is the first build.
+    let build = known.builds.iter().find(|build| major.is_none_or(|major| build.cuda.major == major));
+    let Some(build) = build else { return vec![format!("no build for {}", wheel.package)] };
+    let mut differences = Vec::new();
+    let mut differ = |differs: bool, what: &str, source: &str, ours: String| {
+        if differs {
+            differences.push(format!("{} {what} {source}; the database has {ours}", wheel.package));
+        }
+    };
+    let made = wheel.made_cuda.parse::<CudaVersion>().ok();
+    differ(
+        made.is_some_and(|v| v.series() != build.cuda.series()),
+        "is made with CUDA",
+        wheel.made_cuda,
+        cuda_of(build),
+    );
+    let made = wheel.made_cudnn.parse::<CudnnVersion>().ok();
+    differ(
+        made.is_some() && made.map(release) != build.cudnn.map(release),
+        "is made with cuDNN",
+        wheel.made_cudnn,
+        cudnn_of(build),
+    );
+    match &wheel.cuda {
+        Range::Unknown => {}
+        Range::Exactly(version) => {
+            let same = build.cuda_min.is_none() && numbers(version)[..2] == cuda_numbers(build.cuda);
+            differ(!same, "requires CUDA", version, cuda_of(build));
+        }
+        Range::From(version) => {
+            let (first, from) = (cuda_numbers(build.first_cuda()), numbers(version));
+            // A major version alone leaves the first series open.
+            let same = if from.len() > 1 { first == from[..2] } else { first[0] == from[0] };
+            differ(!same || build.cuda_min.is_none(), "requires CUDA from", version, cuda_of(build));
+        }
+    }
+    match &wheel.cudnn {
+        Range::Unknown => {}
+        Range::Exactly(version) => {
+            let same = build.cudnn_min.is_none() && version.parse().ok().map(release) == build.cudnn.map(release);
+            differ(!same, "requires cuDNN", version, cudnn_of(build));
+        }
+        Range::From(version) => {
+            // The database may know that an older one fails, though the wheel would take it.
+            let newer = build.cudnn_min.zip(version.parse().ok()).is_some_and(|(ours, theirs): (_, CudnnVersion)| {
+                ours.major == theirs.major && release(ours) >= release(theirs)
+            });
+            differ(!newer, "requires cuDNN from", version, cudnn_of(build));
+        }
+    }
+    if let Range::Exactly(version) = &wheel.torch {
+        let torch = database.framework_release(&format!("torch=={version}")).and_then(|torch| torch.builds.first());
+        let cudnn = torch.and_then(|torch| torch.cudnn);
+        differ(cudnn != build.cudnn, "pins torch", version, cudnn_of(build));
+    }
+    differences
+}
+
+fn cuda_numbers(version: CudaVersion) -> [u32; 2] {
+    [version.major.into(), version.minor.into()]
+}
+
+/// Without the build number, which archives and wheels do not always share.
+fn release(version: CudnnVersion) -> (u16, u16, u16) {
+    (version.major, version.minor, version.patch.unwrap_or(0))
+}
+
+fn cuda_of(build: &FrameworkBuild) -> String {
+    format!("CUDA {}{}", build.cuda, build.cuda_min.map(|v| format!(", from {v} on")).unwrap_or_default())
+}
+
+fn cudnn_of(build: &FrameworkBuild) -> String {
+    let from = build.cudnn_min.map(|v| format!("from {v} on"));
+    let made = build.cudnn.map(|v| v.to_string());
+    format!("cuDNN {}", [made, from].into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_specifier_becomes_a_range() {
+        for (specifier, major, expected) in [
+            ("==12.4.127", Some(12), "=12.4.127"),
+            ("<13.0,>=12.5.82", Some(12), ">=12.5.82, <13"),
+            (">=12.1.105", Some(12), ">=12.1.105, <13"),
+            ("~=13.0", None, ">=13.0, <14"),
+            ("==12.*", None, ">=12, <13"),
+            ("", Some(12), ">=12, <13"),
+            ("", None, ""),
+        ] {
+            assert_eq!(range(specifier, major), expected, "{specifier}");
+        }
+    }
+
+    #[test]
+    fn requirements_of_other_extras_and_machines_do_not_count() {
+        let metadata = "Name: x\n\
+            Requires-Dist: nvidia-cuda-runtime-cu12 (==12.4.127) ; platform_system == \"Linux\" and platform_machine == \"x86_64\"\n\
+            Requires-Dist: cuda_toolkit[cudart,nvrtc]==13.0.3; platform_system == 'Linux'\n\
+            Requires-Dist: nvidia-cudnn-cu12<10.0,>=9.3; extra == 'and_cuda'\n\nRequires-Dist: of the text";
+        let names = |extra, machine| {
+            requirements(metadata, extra, machine).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("", "aarch64"), ["cuda-toolkit"]);
+        assert_eq!(names("and-cuda", "x86_64"), ["nvidia-cuda-runtime-cu12", "cuda-toolkit", "nvidia-cudnn-cu12"]);
+        assert_eq!(requirements(metadata, "", "x86_64")[1].1, "==13.0.3");
+    }
+
+    #[test]
+    fn tags_name_the_oldest_glibc() {
+        assert_eq!(glibc_of("manylinux_2_27_x86_64.manylinux_2_28_x86_64"), Some([2, 27]));
+        assert_eq!(glibc_of("manylinux2014_aarch64"), Some([2, 17]));
+        assert_eq!(glibc_of("any"), None);
+    }
+
+    #[test]
+    fn files_say_what_they_are_made_with() {
+        assert_eq!(version_after("x\ncuda: Optional[str] = '13.0'\nhip = '9'", "\ncuda"), "13.0");
+        assert_eq!(version_after("[('cuda_version', '12.5.1'), ('cudnn_version', '9')]", "'cuda_version'"), "12.5.1");
+        assert_eq!(version_after("{\"cuda\": 1208, \"hip\": null}", "\"cuda\""), "12.8");
+        assert_eq!(version_after("\ncuda = None\nhip = '9'", "\ncuda"), "");
+    }
+}
