@@ -22,6 +22,7 @@ mod doctor;
 mod downloads;
 mod explain;
 mod facts;
+mod frameworks;
 mod golden;
 mod licences;
 mod locked;

@@ -1,0 +1,143 @@
+//! `--for`, compared with what the wheels on PyPI say: `xtask/recorded/wheels.tsv` is a second opinion, which the database's own
+//! files do not touch.
+
+use crate::common::{Ran, Tree};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn plan(host: &Tree, gpu: &str, arguments: &[&str]) -> Ran {
+    host.run(&[&["plan", "--json", "--gpu", gpu], arguments].concat())
+}
+
+/// The series of CUDA and the version of cuDNN that a plan chooses.
+fn chosen(ran: &Ran) -> (String, String) {
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let plan = ran.json();
+    let version = |layer: &str| plan["selection"][layer]["version"].as_str().unwrap_or("none").to_owned();
+    let cuda = version("cuda");
+    (cuda.rsplit_once('.').map_or(cuda.clone(), |(series, _)| series.to_owned()), version("cudnn"))
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|n| n.parse().ok()).collect()
+}
+
+/// Whether a version is within what a wheel requires: `>=12.5.82, <13`, or `=9.10.2.21`, for which a newer patch release of the
+/// same minor version does as well. As many numbers count as `depth` says.
+fn within(version: &str, bounds: &str, depth: usize) -> bool {
+    let cut = |version: &str| numbers(version).into_iter().take(depth).collect::<Vec<_>>();
+    let have = cut(version);
+    let exact = |pin: &str| have[..2] == cut(pin)[..2] && have >= cut(pin);
+    bounds.split(", ").all(|bound| match (bound.strip_prefix('='), bound.strip_prefix(">="), bound.strip_prefix('<')) {
+        (Some(pin), ..) => exact(pin),
+        (_, Some(from), _) => have >= cut(from),
+        (.., Some(end)) => have < cut(end),
+        _ => panic!("{bound}"),
+    })
+}
+
+#[test]
+fn plans_are_within_what_the_wheels_require() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/wheels.tsv");
+    let table = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let rows: Vec<Vec<_>> =
+        table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect()).collect();
+    // A wheel that pins torch gets its cuDNN.
+    let of_torch = |pin: &str| {
+        let series = |row: &&Vec<&str>| row[0] == "torch" && numbers(row[3])[..2] == numbers(pin)[..2];
+        rows.iter().find(series).map_or("", |row| row[10])
+    };
+    // What the packages of a release require: those for several major versions of CUDA are alternatives.
+    let mut releases: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
+    for row in &rows {
+        let [framework, _, _, version, architecture, .., cuda, cudnn, torch] = row.as_slice() else {
+            panic!("{row:?}")
+        };
+        let cudnn = torch.strip_prefix('=').map_or(*cudnn, of_torch);
+        if *architecture != "aarch64" && !(cuda.is_empty() && cudnn.is_empty()) {
+            releases.entry(format!("{framework}=={version}")).or_default().push((cuda, cudnn));
+        }
+    }
+    let host = Tree::ubuntu_24_04();
+    let mut compared = 0;
+    for (release, required) in &releases {
+        // An A100 has kernels in each default build.
+        let (cuda, cudnn) = chosen(&plan(&host, "a100", &["--for", release]));
+        let meets = |wanted: &&(&str, &str)| {
+            let (of_cuda, of_cudnn) = wanted;
+            (of_cuda.is_empty() || within(&cuda, of_cuda, 2)) && (of_cudnn.is_empty() || within(&cudnn, of_cudnn, 3))
+        };
+        assert!(required.iter().any(|wanted| meets(&wanted)), "{release}: {cuda} and {cudnn}, not {required:?}");
+        compared += 1;
+    }
+    assert!(compared > 100, "{compared} releases");
+}
+
+#[test]
+fn builds_that_take_newer_libraries_get_them() {
+    let host = Tree::ubuntu_24_04();
+    // Of a major version that the wheels admit, the newest that targets the GPU.
+    for (gpu, release, major) in [("b200", "tensorflow==2.20", "12."), ("rtx 5090", "tf==2.21", "12.")] {
+        let (cuda, cudnn) = chosen(&plan(&host, gpu, &["--for", release]));
+        assert!(cuda.starts_with(major) && within(&cudnn, ">=9.3, <10", 2), "{release}: {cuda} {cudnn}");
+    }
+    // Or an older one than they are made with.
+    for (gpu, arguments, series) in [
+        ("h100", &["--for", "cupy==14.2", "--driver", "550"][..], "12.4"),
+        ("h100", &["--for", "cupy==14.2", "--cuda", "12.4"], "12.4"),
+        ("k80", &["--for", "cupy==13.6"], "11.4"),
+        ("h100", &["--for", "jax==0.10", "--cuda", "12.4"], "12.4"),
+        ("h100", &["--for", "onnxruntime==1.26", "--cuda", "12.6"], "12.6"),
+    ] {
+        assert_eq!(chosen(&plan(&host, gpu, arguments)).0, series, "{gpu} {arguments:?}");
+    }
+    // Not one that they refuse.
+    let ran = plan(&host, "h100", &["--for", "jax==0.7.1", "--cuda", "12.0"]);
+    assert_eq!(ran.code, 4, "{}", ran.out);
+}
+
+#[test]
+fn several_frameworks_get_what_all_of_them_take() {
+    let host = Tree::ubuntu_24_04();
+    // PyTorch is made with 12.8, which JAX takes.
+    let (cuda, cudnn) = chosen(&plan(&host, "h100", &["--for", "torch==2.9,jax==0.10"]));
+    assert!(cuda == "12.8" && cudnn.starts_with("9.10."), "{cuda} {cudnn}");
+    let (cuda, cudnn) = chosen(&plan(&host, "h100", &["--for", "tf==2.20,jax==0.10"]));
+    assert!(cuda.starts_with("12.") && within(&cudnn, ">=9.8, <10", 2), "{cuda} {cudnn}");
+    // One toolkit has one cuDNN.
+    let ran = plan(&host, "h100", &["--for", "torch==2.3,tf==2.20"]);
+    assert_eq!(ran.code, 4, "{}", ran.out);
+    for fact in ["major version of cuDNN in common", "torch==2.3 for cuDNN 8", "tf==2.20 for cuDNN 9"] {
+        assert!(ran.err.contains(fact), "{fact}: {}", ran.err);
+    }
+}
+
+#[test]
+fn wheels_that_need_a_newer_glibc_are_refused() {
+    let rocky = || Tree::rocky_9().glibc("2.34-100.el9");
+    let ran = rocky().run(&["plan", "--gpu", "h100", "--for", "vllm==0.20"]);
+    assert_eq!(ran.code, 4, "{}", ran.out);
+    for part in ["vLLM 0.20 need glibc 2.35", "this system has 2.34", "--for vllm==0.33", "--cuda 13.0 --cudnn 9.19"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    for release in ["vllm==0.33", "vllm==0.19", "sglang==0.5.23", "torch==2.14"] {
+        assert_eq!(plan(&rocky(), "h100", &["--for", release]).code, 0, "{release}");
+    }
+    assert_eq!(plan(&Tree::ubuntu_24_04(), "h100", &["--for", "vllm==0.20"]).code, 0);
+}
+
+#[test]
+fn frameworks_of_the_wheels_are_known() {
+    let host = Tree::ubuntu_24_04();
+    for (release, cuda) in [
+        ("sglang==0.5.10", "12.8"),
+        ("xformers==0.0.34", "12.8"),
+        ("paddlepaddle-gpu==2.6", "11.8"),
+        ("faiss-gpu-cu12", "12."),
+        ("rapids==26.10", "13."),
+        ("numba-cuda==0.30", "13."),
+    ] {
+        let (found, _) = chosen(&plan(&host, "h100", &["--for", release]));
+        assert!(found.starts_with(cuda), "{release}: {found}");
+    }
+}
