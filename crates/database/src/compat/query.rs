@@ -2,8 +2,8 @@
 
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
-    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile,
-    ModuleFlavour, NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Xid,
+    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
+    NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Xid,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
