@@ -230,13 +230,11 @@ pub fn check(database: &Database, tally: &Tally, width: usize) -> String {
         sums.unknown
     );
     out += &wrapped("\nChecksums  ", &text, width);
-    out += &format!("\nAssumed in part, {}:\n", count(tally.assumed.len() as u64, "record"));
-    for a in &tally.assumed {
-        out += &wrapped("  ", &format!("{}: {}", a.record, a.text), width);
-    }
-    out += &format!("\nSources differ on {}:\n", count(tally.disagreements.len() as u64, "record"));
-    for d in &tally.disagreements {
-        out += &wrapped("  ", &format!("{}: {}", d.record, d.text), width);
+    for (title, remarks) in [("Assumed in part,", &tally.assumed), ("Sources differ on", &tally.disagreements)] {
+        out += &format!("\n{title} {}:\n", count(remarks.len() as u64, "record"));
+        for remark in remarks {
+            out += &wrapped("  ", &format!("{}: {}", remark.record, remark.text), width);
+        }
     }
     out
 }

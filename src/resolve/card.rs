@@ -35,10 +35,6 @@ impl Card {
     /// The release that lists the card first, if the driver is older than that: a later one of its branch, or the first of a
     /// newer branch.
     pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {
-        let newest = self.listed_from.last()?;
-        if driver.branch > newest.branch {
-            return None;
-        }
         self.listed_from.iter().find(|first| first.branch >= driver.branch).copied().filter(|first| driver < *first)
     }
 }

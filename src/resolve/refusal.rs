@@ -225,8 +225,8 @@ impl Refusal {
                 ),
             },
             Self::NoFabricManager => {
-                "this host has NVSwitches, which need Fabric Manager of exactly the driver's version, and the \
-                                      repository of these packages has none"
+                "this host has NVSwitches, which need Fabric Manager of exactly the driver's version, \
+                and the repository of these packages has none"
                     .to_owned()
             }
             Self::Packaged => "the runfile was asked for".to_owned(),

@@ -363,7 +363,7 @@ fn a_driver_between_two_lists_is_taken_when_it_is_named() {
 
 #[test]
 fn a_branch_is_taken_that_learned_of_the_card_later() {
-    // 570.148.08 is the first that lists the RTX 5060 Ti, behind 575.51.02 in none but its number.
+    // 570.148.08 is the first release of its branch that lists the RTX 5060 Ti.
     let host = Tree::ubuntu_24_04();
     for (gpu, driver) in [("rtx 5060 ti", "570"), ("rtx 5060", "570"), ("rtx pro 4500 blackwell", "570"), ("l4", "525")]
     {

@@ -55,7 +55,7 @@ pub struct ChecksumTally {
 /// Something to know of a record: on what its sources differ, or what of it is assumed.
 #[derive(Debug, Serialize)]
 pub struct Remark {
-    /// `gpu 10de:20b2 …`, or a subject of its own.
+    /// `gpu 10de:20b2 …`, or a separate subject.
     pub record: String,
     /// What the sources say, and what was taken.
     pub text: String,
