@@ -62,6 +62,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether an installed version that fits is preferred to a newer one.
+    fn keeps<V>(&self, want: &Want<V>) -> bool {
+        !self.upgrade && !matches!(want, Want::Latest)
+    }
+
     /// That of somebody who names nothing, on this day.
     pub fn no_wishes(today: impl Into<String>) -> Self {
         Self {

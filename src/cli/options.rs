@@ -69,7 +69,8 @@ pub struct RequestOptions {
     /// The driver: a version (580.159.04), a branch (580), a range, or none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
     pub driver: Option<String>,
-    /// The toolkit: 12.8, 12.8.1, ">=12.4, <13", latest, or none
+    /// The toolkit: 12.8, 12.8.1, ">=12.4, <13", latest, or none. Of those that match and fit: an installed one (unless
+    /// latest), the newest native to the driver branch, or the newest that runs through minor-version compatibility
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
     pub cuda: Option<String>,
     /// cuDNN: 9, 9.10.2.21, latest, or none

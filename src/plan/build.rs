@@ -205,14 +205,20 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
     if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.kept) {
         let (os, arch) = (&job.facts.os, crate::resolve::cuda_arch(&job.facts.machine.arch));
         let version = cuda.release.version;
-        // What is made of RHEL's sources is tried as RHEL.
-        let id = if os.like.iter().any(|l| l == "rhel") { "rhel" } else { &os.id };
-        if let Some(guide) = database.guide_without(version, arch, id, &os.version) {
+        // What is built from RHEL's sources counts as RHEL.
+        let rhel = os.like.iter().any(|l| l == "rhel").then_some("rhel");
+        let ids: Vec<_> = rhel.into_iter().chain([os.id.as_str()]).collect();
+        if let Some(guide) = database.guide_without(version, arch, &ids, &os.version) {
             let (of, name) = (guide.cuda, &os.name);
-            say(
-                "GS402",
-                format!("NVIDIA's guide of CUDA {of} does not list {name} on {arch}: {version} was not tried there"),
-            );
+            let text = if of == version.series() {
+                format!("NVIDIA's installation guide for CUDA {of} does not list {name} on {arch}")
+            } else {
+                format!(
+                    "{name} on {arch} is not in NVIDIA's installation guide for CUDA {of}; whether CUDA {version} supports it \
+                     is not known"
+                )
+            };
+            say("GS402", text);
         }
     }
     for unreadable in job.facts.unreadable_gpus() {

@@ -9,7 +9,7 @@ use crate::compat::{
     Distribution,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
-use crate::version::{ComputeCapability, CudaVersion, Want};
+use crate::version::{ComputeCapability, CudaVersion};
 
 /// What the search for layers looks at, worked out once.
 pub struct Ground<'a, 'f> {
@@ -46,6 +46,11 @@ impl<'a, 'f> Ground<'a, 'f> {
             cards,
             distribution,
         }
+    }
+
+    /// Whether an installed toolkit is preferred to a newer one.
+    fn keeps_toolkits(&self) -> bool {
+        self.request.keeps(&self.request.cuda)
     }
 
     /// The toolkit of this release that stands where it would go.
@@ -91,17 +96,19 @@ pub struct Cudnn<'a> {
     pub range: &'a CudnnRange,
 }
 
-/// Every toolkit that fits this driver, preferred first, or the rule that refuses it; `driver` is none when no driver is to
-/// be chosen.
+/// Every toolkit that this driver runs, or the rule that refuses it, in the one order of preference: installed ones (unless
+/// newer ones were asked for), those native to the driver's branch, those that run through minor-version compatibility; the
+/// newest of each first. `driver` is none when no driver is to be chosen.
 pub fn toolkits<'a>(
     on: &Ground<'a, '_>,
     driver: Option<&Candidate>,
 ) -> impl Iterator<Item = (CudaVersion, Result<Toolkit<'a>, Refusal>)> {
     let installed = |r: &CudaRelease| on.installed(r.version).is_some();
-    let releases = || on.database.cuda.iter();
-    let kept: Vec<_> = if on.request.upgrade { Vec::new() } else { releases().filter(|r| installed(r)).collect() };
-    let others: Vec<_> = releases().filter(|r| !kept.iter().any(|k| k.version == r.version)).collect();
-    kept.into_iter().chain(others).map(move |release| {
+    let is_kept = |r: &CudaRelease| on.keeps_toolkits() && installed(r);
+    let mut releases: Vec<_> = on.database.cuda.iter().collect();
+    // The database has the newest first, and the sort is stable.
+    releases.sort_by_key(|r| (!is_kept(r), driver.is_some_and(|d| !is_native(r, d))));
+    releases.into_iter().map(move |release| {
         let (artifact, kept) = (artifact(on, release.version), installed(release));
         let archives = on.database.component_release(release.version);
         let side_gcc = examine(on, driver, release, artifact, kept);
@@ -130,7 +137,7 @@ fn examine(
         targets(on.database, release, n, card)?;
     }
     if let Some(driver) = driver {
-        runs_on(release, driver, is_named(on.request))?;
+        runs_on(release, driver)?;
     }
     if !on.request.cuda.accepts(release.version) {
         return Err(Refusal::NotWanted);
@@ -193,24 +200,25 @@ fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) ->
     Ok(())
 }
 
-/// A toolkit asked for by name may be newer than its driver's own, within the major version; one that gpusetup chooses
-/// may not, because then PTX would not load.
-fn runs_on(release: &CudaRelease, driver: &Candidate, named: bool) -> Result<(), Refusal> {
+fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
     if driver.version < release.minimum_driver {
         return Err(Refusal::OldDriver(release.minimum_driver, driver.version));
-    }
-    let Some(native) = driver.branch.max_cuda else { return Ok(()) };
-    if release.version.series() > native.series() && !named {
-        return Err(Refusal::NotNative(driver.branch.branch, native));
     }
     Ok(())
 }
 
-/// Whether the toolkit was named: by the user, or by a framework that is made with that series. The range that a framework
-/// leaves open names none.
-fn is_named(request: &Request) -> bool {
-    let Want::Meeting(requirement) = &request.cuda else { return false };
-    !requirement.is_latest() && (request.frameworks.is_empty() || !requirement.to_string().starts_with(">="))
+/// Whether the driver's branch came with this toolkit or a newer one. A toolkit newer than that runs through CUDA's
+/// minor-version compatibility, which does not load PTX.
+pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
+    driver.branch.max_cuda.is_none_or(|native| release.version.series() <= native.series())
+}
+
+/// Why a newer toolkit that fits was not chosen.
+pub fn passed_over(on: &Ground, driver: Option<&Candidate>, chosen: &Toolkit) -> Refusal {
+    match driver.and_then(|d| Some((d.branch.branch, d.branch.max_cuda?))) {
+        Some((branch, native)) if !(chosen.kept && on.keeps_toolkits()) => Refusal::NotNative(branch, native),
+        _ => Refusal::Installed,
+    }
 }
 
 /// The gcc that a distribution calls just that, where it can be known.
@@ -249,7 +257,7 @@ pub fn cudnn<'a>(
     let mut refused: Vec<(&CudnnArtifact, Refusal)> = Vec::new();
     let kept = |a: &CudnnArtifact| {
         let here = |c: &crate::host::Cudnn| c.version == Some(a.version) && c.directory.starts_with(&on.request.prefix);
-        !on.request.upgrade && on.facts.cudnn.iter().any(here)
+        on.request.keeps(&on.request.cudnn) && on.facts.cudnn.iter().any(here)
     };
     let all = || on.database.cudnn_artifacts.iter().filter(|a| a.artifact.arch == on.arch);
     for artifact in all().filter(|a| kept(a)).chain(all().filter(|a| !kept(a))) {

@@ -104,13 +104,6 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
             });
             all
         }
-        Refusal::NotNative(number, native) => {
-            let sources = told.database.branch(number).map(|b| b.sources.as_slice()).unwrap_or_default();
-            vec![
-                fact(format!("driver branch {number} runs CUDA {native} natively"), published(sources)),
-                own(format!("{named} is newer, and its PTX would not load; named with --cuda it is taken")),
-            ]
-        }
         Refusal::OldLibrary | Refusal::NewLibrary => vec![
             fact(format!("this host has glibc {}", told.glibc.unwrap_or("?")), HOST.to_owned()),
             own(refusal.because(of, told)),
@@ -139,6 +132,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
         | Refusal::NoRunfile
         | Refusal::NoArchives
         | Refusal::NoComponent(_)
+        | Refusal::NotNative(..)
         | Refusal::Installed
         | Refusal::Unsteady
         | Refusal::ShorterLife

@@ -331,8 +331,7 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
 
 /// Smaller is preferred.
 fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
-    let upgrade = request.upgrade;
-    let kept = c.is_kept() && !upgrade;
+    let kept = c.is_kept() && request.keeps(&request.driver);
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
     let tier = match request.prefer {
         Prefer::Latest => 0,
@@ -351,7 +350,7 @@ fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
 
 /// Why a newer candidate that fits was not taken: the first preference in which it differs.
 pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
-    let is_kept = |c: &Candidate| c.is_kept() && !request.upgrade;
+    let is_kept = |c: &Candidate| c.is_kept() && request.keeps(&request.driver);
     let steady =
         |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
     if is_kept(chosen) && !is_kept(other) {

@@ -158,15 +158,15 @@ fn combined(request: &Request, wishes: &[Wish], choice: &[&FrameworkBuild]) -> C
     let cuda = match &request.cuda {
         // A toolkit that the user named may be newer than the builds, within their major version.
         Want::Meeting(r) => meeting(&format!("{r}, {range}")),
-        Want::Best if choice.iter().all(|b| b.cuda_min.is_some()) => meeting(&range),
-        Want::Best => meeting(&format!("={series}")),
+        Want::Best if choice.iter().any(|b| b.cuda_min.is_none()) => meeting(&format!("={series}")),
+        Want::Best | Want::Latest => meeting(&range),
         Want::Nothing => Want::Nothing,
     };
     let open = choice.iter().all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
     let theirs = choice.iter().filter_map(|b| b.first_cudnn()).max().map(|v| cudnn_from(v, open));
     let cudnn = match (&request.cudnn, theirs) {
         (Want::Meeting(r), Some(theirs)) => meeting(&format!("{r}, {theirs}")),
-        (Want::Best, Some(theirs)) => meeting(&theirs),
+        (Want::Best | Want::Latest, Some(theirs)) => meeting(&theirs),
         (mine, _) => mine.clone(),
     };
     Combination {

@@ -51,7 +51,7 @@ pub enum Refusal {
     AfterArchitecture(usize, CudaVersion),
     /// The layer needs a newer driver: at least, and what there is.
     OldDriver(DriverVersion, DriverVersion),
-    /// The driver branch runs older toolkits natively: the branch, and the newest of them.
+    /// It fits, and an older one is native to the driver branch: the branch, and its newest native series.
     NotNative(u16, CudaVersion),
     /// The C library is too old for it.
     OldLibrary,
@@ -262,7 +262,11 @@ impl Refusal {
             }
             Self::OldDriver(least, have) => format!("it needs driver {least} or newer, not {have}"),
             Self::NotNative(branch, native) => {
-                format!("driver branch {branch} runs CUDA {native} natively; a newer toolkit's PTX would not load")
+                format!(
+                    "driver branch {branch} is native to CUDA {native} and older, and does not load PTX of newer ones; \
+                     --cuda {} takes it",
+                    release(of, told).map_or(native, |r| r.version).series()
+                )
             }
             Self::OldLibrary => {
                 let least = release(of, told).and_then(|r| r.glibc_min.as_deref()).unwrap_or("?");
@@ -309,7 +313,7 @@ impl Refusal {
         match self {
             Self::NewCompiler(..) => 5,
             Self::OldLibrary | Self::NewLibrary => 4,
-            Self::NotNative(..) | Self::NoComponent(_) => 3,
+            Self::NoComponent(_) => 3,
             Self::OldDriver(..) | Self::NoArchives => 2,
             Self::NoSum(_) => 1,
             _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,

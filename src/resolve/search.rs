@@ -3,7 +3,7 @@
 
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, toolkits};
+use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations};
 use super::refusal::{Refusal, Subject, Told, Unpackaged};
@@ -73,7 +73,7 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
         return Err(Misfit::new("system", sentence)
             .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
     }
-    if !request.cuda.is_wanted() && matches!(request.cudnn, Want::Meeting(_)) {
+    if !request.cuda.is_wanted() && request.cudnn.is_required() {
         return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
     }
     named(database, request)?;
@@ -149,14 +149,8 @@ fn search<'a>(
     let all_fit: Vec<Candidate> = drivers.iter().flatten().cloned().collect();
     let mut unlayered: Vec<(Candidate, Unlayered)> = Vec::new();
     for driver in drivers {
-        // What an older driver of no newer a branch runs, the newer one would have run too.
-        let hopeless = |d: &Candidate| {
-            unlayered.iter().any(|(tried, _)| {
-                let native = |c: &Candidate| c.branch.max_cuda;
-                d.version <= tried.version
-                    && (native(tried).is_none() || native(d).is_some_and(|n| Some(n) <= native(tried)))
-            })
-        };
+        // What an older driver runs, the newer one would have run too.
+        let hopeless = |d: &Candidate| unlayered.iter().any(|(tried, _)| d.version <= tried.version);
         if driver.as_ref().is_some_and(hopeless) {
             continue;
         }
@@ -298,17 +292,17 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
         let (cudnn, refused_cudnns) =
             if request.cudnn.is_wanted() { cudnn(on, driver, &cuda) } else { (None, Vec::new()) };
         // Asked for by name, cuDNN decides the toolkit too; else a stack without it is better than none.
-        if cudnn.is_none() && matches!(request.cudnn, Want::Meeting(_)) {
+        if cudnn.is_none() && request.cudnn.is_required() {
             let wanted = refused_cudnns.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
             without_cudnn.get_or_insert(wanted.max_by_key(|(a, r)| (r.came_far(), a.version)));
             refused.push((version, Refusal::NoCudnn));
             continue;
         }
-        // Of an installed one that is kept the newer ones were not asked yet.
+        // Newer ones that come later in the order of preference were not examined yet.
         let newer = |v: &CudaVersion| *v > version;
-        let known: Vec<_> = refused.iter().map(|(v, _)| *v).collect();
-        let rest = toolkits(on, driver).filter(|(v, _)| cuda.kept && newer(v) && !known.contains(v));
-        refused.extend(rest.map(|(v, toolkit)| (v, toolkit.err().unwrap_or(Refusal::Installed))));
+        let examined: Vec<_> = refused.iter().map(|(v, _)| *v).collect();
+        let rest = toolkits(on, driver).filter(|(v, _)| newer(v) && !examined.contains(v));
+        refused.extend(rest.map(|(v, toolkit)| (v, toolkit.err().unwrap_or_else(|| passed_over(on, driver, &cuda)))));
         refused.retain(|(v, _)| newer(v));
         refused.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
         let cudnns = refused_cudnns.into_iter().map(|(a, r)| (Subject::Cudnn(a.version, &a.cuda_line), r));
@@ -410,15 +404,10 @@ fn reasons(
     }
     if let Some(c) = cuda {
         let release = c.release;
-        let text = match driver {
-            _ if c.kept => format!("CUDA {} is installed and fits", release.version),
-            Some(d) => format!(
-                "the newest that targets the GPU and that driver branch {} runs ({} or newer is needed)",
-                d.branch.branch, release.minimum_driver
-            ),
-            None => format!("the newest that targets the GPU; it needs driver {} or newer", release.minimum_driver),
-        };
-        say("cuda", "cuda-targets-gpu", text, release.sources.join(", "));
+        let (rule, text) = cuda_reason(c, driver);
+        let of_branch = driver.filter(|_| rule == "cuda-native-driver").map(|d| d.branch.sources.as_slice());
+        let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
+        say("cuda", rule, text, sources.join(", "));
     }
     if let (Some(n), Some(c)) = (cudnn, cuda) {
         let text = format!(
@@ -439,6 +428,33 @@ fn reasons(
         }
     }
     reasons
+}
+
+fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>) -> (&'static str, String) {
+    let release = toolkit.release;
+    if toolkit.kept {
+        return ("cuda-kept", format!("CUDA {} is installed and fits", release.version));
+    }
+    let Some(driver) = driver else {
+        let text = format!("the newest that fits; it needs driver {} or newer", release.minimum_driver);
+        return ("cuda-targets-gpu", text);
+    };
+    let branch = driver.branch.branch;
+    match driver.branch.max_cuda {
+        Some(native) if !is_native(release, driver) => {
+            let text = format!(
+                "newer than CUDA {native}, the newest that is native to driver branch {branch}: it runs through minor-version \
+                 compatibility (driver {} or newer), which does not load PTX, so compile for the GPU's own compute capability",
+                release.minimum_driver
+            );
+            ("cuda-native-driver", text)
+        }
+        Some(native) => (
+            "cuda-native-driver",
+            format!("the newest that fits and is native to driver branch {branch} (CUDA {native} or older)"),
+        ),
+        None => ("cuda-runs-on-driver", format!("the newest that fits driver branch {branch}")),
+    }
 }
 
 fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {

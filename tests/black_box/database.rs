@@ -163,13 +163,16 @@ fn forward_compatibility_has_its_base_branches() {
 #[test]
 fn a_guide_tells_where_its_toolkit_was_not_tried() {
     let without = |cuda: &str, id: &str, version: &str| {
-        let guide = SHIPPED.guide_without(cuda.parse().expect("valid"), "x86_64", id, version);
+        let guide = SHIPPED.guide_without(cuda.parse().expect("valid"), "x86_64", &[id], version);
         guide.map(|g| g.cuda.to_string())
     };
     assert_eq!(without("13.2.1", "ubuntu", "20.04").as_deref(), Some("13.0"), "the newest guide that is not newer");
     assert_eq!(without("13.2.1", "ubuntu", "24.04"), None);
     assert_eq!(without("13.2.1", "rhel", "9.4"), None, "a point release is not told from another");
     assert_eq!(without("13.2.1", "rhel", "7").as_deref(), Some("13.0"));
+    assert_eq!(without("11.8.0", "rocky", "9.6"), None, "a guide of which a part was read lists it");
+    assert_eq!(without("11.8.0", "debian", "12").as_deref(), Some("11.2"));
+    assert_eq!(without("11.2.2", "rocky", "9.6").as_deref(), Some("11.2"), "a newer guide says nothing of it");
     assert_eq!(
         without("12.4.1", "ubuntu", "16.04"),
         None,

@@ -124,10 +124,17 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     if !request.cuda.is_wanted() {
         return drivers.first().map(|driver| Answer { driver: told(driver), cuda: None, cudnn: None });
     }
-    let mut toolkits: Vec<_> = db.cuda.iter().filter(|c| toolkit_fits(db, facts, request, &cards, c)).collect();
-    toolkits.sort_by_key(|c| (request.upgrade || !installed(facts, request, c), std::cmp::Reverse(c.version)));
+    let fitting: Vec<_> = db.cuda.iter().filter(|c| toolkit_fits(db, facts, request, &cards, c)).collect();
+    let newest_wanted = |want: String| request.upgrade || want == "latest";
     for driver in &drivers {
-        for toolkit in toolkits.iter().filter(|c| driver.as_ref().is_none_or(|d| runs(d, request, c))) {
+        let mut toolkits = fitting.clone();
+        toolkits.retain(|c| driver.as_ref().is_none_or(|d| d.version >= c.minimum_driver));
+        toolkits.sort_by_key(|c| {
+            let stays = !newest_wanted(request.cuda.to_string()) && installed(facts, request, c);
+            let of_branch = driver.as_ref().and_then(|d| d.branch.max_cuda);
+            (!stays, of_branch.is_some_and(|max| series(c.version) > series(max)), std::cmp::Reverse(c.version))
+        });
+        for toolkit in &toolkits {
             let mut cudnns: Vec<_> = db
                 .cudnn_artifacts
                 .iter()
@@ -136,7 +143,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
                 .collect();
             cudnns.sort_by_key(|a| std::cmp::Reverse(a.version));
             // One that was asked for by name must be there; otherwise it is a gift.
-            if cudnns.is_empty() && matches!(request.cudnn, Want::Meeting(_)) {
+            if cudnns.is_empty() && !matches!(request.cudnn, Want::Best | Want::Nothing) {
                 continue;
             }
             return Some(Answer {
@@ -323,7 +330,7 @@ fn preference<'a>(driver: &Option<Driver<'a>>, request: &Request) -> impl Ord + 
         let steady = matches!(d.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
         let life = (request.prefer == Prefer::LongestSupport).then_some(d.branch.end_of_life.as_deref()).flatten();
         (
-            !d.kept || request.upgrade,
+            !d.kept || request.upgrade || request.driver == Want::Latest,
             request.prefer != Prefer::Latest && !steady,
             std::cmp::Reverse(life),
             std::cmp::Reverse(d.version.branch),
@@ -364,12 +371,6 @@ fn has_components(db: &Database, facts: &Facts, request: &Request, c: &CudaRelea
 
 fn series(v: CudaVersion) -> (u16, u16) {
     (v.major, v.minor)
-}
-
-/// Whether a driver runs a release's programs; a release that was asked for by name may be newer than what it was made for.
-fn runs(d: &Driver, request: &Request, c: &CudaRelease) -> bool {
-    let by_name = matches!(&request.cuda, Want::Meeting(r) if r.to_string() != "latest");
-    d.version >= c.minimum_driver && (by_name || d.branch.max_cuda.is_none_or(|m| series(c.version) <= series(m)))
 }
 
 fn toolkit_fits(db: &Database, facts: &Facts, request: &Request, cards: &[Card], c: &CudaRelease) -> bool {

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{Tree, run, run_with_input};
 use crate::schema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn text<'a>(json: &'a Value, path: &str) -> &'a str {
     json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
@@ -372,6 +372,47 @@ fn a_branch_is_taken_that_learned_of_the_card_later() {
     }
     let early = host.run(&["plan", "--gpu", "rtx 5060 ti", "--driver", "565"]);
     assert!(early.code == 4 && early.err.contains("needs branch 570 or newer"), "{}", early.err);
+}
+
+#[test]
+fn one_rule_picks_the_toolkit() {
+    let cuda = |facts: &Value, wish: &[&str]| {
+        let arguments = [&["plan", "--json", "--facts", "-"][..], wish].concat();
+        let plan = run_with_input(&arguments, &facts.to_string()).json();
+        let reasons = plan["reasons"].as_array().expect("reasons");
+        let reason = reasons.iter().find(|r| r["subject"] == "cuda").expect("one of the toolkit");
+        (
+            text(&plan, "/selection/cuda/version").to_owned(),
+            text(reason, "/rule").to_owned(),
+            text(reason, "/text").to_owned(),
+        )
+    };
+    let wishes: [&[&str]; 4] = [&[], &["--cuda", "latest"], &["--cuda", "13"], &["--cuda", ">=12.4"]];
+
+    // Native to the driver's branch, although a newer release fits.
+    let host = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None);
+    let mut facts = host.run(&["facts", "--json"]).json();
+    for wish in wishes {
+        let (version, rule, _) = cuda(&facts, wish);
+        assert_eq!((version.as_str(), rule.as_str()), ("13.2.1", "cuda-native-driver"), "{wish:?}");
+    }
+    let (version, _, why) = cuda(&facts, &["--cuda", "13.3"]);
+    assert!(version == "13.3.0" && why.contains("minor-version compatibility (driver 580.65.06 or newer)"), "{why}");
+
+    // Where nothing native fits, minor-version compatibility is better than another driver.
+    facts["driver"] = json!({"version": "525.147.05", "origin": "runfile", "modules": "open", "evidence": "x"});
+    for wish in [&["--cuda", ">=12.1, <13"][..], &["--for", "jax==0.4.30"]] {
+        let (version, _, why) = cuda(&facts, wish);
+        assert!(version == "12.9.1" && why.contains("driver branch 525"), "{wish:?}: {version} {why}");
+    }
+
+    // Something installed that fits is kept, unless the newest is asked for.
+    facts["driver"] = Value::Null;
+    facts["toolkits"] =
+        json!([{"version": "12.6.3", "path": "/usr/local/cuda-12.6", "origin": "runfile", "has_nvcc": true}]);
+    for (wish, expected) in wishes.iter().zip(["12.6.3", "13.2.1", "13.2.1", "12.6.3"]) {
+        assert_eq!(cuda(&facts, wish).0, expected, "{wish:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use gpusetup::compat::{Database, Distribution, Gpu, ModuleFlavour, PackageManager};
 use gpusetup::host::{Compiler, Facts};
 use gpusetup::resolve::{Method, Prefer, Request};
-use gpusetup::version::Want;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -121,24 +120,28 @@ impl<'a> Fleet<'a> {
             0 => dice.of(&self.database.driver_branches).branch.to_string(),
             1 => dice.of(&self.database.drivers).version.to_string(),
             2 => format!(">={}", dice.of(&self.database.driver_branches).branch),
-            _ => "latest".to_owned(),
+            3 => "latest".to_owned(),
+            _ => "best".to_owned(),
         };
-        let cuda = match dice.next() % 8 {
+        let cuda = match dice.next() % 12 {
             0 => dice.of(&self.database.cuda).version.to_string(),
             1 => dice.of(&self.database.cuda).version.series().to_string(),
             2 => format!("<{}", dice.of(&self.database.cuda).version.series()),
-            _ => "latest".to_owned(),
+            3 => format!(">={}", dice.of(&self.database.cuda).version.series()),
+            4 => dice.of(&self.database.cuda).version.major.to_string(),
+            5 => "latest".to_owned(),
+            _ => "best".to_owned(),
         };
         let cudnn = match dice.next() % 8 {
             0 => dice.of(&self.database.cudnn_artifacts).version.to_string(),
             1 => dice.of(&["8", "9", "7"]).to_string(),
-            _ => "latest".to_owned(),
+            2 => "latest".to_owned(),
+            _ => "best".to_owned(),
         };
-        let latest = |text: &str| text == "latest";
         Request {
-            driver: if latest(&driver) { Want::Best } else { driver.parse().expect("a requirement") },
-            cuda: if latest(&cuda) { Want::Best } else { cuda.parse().expect("a requirement") },
-            cudnn: if latest(&cudnn) { Want::Best } else { cudnn.parse().expect("a requirement") },
+            driver: driver.parse().expect("a wish"),
+            cuda: cuda.parse().expect("a wish"),
+            cudnn: cudnn.parse().expect("a wish"),
             method: *dice.of(&[Method::Auto, Method::Auto, Method::Packages, Method::Runfile]),
             modules: *dice.of(&[None, None, None, Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)]),
             prefer: *dice.of(&[Prefer::Stable, Prefer::Stable, Prefer::Latest, Prefer::LongestSupport]),

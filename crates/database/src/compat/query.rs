@@ -127,17 +127,17 @@ impl Database {
         self.framework(name.trim())?.releases.iter().find(meets)
     }
 
-    /// The guide that leaves this system out: of the same major version, the newest that is not newer than the toolkit. None
-    /// where the system is listed, or no guide was read whole.
-    pub fn guide_without(&self, cuda: CudaVersion, arch: &str, id: &str, version: &str) -> Option<&CudaGuide> {
-        let about = |g: &&CudaGuide| g.complete && g.cuda.major == cuda.major && g.cuda <= cuda.series();
-        let guide = self.cuda_guides.iter().find(about)?;
+    /// The guide that leaves this system out: of the same major version, the newest that was read whole and is not newer than
+    /// the toolkit. None if one of these guides, read whole or in part, lists the system under any of its `ids`.
+    pub fn guide_without(&self, cuda: CudaVersion, arch: &str, ids: &[&str], version: &str) -> Option<&CudaGuide> {
+        let guides = || self.cuda_guides.iter().filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series());
         // Point releases are not told apart: 24.04.3 of Ubuntu is 24.04, 9.6 of RHEL is 9.
-        let numbers = |text: &str| {
-            text.split('.').take(if id == "ubuntu" { 2 } else { 1 }).map(str::to_owned).collect::<Vec<_>>()
-        };
-        let lists = |s: &GuideSystem| s.id == id && s.arch == arch && numbers(&s.version) == numbers(version);
-        (!guide.systems.iter().any(lists)).then_some(guide)
+        let count = if ids.contains(&"ubuntu") { 2 } else { 1 };
+        let numbers = |text: &str| text.split('.').take(count).map(str::to_owned).collect::<Vec<_>>();
+        let lists =
+            |s: &GuideSystem| ids.contains(&s.id.as_str()) && s.arch == arch && numbers(&s.version) == numbers(version);
+        let listed = guides().any(|g| g.systems.iter().any(lists));
+        guides().find(|g| g.complete).filter(|_| !listed)
     }
 
     /// The package that lets programs of a CUDA series run on kernel modules of this branch.

@@ -1,4 +1,4 @@
-//! What a user asks of a version: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `latest`, `none`.
+//! What a user asks of a version: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `best`, `latest`, `none`.
 
 use super::{Components, Version, VersionError, numbers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -33,8 +33,10 @@ enum Operator {
 /// What is asked of one layer of the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want<V> {
-    /// The user said nothing: what fits best.
+    /// The user said nothing: what fits best, preferably what is installed.
     Best,
+    /// The newest that fits, also when an installed version would do.
+    Latest,
     /// A version that meets this.
     Meeting(Requirement<V>),
     /// The layer is left out.
@@ -42,11 +44,6 @@ pub enum Want<V> {
 }
 
 impl<V: Version> Requirement<V> {
-    /// Whether it is `latest`, which every version meets.
-    pub fn is_latest(&self) -> bool {
-        self.comparators.is_empty()
-    }
-
     /// Whether `version` meets it.
     pub fn matches(&self, version: V) -> bool {
         let have = version.components();
@@ -75,17 +72,15 @@ impl<V: Version> FromStr for Requirement<V> {
 
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let mut comparators = Vec::new();
-        if text != "latest" {
-            let mut start = 0;
-            for piece in text.split(',') {
-                let lead = piece.chars().take_while(|c| c.is_whitespace()).count();
-                comparators.push(comparator::<V>(piece.trim()).map_err(|e| VersionError {
-                    input: text.to_owned(),
-                    at: start + lead + e.at,
-                    ..e
-                })?);
-                start += piece.chars().count() + 1;
-            }
+        let mut start = 0;
+        for piece in text.split(',') {
+            let lead = piece.chars().take_while(|c| c.is_whitespace()).count();
+            comparators.push(comparator::<V>(piece.trim()).map_err(|e| VersionError {
+                input: text.to_owned(),
+                at: start + lead + e.at,
+                ..e
+            })?);
+            start += piece.chars().count() + 1;
         }
         Ok(Self { text: text.to_owned(), comparators, version: PhantomData })
     }
@@ -118,13 +113,18 @@ impl<V> Want<V> {
     pub fn is_wanted(&self) -> bool {
         !matches!(self, Self::Nothing)
     }
+
+    /// Whether the user named the layer, so that an answer without it is none.
+    pub fn is_required(&self) -> bool {
+        matches!(self, Self::Latest | Self::Meeting(_))
+    }
 }
 
 impl<V: Version> Want<V> {
     /// Whether `version` is what was asked for.
     pub fn accepts(&self, version: V) -> bool {
         match self {
-            Self::Best => true,
+            Self::Best | Self::Latest => true,
             Self::Meeting(requirement) => requirement.matches(version),
             Self::Nothing => false,
         }
@@ -137,6 +137,7 @@ impl<V: Version> FromStr for Want<V> {
         match text {
             "none" => Ok(Self::Nothing),
             "best" => Ok(Self::Best),
+            "latest" => Ok(Self::Latest),
             _ => Ok(Self::Meeting(text.parse()?)),
         }
     }
@@ -146,6 +147,7 @@ impl<V> fmt::Display for Want<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Best => f.write_str("best"),
+            Self::Latest => f.write_str("latest"),
             Self::Meeting(requirement) => requirement.fmt(f),
             Self::Nothing => f.write_str("none"),
         }
@@ -187,7 +189,19 @@ mod tests {
         assert!(takes(">=12.4, <13", "12.9.1") && takes(">=12.4,<13", "12.4.0"));
         assert!(!takes(">=12.4, <13", "13.0.0") && !takes(">=12.4, <13", "12.3.2"));
         assert!(takes("<=12.8", "12.8.1") && !takes(">12.8", "12.8.1") && takes(">12.8", "12.9.0"));
-        assert!(takes("latest", "1.0"));
+    }
+
+    #[test]
+    fn a_wish_is_read_as_it_is_written() {
+        for text in ["best", "latest", "none", "12.8", ">=12.4, <13"] {
+            let want: Want<CudaVersion> = text.parse().expect("a wish");
+            assert_eq!(want.to_string(), text);
+            assert_eq!(want.is_wanted(), text != "none");
+        }
+        assert!(
+            "latest".parse::<Requirement<CudaVersion>>().is_err()
+                && "latest, <13".parse::<Want<CudaVersion>>().is_err()
+        );
     }
 
     #[test]
