@@ -31,6 +31,7 @@ mod plan;
 mod properties;
 mod read_only;
 mod report;
+mod second_opinion;
 mod status;
 mod strangers;
 mod update;
