@@ -97,6 +97,17 @@ fn builds_that_take_newer_libraries_get_them() {
 }
 
 #[test]
+fn a_build_without_kernels_for_the_gpu_is_not_taken() {
+    let host = Tree::ubuntu_24_04();
+    for (gpu, release) in [("gtx 1080 ti", "vllm==0.6.3"), ("v100", "vllm==0.20"), ("gtx 1080 ti", "vllm==0.3")] {
+        let ran = plan(&host, gpu, &["--for", release]);
+        assert!(ran.code == 4 && ran.err.contains("has kernels for"), "{gpu} {release}: {}{}", ran.out, ran.err);
+    }
+    // The variant for CUDA 11.8 has kernels for it, too.
+    assert_eq!(chosen(&plan(&host, "v100", &["--for", "vllm==0.6.3", "--cuda", "11.8"])).0, "11.8");
+}
+
+#[test]
 fn several_frameworks_get_what_all_of_them_take() {
     let host = Tree::ubuntu_24_04();
     // PyTorch is made with 12.8, which JAX takes.
