@@ -8,6 +8,7 @@
 //! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
 //! cargo xtask record headers ../wheels
+//! cargo xtask record redistrib ../cuda-packages
 //! cargo xtask record wheels
 //! ```
 
@@ -15,6 +16,7 @@ mod distributions;
 mod headers;
 mod mig;
 mod open_kernel_modules;
+mod redistrib;
 mod table;
 mod virtual_gpus;
 mod wheels;
@@ -59,6 +61,11 @@ enum Source {
     Headers {
         /// A folder of unpacked wheels, named like `nvidia-cuda-nvcc-cu12-12.4.131`
         wheels: PathBuf,
+    },
+    /// The archives in NVIDIA's redistrib_X.Y.Z.json lists of CUDA and cuDNN
+    Redistrib {
+        /// A clone of a repository that keeps them, or kept them once: github.com/ConnorBaker/cuda-packages
+        repository: PathBuf,
     },
     /// The MIG profiles in the default configuration of NVIDIA's mig-parted
     Mig {
@@ -112,6 +119,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::Distributions { lists, day } => distributions::record(&lists, &day)?,
                 Source::Headers { wheels } => headers::record(&wheels)?,
                 Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
+                Source::Redistrib { repository } => redistrib::record(&repository)?,
                 Source::Wheels { index } => wheels::record(&database, &index)?,
             }
             Ok(ExitCode::SUCCESS)
@@ -121,6 +129,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 open_kernel_modules::check(&database, write)?,
                 virtual_gpus::check(&database, write)?,
                 mig::check(&database)?,
+                redistrib::check(&database, write)?,
                 headers::check(&database)?,
                 distributions::check(&database)?,
                 wheels::check(&database)?,
