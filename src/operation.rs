@@ -222,6 +222,11 @@ impl Operation {
         self
     }
 
+    /// Whether the package manager downloads something: it alone knows how much, with all dependencies.
+    pub fn installs_packages(&self) -> bool {
+        matches!(self, Self::Packages(packages) if !packages.install.is_empty())
+    }
+
     /// What it does, in a line for a person.
     pub fn describe(&self) -> String {
         let list = |words: &[String]| words.join(", ");

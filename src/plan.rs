@@ -135,10 +135,10 @@ pub struct Step {
     pub state: State,
     /// What will be done.
     pub operations: Vec<Act>,
-    /// Bytes it downloads.
-    pub download_bytes: u64,
-    /// Bytes it needs on the disk, the downloads not counted.
-    pub disk_bytes: u64,
+    /// Bytes it downloads; none if the size of one of its downloads is not known, as those of packages.
+    pub download_bytes: Option<u64>,
+    /// Bytes it needs on the disk, the downloads not counted; none if that is not known.
+    pub disk_bytes: Option<u64>,
 }
 
 /// Whether a step has something to do.
@@ -167,10 +167,13 @@ pub struct Act {
 /// How much a plan is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Bytes to download.
-    pub download_bytes: u64,
-    /// Bytes needed on the disk beside the downloads, where they are known.
-    pub disk_bytes: u64,
+    /// Bytes to download, as far as they are known; none if there are downloads and no size of them is known.
+    pub download_bytes: Option<u64>,
+    /// Bytes needed on the disk beside the downloads; none as above.
+    pub disk_bytes: Option<u64>,
+    /// A size that is not known is missing from one of the two.
+    #[serde(default)]
+    pub at_least: bool,
     /// Reboots on the way.
     pub reboots: u32,
     /// Things added: files, links, packages, trees.

@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 /// Refuses a plan that this host has no room for.
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
-    let mut needs: Vec<(Space, u64)> = Vec::new();
+    // What is needed of each file system, and whether that is all of it.
+    let mut needs: Vec<(Space, u64, bool)> = Vec::new();
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
-    let kept = changes.then(|| (reserve::PATH.into(), reserve::size(on, plan)));
+    let kept = changes.then(|| (reserve::PATH.into(), Some(reserve::size(on, plan))));
     let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s));
     for (path, amount) in steps.chain(kept) {
         let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
@@ -28,16 +29,23 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
                 path.display()
             )));
         }
-        match needs.iter_mut().find(|(s, _)| s.file_system == space.file_system) {
-            Some((_, sum)) => *sum += amount,
-            None => needs.push((space, amount)),
+        let (known, is_known) = (amount.unwrap_or(0), amount.is_some());
+        match needs.iter_mut().find(|(s, ..)| s.file_system == space.file_system) {
+            Some((_, sum, all_known)) => {
+                *sum += known;
+                *all_known &= is_known;
+            }
+            None => needs.push((space, known, is_known)),
         }
     }
-    for (space, amount) in &needs {
+    for (space, amount, all_known) in &needs {
         if *amount > space.free_bytes {
             let (want, free) = (bytes(*amount), bytes(space.free_bytes));
-            let sentence =
-                format!("{} has too little room (GS602): {want} are needed, {free} are free", space.path.display());
+            let least = if *all_known { "" } else { "at least " };
+            let sentence = format!(
+                "{} has too little room (GS602): {least}{want} are needed, {free} are free",
+                space.path.display()
+            );
             return Err(Failure::Blocked(sentence));
         }
     }
@@ -142,21 +150,23 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
     }
 }
 
-/// Where a step needs room, and how many bytes. An installer unpacks itself in the cache and then copies into place.
-fn places(plan: &Plan, step: &Step) -> Vec<(PathBuf, u64)> {
+/// Where a step needs room, and how many bytes if that is known; a download of unknown size looks at the free space as it
+/// grows. An installer unpacks itself in the cache and then copies into place.
+fn places(plan: &Plan, step: &Step) -> Vec<(PathBuf, Option<u64>)> {
     let (cache, prefix) = (plan.request.cache.clone(), plan.request.prefix.clone());
     let path = |p: &str| Path::new(p).to_owned();
-    let half = step.disk_bytes / 2;
+    let half = step.disk_bytes.map(|bytes| bytes / 2);
+    let nothing = Some(0);
     match step.id {
-        StepId::InstallDriver => vec![(path("/usr"), half), (cache, step.download_bytes + half)],
-        StepId::InstallCuda => vec![(prefix, half), (cache, step.download_bytes + half)],
+        StepId::InstallDriver => vec![(path("/usr"), half), (cache.clone(), step.download_bytes), (cache, half)],
+        StepId::InstallCuda => vec![(prefix, half), (cache.clone(), step.download_bytes), (cache, half)],
         StepId::InstallCudnn => vec![(prefix, step.disk_bytes), (cache, step.download_bytes)],
-        StepId::BlacklistNouveau => vec![(path("/etc"), 0), (path("/boot"), half), (path("/var/lib"), half)],
-        StepId::Prerequisites => vec![(path("/usr"), 0)],
-        StepId::FixSymlinks | StepId::RemoveCuda => vec![(prefix, 0)],
-        StepId::RemoveDriver | StepId::RemoveCudnn => vec![(path("/usr"), 0)],
-        StepId::Ldconfig | StepId::Environment => vec![(path("/etc"), 0)],
-        StepId::Repair => step.operations.iter().flat_map(|a| touched(&a.operation)).map(|p| (p, 0)).collect(),
+        StepId::BlacklistNouveau => vec![(path("/etc"), nothing), (path("/boot"), half), (path("/var/lib"), half)],
+        StepId::Prerequisites => vec![(path("/usr"), step.disk_bytes)],
+        StepId::FixSymlinks | StepId::RemoveCuda => vec![(prefix, nothing)],
+        StepId::RemoveDriver | StepId::RemoveCudnn => vec![(path("/usr"), nothing)],
+        StepId::Ldconfig | StepId::Environment => vec![(path("/etc"), nothing)],
+        StepId::Repair => step.operations.iter().flat_map(|a| touched(&a.operation)).map(|p| (p, nothing)).collect(),
         StepId::Reboot | StepId::Verify => Vec::new(),
     }
 }

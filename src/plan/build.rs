@@ -257,11 +257,17 @@ fn unlikely_to_build(driver: &ChosenDriver, boots: &str) -> Option<String> {
     ))
 }
 
+/// What is known of a sum over the steps: nothing if each step that has a part in it has an unknown one.
+fn total(steps: &[Step], of: fn(&Step) -> Option<u64>) -> Option<u64> {
+    let known = steps.iter().filter_map(of).sum();
+    (known > 0 || steps.iter().all(|step| of(step).is_some())).then_some(known)
+}
+
 fn totals(steps: &[Step]) -> Totals {
-    let mut totals = Totals::default();
+    let (download_bytes, disk_bytes) = (total(steps, |s| s.download_bytes), total(steps, |s| s.disk_bytes));
+    let at_least = steps.iter().any(|s| s.download_bytes.is_none() || s.disk_bytes.is_none());
+    let mut totals = Totals { download_bytes, disk_bytes, at_least, ..Totals::default() };
     for step in steps {
-        totals.download_bytes += step.download_bytes;
-        totals.disk_bytes += step.disk_bytes;
         for act in step.operations.iter().filter(|a| !a.satisfied) {
             match &act.operation {
                 Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Unpack { .. } => totals.add += 1,

@@ -43,7 +43,7 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
     let mut out = step(StepId::InstallCuda, title, "", operations.into_iter().map(Act::needed).collect());
     out.why = why(missing.len(), cuda, out.download_bytes);
     // Archives of programs unpack to three times their size, those of libraries to less.
-    out.disk_bytes = out.download_bytes * 3;
+    out.disk_bytes = out.download_bytes.map(|bytes| bytes * 3);
     out
 }
 
@@ -69,9 +69,10 @@ fn versions(job: &Job, cuda: &ChosenToolkit) -> String {
     version_file(cuda.release.version, &all)
 }
 
-fn why(count: usize, cuda: &ChosenToolkit, download: u64) -> String {
+fn why(count: usize, cuda: &ChosenToolkit, download: Option<u64>) -> String {
     let archives = if count == 1 { "a component archive".to_owned() } else { format!("{count} component archives") };
     let whole = cuda.artifact.and_then(|a| a.artifact.size);
     let instead = whole.map(|size| format!(" instead of the runfile's {}", bytes(size))).unwrap_or_default();
-    format!("{archives} of {}{instead}", bytes(download))
+    let size = download.map(|size| format!(" of {}", bytes(size))).unwrap_or_default();
+    format!("{archives}{size}{instead}")
 }

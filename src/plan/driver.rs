@@ -53,7 +53,7 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
         Operation::run(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
     let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
     // Unpacked in the temporary directory and then installed; the compressed file is not much smaller than either.
-    out.disk_bytes = artifact.size.unwrap_or(0) * 4;
+    out.disk_bytes = artifact.size.map(|size| size * 4);
     out
 }
 

@@ -106,12 +106,16 @@ impl Act {
 /// A step with something in it: needed unless all of it stands.
 pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operations: Vec<Act>) -> Step {
     let state = if operations.iter().all(|a| a.satisfied) { State::Satisfied } else { State::Needed };
-    let download_bytes = operations
-        .iter()
-        .filter(|a| !a.satisfied)
-        .filter_map(|a| if let Operation::Download { size, .. } = &a.operation { *size } else { None })
-        .sum();
-    Step { id, title: title.into(), why: why.into(), state, operations, download_bytes, disk_bytes: 0 }
+    let needed = || operations.iter().filter(|a| !a.satisfied).map(|a| &a.operation);
+    let download_bytes =
+        needed().map(|operation| if operation.installs_packages() { None } else { size(operation) }).sum();
+    let disk_bytes = if needed().any(Operation::installs_packages) { None } else { Some(0) };
+    Step { id, title: title.into(), why: why.into(), state, operations, download_bytes, disk_bytes }
+}
+
+/// What an operation downloads itself.
+fn size(operation: &Operation) -> Option<u64> {
+    if let Operation::Download { size, .. } = operation { *size } else { Some(0) }
 }
 
 /// A step that has nothing to do here.

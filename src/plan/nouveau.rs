@@ -29,8 +29,8 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
     };
     let mut out = step(StepId::BlacklistNouveau, TITLE, why, acts);
     // While they are rebuilt, the old images are kept for undo beside the new ones.
-    out.disk_bytes =
-        if out.operations.iter().all(|a| a.satisfied) { 0 } else { images.iter().map(|i| 2 * i.size).sum() };
+    let satisfied = out.operations.iter().all(|a| a.satisfied);
+    out.disk_bytes = Some(if satisfied { 0 } else { images.iter().map(|i| 2 * i.size).sum() });
     out
 }
 

@@ -46,7 +46,7 @@ pub fn install_cuda(job: &Job) -> Step {
     };
     let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(download), Act::needed(run)]);
     // CUDA 13.3.1's 4.3 GB unpack to 7.9 GB, in the temporary directory and again in place.
-    out.disk_bytes = artifact.size.unwrap_or(0) * 4;
+    out.disk_bytes = artifact.size.map(|size| size * 4);
     out
 }
 
@@ -76,7 +76,7 @@ pub fn install_cudnn(job: &Job) -> Step {
     let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
     let why = "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it";
     let mut out = step(StepId::InstallCudnn, title, why, acts);
-    out.disk_bytes = if satisfied { 0 } else { artifact.size.unwrap_or(0) * 2 };
+    out.disk_bytes = if satisfied { Some(0) } else { artifact.size.map(|size| size * 2) };
     out
 }
 

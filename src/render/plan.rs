@@ -82,7 +82,12 @@ fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
         State::Satisfied => (paint.green("="), " (is so already)".to_owned()),
         State::Skipped => (paint.dim("-"), " (left out)".to_owned()),
     };
-    let size = if step.download_bytes > 0 { format!(" [{}]", bytes(step.download_bytes)) } else { String::new() };
+    let size = match step.download_bytes {
+        Some(0) => String::new(),
+        Some(size) => format!(" [{}]", bytes(size)),
+        None if unsized_files(step).next().is_some() => " [size not known]".to_owned(),
+        None => String::new(),
+    };
     let head = format!("{}: {}{size}{note}", step.id.as_str(), step.title);
     let mut out = wrapped("  ", &head, width).replacen("  ", &format!("{mark} "), 1);
     if step.state == State::Needed || verbose {
@@ -134,12 +139,44 @@ fn sums(plan: &Plan, width: usize) -> String {
     }
     let reboots = if t.reboots == 0 { "no reboot".to_owned() } else { count(t.reboots.into(), "reboot") };
     let text = format!(
-        "{} to add, {} to change, {} to remove, {reboots}. Download {}, disk about {}.",
+        "{} to add, {} to change, {} to remove, {reboots}. Download {}, disk {}.{}",
         t.add,
         t.change,
         t.remove,
-        bytes(t.download_bytes),
-        bytes(t.disk_bytes)
+        amount(plan, t.download_bytes, "", |step| step.download_bytes),
+        amount(plan, t.disk_bytes, "about ", |step| step.disk_bytes),
+        not_known(plan)
     );
     wrapped("Plan: ", &text, width)
+}
+
+/// A total in words: `at least 5.3 GB` if the size of a part is not known.
+fn amount(plan: &Plan, total: Option<u64>, about: &str, of: fn(&Step) -> Option<u64>) -> String {
+    let all_known = plan.steps.iter().all(|step| of(step).is_some());
+    match total {
+        Some(total) if all_known => format!("{about}{}", bytes(total)),
+        Some(total) => format!("at least {}", bytes(total)),
+        None => "of unknown size".to_owned(),
+    }
+}
+
+/// Which sizes are missing from the totals.
+fn not_known(plan: &Plan) -> String {
+    let brings = |step: &Step| step.operations.iter().any(|a| !a.satisfied && a.operation.installs_packages());
+    let packages = plan.steps.iter().any(brings).then(|| "packages".to_owned());
+    let names: Vec<_> = packages.into_iter().chain(plan.steps.iter().flat_map(unsized_files)).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] if only != "packages" => format!(" The size of {only} is not known."),
+        [only] => format!(" The sizes of {only} are not known."),
+        [some @ .., last] => format!(" The sizes of {} and {last} are not known.", some.join(", ")),
+    }
+}
+
+/// Files that a step downloads and whose size nobody published.
+fn unsized_files(step: &Step) -> impl Iterator<Item = String> {
+    step.operations.iter().filter(|a| !a.satisfied).filter_map(|a| match &a.operation {
+        Operation::Download { size: None, to, .. } => Some(to.file_name()?.to_string_lossy().into_owned()),
+        _ => None,
+    })
 }

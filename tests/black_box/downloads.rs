@@ -53,8 +53,8 @@ impl Bench {
             why: "the test wants it".to_owned(),
             state: State::Needed,
             operations: vec![Act { operation: download, satisfied: false }],
-            download_bytes: body.len() as u64,
-            disk_bytes: 0,
+            download_bytes: Some(body.len() as u64),
+            disk_bytes: Some(0),
         }];
         plan.fingerprint = plan.expected_fingerprint();
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -52,8 +52,8 @@ fn step(id: StepId, operation: Operation) -> Step {
         why: "the test wants it".to_owned(),
         state: State::Needed,
         operations: vec![Act { operation, satisfied: false }],
-        download_bytes: 0,
-        disk_bytes: 0,
+        download_bytes: Some(0),
+        disk_bytes: Some(0),
     }
 }
 

@@ -33,15 +33,19 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
                 }
                 true
             }
-            "type" => match rule.as_str().expect("one type") {
-                "object" => value.is_object(),
-                "array" => value.is_array(),
-                "string" => value.is_string(),
-                "integer" => value.is_i64() || value.is_u64(),
-                "boolean" => value.is_boolean(),
-                "null" => value.is_null(),
-                other => panic!("the type {other} is not known here"),
-            },
+            "type" => {
+                let one = std::slice::from_ref(rule);
+                let types = rule.as_array().map_or(one, Vec::as_slice);
+                types.iter().any(|of| match of.as_str().expect("a type") {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "integer" => value.is_i64() || value.is_u64(),
+                    "boolean" => value.is_boolean(),
+                    "null" => value.is_null(),
+                    other => panic!("the type {other} is not known here"),
+                })
+            }
             "const" => value == rule,
             "enum" => rule.as_array().expect("a list").contains(value),
             "minimum" => value.as_i64().zip(rule.as_i64()).is_none_or(|(v, least)| v >= least),

@@ -24,8 +24,8 @@ pub fn step(id: StepId, operations: Vec<Operation>) -> Step {
         why: "the test wants it".to_owned(),
         state: State::Needed,
         operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
-        download_bytes: 0,
-        disk_bytes: 0,
+        download_bytes: Some(0),
+        disk_bytes: Some(0),
     }
 }
 
