@@ -1,6 +1,7 @@
 //! From facts, a request and the database to one [`Selection`]: the newest stable set that fits everything, with the
 //! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no file, no network.
 
+mod alternative;
 mod card;
 mod component;
 mod cuda;

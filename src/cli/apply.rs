@@ -335,7 +335,8 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                         Some(bundle) => facts.offered = offered_by(bundle.offers(&facts), &facts, database),
                         None => add_offers(system, &mut facts, database, &locked.versions()),
                     }
-                    plan(database, facts.clone(), request)?
+                    plan(database, facts.clone(), request)
+                        .map_err(|misfit| misfit.on_host(&options.host.again(None)))?
                 }
             };
             locked.hold(planned)?

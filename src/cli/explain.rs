@@ -112,7 +112,7 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> 
     };
     let answer = match resolve(database, &facts, &request) {
         Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
-        Err(misfit @ Misfit { kind: MisfitKind::NothingFits, .. }) => Err(misfit),
+        Err(misfit @ Misfit { kind: MisfitKind::NothingFits, .. }) => Err(misfit.on_host(&options.host.again(None))),
         Err(misfit) => return Err(misfit.into()),
     };
     if options.look.json {

@@ -12,6 +12,7 @@ use crate::operation::valid::{self, Valid};
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, Trust};
+use crate::text::quoted_path;
 use crate::version::Want;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -349,6 +350,18 @@ impl HostOptions {
     /// The database asked for.
     pub fn database(&self) -> Result<&'static Database, Problem> {
         self.database.open()
+    }
+
+    /// The options that name the same host and database once more, for a command that is suggested.
+    pub fn again(&self, facts: Option<&Path>) -> String {
+        let files = [
+            ("--root", self.root.as_deref()),
+            ("--facts", facts),
+            ("--lspci", self.lspci.as_deref()),
+            ("--database", self.database.folder.as_deref()),
+        ];
+        let named = files.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path?))));
+        named.collect::<Vec<_>>().join(" ")
     }
 
     /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless

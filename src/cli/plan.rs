@@ -11,7 +11,7 @@ use crate::host::{Facts, offered_by};
 use crate::plan::{Plan, plan};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::resolve::MisfitKind;
+use crate::resolve::{Misfit, MisfitKind};
 use crate::system::output;
 use crate::text::visible_json;
 use clap::ValueEnum;
@@ -104,7 +104,10 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(0);
         }
-        planned => locked.hold(planned?)?,
+        planned => {
+            let on_host = |misfit: Misfit| misfit.on_host(&options.host.again(options.facts.as_deref()));
+            locked.hold(planned.map_err(on_host)?)?
+        }
     };
     if let Some(path) = &options.lock {
         locked::write(path, &super::apply::system_of(options.host.root.as_ref()), database, &plan)?;

@@ -78,7 +78,7 @@ pub fn text(asked: &str, answer: &Answer, database: &Database, paint: Paint, wid
                     say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
                 }
             }
-            for hint in misfit.hints.iter().filter(|_| misfit.alternative.is_none()) {
+            for hint in &misfit.hints {
                 out += &wrapped("Hint  ", hint, width);
             }
         }

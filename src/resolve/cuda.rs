@@ -5,8 +5,8 @@ use super::driver::Candidate;
 use super::refusal::Refusal;
 use super::{Card, Request};
 use crate::compat::{
-    Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange, Database,
-    Distribution,
+    Architecture, Artifact, Component, ComponentRelease, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange,
+    Database, Distribution,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{ComputeCapability, CudaVersion};
@@ -154,15 +154,16 @@ fn examine(
     if !on.named.is_empty() && !whole {
         has_all(on.database.component_release(release.version), &on.named, on.arch)?;
     }
-    match artifact.map(|a| &a.artifact) {
-        _ if kept || !on.named.is_empty() => {}
-        None => return Err(Refusal::NoRunfile),
-        Some(a) if !a.is_verifiable() => {
-            return Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified"));
-        }
-        Some(_) => {}
+    let by_runfile = !kept && on.named.is_empty();
+    if by_runfile && artifact.is_none() {
+        return Err(Refusal::NoRunfile);
     }
-    host_compiler(on, release)
+    let side_gcc = host_compiler(on, release)?;
+    // Last, so that a release refused for its checksum is one that fits in every other way.
+    match artifact.filter(|a| by_runfile && !a.artifact.is_verifiable()) {
+        Some(_) => Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified")),
+        None => Ok(side_gcc),
+    }
 }
 
 /// Whether the release targets the card.
@@ -311,10 +312,20 @@ fn cudnn_fits<'a>(
     if !on.request.cudnn.accepts(artifact.version) {
         return Err(Refusal::NotWanted);
     }
-    if !artifact.artifact.is_verifiable() {
-        return Err(Refusal::NoSum("its address or checksum is not known, so it could not be verified"));
+    if let Some(missing) = unpublished(&artifact.artifact) {
+        return Err(Refusal::NoSum(missing));
     }
     Ok(range)
+}
+
+/// What is not known of an archive that cannot be fetched or verified.
+fn unpublished(archive: &Artifact) -> Option<&'static str> {
+    match (&archive.url, &archive.sha256) {
+        (Some(_), Some(_)) => None,
+        (None, Some(_)) => Some("no address of its archive is known, so it could not be downloaded"),
+        (Some(_), None) => Some("no checksum of its archive is known, so it could not be verified"),
+        (None, None) => Some("neither address nor checksum of its archive is known, so it could not be verified"),
+    }
 }
 
 /// The first two numbers of a version, `2.36` of a C library, `6.12.1-amd64` of a kernel.

@@ -26,6 +26,23 @@ pub struct Combination {
     pub sources: String,
 }
 
+/// The releases that these frameworks may mean, the newest first: a framework without a version means any of its releases.
+pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
+    /// Of several frameworks without a version the product would grow without end.
+    const MOST: usize = 500;
+    let mut all = vec![Vec::new()];
+    for text in frameworks {
+        let open = database.framework(text.trim());
+        let meant: Vec<String> = match open {
+            Some(framework) => framework.releases.iter().map(|r| format!("{}=={}", text.trim(), r.version)).collect(),
+            None => vec![text.clone()],
+        };
+        all = all.iter().flat_map(|some| meant.iter().map(|one| [some.as_slice(), &[one.clone()]].concat())).collect();
+        all.truncate(MOST);
+    }
+    all
+}
+
 /// The requests that serve all frameworks asked for, preferred first.
 pub fn combinations(
     database: &Database,
@@ -131,7 +148,7 @@ fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease) -> Re
         framework.title, release.version
     );
     let newest = framework.releases.iter().find(|r| too_new(r).is_none());
-    let newest = newest.map(|r| format!("wheels of {} {} load here: --for {0}=={1}", framework.name, r.version));
+    let newest = newest.map(|r| format!("wheels of {} {} load here", framework.title, r.version));
     let build = release.builds.first().map(|b| {
         let cudnn = b.first_cudnn().map(|v| format!(" --cudnn {}.{}", v.major, v.minor)).unwrap_or_default();
         format!("for a container, --profile driver; for a build from source, --cuda {}{cudnn}", b.cuda.series())

@@ -94,6 +94,15 @@ impl Misfit {
         self
     }
 
+    /// With the options that name the host in the commands that it suggests: `--root /mnt/image`.
+    pub fn on_host(mut self, options: &str) -> Self {
+        const COMMAND: &str = "gpusetup plan ";
+        for hint in self.hints.iter_mut().filter(|_| !options.is_empty()) {
+            *hint = hint.replacen(COMMAND, &format!("{COMMAND}{options} "), 1);
+        }
+        self
+    }
+
     /// The exit code that the contract gives it.
     pub fn exit_code(&self) -> u8 {
         match self.kind {

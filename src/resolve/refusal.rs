@@ -308,14 +308,15 @@ impl Refusal {
         Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).to_owned() }
     }
 
-    /// How near the candidate came to being chosen: of several refusals that of the nearest is worth telling.
+    /// How near the candidate came to being chosen: of several refusals that of the nearest is worth telling. An unpublished
+    /// file is looked for last.
     pub fn came_far(self) -> usize {
         match self {
+            Self::NoSum(_) => 6,
             Self::NewCompiler(..) => 5,
             Self::OldLibrary | Self::NewLibrary => 4,
             Self::NoComponent(_) => 3,
             Self::OldDriver(..) | Self::NoArchives => 2,
-            Self::NoSum(_) => 1,
             _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,
             _ => 0,
         }

@@ -1,14 +1,15 @@
 //! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, the newest cuDNN that fits
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
+use super::alternative::with_alternative;
 use super::card::cards;
 use super::component::{Part, named};
 use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
-use super::framework::{Combination, combinations};
+use super::framework::{Combination, combinations, releases_meant};
 use super::refusal::{Refusal, Subject, Told, Unpackaged};
 use super::{
-    Alternative, Card, Method, Misfit, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
+    Card, Method, Misfit, MisfitKind, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
     SelectedDriver, Selection,
 };
 use crate::compat::{CudnnArtifact, Database, ModuleFlavour, short};
@@ -76,20 +77,66 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     if !request.cuda.is_wanted() && request.cudnn.is_required() {
         return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
     }
+    let drivers = &known(database, facts);
+    attempt(database, facts, drivers, request, Telling::All).map_err(|misfit| {
+        let can_be_helped = misfit.kind == MisfitKind::NothingFits && !WITHOUT_ALTERNATIVE.contains(&misfit.rule);
+        if can_be_helped { with_alternative(database, facts, drivers, request, misfit) } else { misfit }
+    })
+}
+
+/// Rules about the host's hardware, or a name that was mistyped: a smaller request would not mend them.
+const WITHOUT_ALTERNATIVE: [&str; 3] = ["gpu-known", "gpu-is-physical", "framework-known"];
+
+/// The answer to this request and no other.
+pub fn attempt<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    drivers: &[Known<'a>],
+    request: &Request,
+    telling: Telling,
+) -> Result<Resolution<'a>, Misfit> {
     named(database, request)?;
     let cards = cards(database, facts, request)?;
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(if unreadable == 0 { Misfit::no_gpu() } else { unreadable_gpus(unreadable) });
     }
-    let drivers = &known(database, facts);
     if request.frameworks.is_empty() {
-        return search(database, facts, drivers, request, &cards, Telling::All)
-            .map_err(|misfit| with_alternative(database, facts, drivers, request, &cards, misfit));
+        return search(database, facts, drivers, request, &cards, telling);
     }
+    let (mut first, mut passed_over) = (None, Vec::new());
+    for frameworks in releases_meant(database, &request.frameworks) {
+        let named = Request { frameworks, ..request.clone() };
+        match for_frameworks(database, facts, drivers, &named, &cards, telling) {
+            Ok(mut found) => {
+                found.rejected.extend(passed_over);
+                return Ok(found);
+            }
+            Err(misfit) => {
+                passed_over.push(Rejection {
+                    candidate: named.frameworks.join(", "),
+                    because: misfit.sentence.clone(),
+                    rule: misfit.rule.to_owned(),
+                });
+                first.get_or_insert(misfit);
+            }
+        }
+    }
+    Err(first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named")))
+}
+
+/// For releases of frameworks: their builds, preferred first.
+fn for_frameworks<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    drivers: &[Known<'a>],
+    request: &Request,
+    cards: &[Card],
+    telling: Telling,
+) -> Result<Resolution<'a>, Misfit> {
     let mut first = None;
-    for combination in combinations(database, facts, request, &cards)? {
-        match search(database, facts, drivers, &combination.request, &cards, Telling::All) {
+    for combination in combinations(database, facts, request, cards)? {
+        match search(database, facts, drivers, &combination.request, cards, telling) {
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, .. } = combination;
                 let (subject, rule) = ("for".to_owned(), "framework-build".to_owned());
@@ -97,16 +144,12 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
                 return Ok(found);
             }
             Err(misfit) => {
-                first.get_or_insert(Misfit {
-                    sentence: format!("{}; and {}", combination.reason, misfit.sentence),
-                    ..misfit
-                });
+                let sentence = format!("{}; and {}", combination.reason, misfit.sentence);
+                first.get_or_insert(Misfit { sentence, ..misfit });
             }
         }
     }
-    let without = Request { frameworks: Vec::new(), ..request.clone() };
-    let misfit = first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named"));
-    Err(with_alternative(database, facts, drivers, &without, &cards, misfit))
+    Err(first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named")))
 }
 
 /// Systems that have a facts file, too, and no Linux driver.
@@ -120,7 +163,7 @@ fn unreadable_gpus(count: usize) -> Misfit {
 
 /// How much of an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Telling {
+pub enum Telling {
     /// What was rejected, and why, too.
     All,
     /// What was chosen.
@@ -279,8 +322,8 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
         return Ok((None, None, Vec::new()));
     }
     let mut refused: Vec<(CudaVersion, Refusal)> = Vec::new();
-    // Of the newest toolkit that all but the cuDNN asked for would suit.
-    let mut without_cudnn = None;
+    // The cuDNN asked for that came nearest, of all toolkits that would suit without it: nothing in it where none is known.
+    let mut without_cudnn: Option<Option<(&CudnnArtifact, Refusal)>> = None;
     for (version, toolkit) in toolkits(on, driver) {
         let cuda = match toolkit {
             Ok(cuda) => cuda,
@@ -294,7 +337,9 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
         // Asked for by name, cuDNN decides the toolkit too; else a stack without it is better than none.
         if cudnn.is_none() && request.cudnn.is_required() {
             let wanted = refused_cudnns.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
-            without_cudnn.get_or_insert(wanted.max_by_key(|(a, r)| (r.came_far(), a.version)));
+            // Of equally near ones, that of the newest toolkit and the newest line: the last of equals is taken.
+            let nearest = without_cudnn.take().flatten();
+            without_cudnn = Some(wanted.rev().chain(nearest).max_by_key(|(a, r)| (r.came_far(), a.version)));
             refused.push((version, Refusal::NoCudnn));
             continue;
         }
@@ -316,59 +361,6 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
             Unlayered::Cuda(wanted.max_by_key(|(v, r)| (r.came_far(), *v)))
         }
     })
-}
-
-/// Says what would fit, by asking again with fewer wishes.
-fn with_alternative(
-    database: &Database,
-    facts: &Facts,
-    known: &[Known],
-    request: &Request,
-    cards: &[Card],
-    misfit: Misfit,
-) -> Misfit {
-    let eased = [
-        Request { cudnn: eased(&request.cudnn), ..request.clone() },
-        Request { cuda: eased(&request.cuda), cudnn: eased(&request.cudnn), ..request.clone() },
-        Request { driver: eased(&request.driver), ..request.clone() },
-        Request {
-            driver: eased(&request.driver),
-            cuda: eased(&request.cuda),
-            cudnn: eased(&request.cudnn),
-            modules: None,
-            method: Method::Auto,
-            ..request.clone()
-        },
-        Request { cuda: Want::Nothing, cudnn: Want::Nothing, ..request.clone() },
-    ];
-    let found = eased
-        .iter()
-        .filter(|r| *r != request)
-        .find_map(|r| search(database, facts, known, r, cards, Telling::Choice).ok());
-    match found {
-        Some(answer) => {
-            let selection = answer.selection();
-            let hint = format!("what fits: {}", summary(&selection));
-            let reasons = answer.reasons;
-            Misfit { alternative: Some(Box::new(Alternative { selection, reasons })), ..misfit.hint(hint) }
-        }
-        None if cards.len() > 1 => {
-            let alone: Vec<_> = cards
-                .iter()
-                .filter_map(|c| {
-                    let one = std::slice::from_ref(c);
-                    let answer = search(database, facts, known, request, one, Telling::Choice).ok()?;
-                    Some(format!("{} alone: {}", c.name, summary(&answer.selection())))
-                })
-                .collect();
-            alone.into_iter().fold(misfit, Misfit::hint).hint("leave a card out with --leave-out BUS_ID".to_owned())
-        }
-        None => misfit,
-    }
-}
-
-fn eased<V>(want: &Want<V>) -> Want<V> {
-    if want.is_wanted() { Want::Best } else { Want::Nothing }
 }
 
 /// A selection in a line.

@@ -29,7 +29,13 @@ fn a_refusal_is_proved_from_published_facts() {
 fn a_contradiction_names_both_sides() {
     let ran = Tree::ubuntu_24_04().run(&["plan", "--gpu", "h100", "--cuda", "13", "--driver", "535"]);
     assert_eq!(ran.code, 4);
-    for part in ["needs driver 580.65.06 or newer", "because: driver 535", "the request", "hint: what fits"] {
+    for part in [
+        "needs driver 580.65.06 or newer",
+        "because: driver 535",
+        "the request",
+        "hint: gpusetup plan ",
+        "  # what fits: ",
+    ] {
         assert!(ran.err.contains(part), "{part} is missing: {}", ran.err);
     }
 }

@@ -252,6 +252,32 @@ fn components(plan: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn a_size_that_is_not_known_is_null_and_never_zero() {
+    let host = Tree::debian_12();
+    // Nobody published how large the runfile of CUDA 11.7.1 is.
+    let ask = ["plan", "--gpu", "a100", "--profile", "toolkit", "--cuda", "11.7.1", "--cudnn"];
+    let plan = |cudnn: &'static str| {
+        let plan = host.run(&[&ask[..], &[cudnn, "--json"]].concat()).json();
+        assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
+        plan
+    };
+    let nothing_known = plan("none");
+    let step = nothing_known["steps"].as_array().expect("steps").iter().find(|s| s["id"] == "install-cuda");
+    let step = step.expect("a step");
+    assert!(step["download_bytes"].is_null() && step["disk_bytes"].is_null(), "{step:#}");
+    let totals = &nothing_known["totals"];
+    assert!(totals["download_bytes"].is_null() && totals["at_least"] == true, "{totals:#}");
+    let totals = &plan("8.5")["totals"];
+    assert!(totals["download_bytes"].as_u64() > Some(500_000_000) && totals["at_least"] == true, "{totals:#}");
+
+    let text = host.run(&[&ask[..], &["8.5"]].concat()).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("[size not known]") && text.contains("Download at least "), "{text}");
+    assert!(text.contains("cuda_11.7.1_515.65.01_linux.run"), "{text}");
+    let text = host.run(&[&ask[..], &["none"]].concat()).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Download of unknown size, disk of unknown size."), "{text}");
+}
+
+#[test]
 fn parts_of_a_toolkit_come_with_what_they_need() {
     let host = Tree::ubuntu_24_04();
     let ask = ["plan", "--gpu", "h100", "--cudnn", "none", "--components", "nvcc"];
@@ -416,10 +442,14 @@ fn one_rule_picks_the_toolkit() {
 }
 
 #[test]
-fn the_obstacle_told_is_the_one_in_the_way() {
+fn a_cudnn_of_two_lines_is_told_by_the_newer_one() {
     let host = Tree::ubuntu_24_04();
-    let refused = host.run(&["plan", "--gpu", "v100", "--cuda", "11.2", "--cudnn", "8.1.0", "--profile", "toolkit"]);
-    assert!(refused.code == 4 && !refused.err.contains("CUDA 10.2"), "{}", refused.err);
+    let ask = |cuda: &str| {
+        host.run(&["plan", "--json", "--gpu", "v100", "--cuda", cuda, "--cudnn", "8.1.0", "--profile", "toolkit"])
+    };
+    assert_eq!(text(&ask("11.2").json(), "/selection/cudnn/version"), "8.1.0.77");
+    let refused = ask("12.4");
+    assert!(refused.code == 4 && refused.err.contains("built for CUDA 11.2, not for 12.4"), "{}", refused.err);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What must hold of any answer, whatever the host: found on varied hosts, with the real database.
 
-use crate::fleet::{Fleet, unit};
-use gpusetup::compat::DriverVariant;
+use crate::common::{Ran, Tree, program};
+use crate::fleet::{Fleet, bare, no_wishes, unit};
+use gpusetup::compat::{Database, DriverVariant};
 use gpusetup::database::embedded;
 use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
-use gpusetup::resolve::{Method, Request, Resolution, resolve};
+use gpusetup::resolve::{Method, Misfit, Request, Resolution, resolve};
+use gpusetup::version::{CudaVersion, Want};
 
 const HOSTS: usize = 3000;
 
@@ -158,4 +160,159 @@ fn the_reasons_given_are_sufficient() {
         held += 1;
     }
     assert!(held > HOSTS / 50, "{held} hosts had an answer");
+}
+
+/// A host with one GPU on which this toolkit fits; it has neither a compiler nor a C library that could stand in the way.
+fn host_for(database: &Database, arch: &str, cuda: CudaVersion) -> Vec<Facts> {
+    let machine = if arch == "sbsa" { "aarch64" } else { arch };
+    let mut capabilities = Vec::new();
+    let one_of_each = database.gpus.iter().filter(|gpu| {
+        let is_new = gpu.compute_capability.is_some() && !capabilities.contains(&gpu.compute_capability);
+        capabilities.extend(is_new.then_some(gpu.compute_capability));
+        is_new
+    });
+    let host = |gpu| {
+        let mut facts = bare(&database.distributions[0]);
+        facts.machine.arch = machine.to_owned();
+        (facts.gcc, facts.glibc) = (Some("5.4.0".to_owned()), None);
+        facts.gpus = vec![unit(gpu, 0, None)];
+        facts
+    };
+    let request = Request { driver: Want::Nothing, cuda: exactly(cuda), cudnn: Want::Nothing, ..no_wishes() };
+    one_of_each.map(host).filter(|facts| resolve(database, facts, &request).is_ok()).collect()
+}
+
+fn exactly<V>(version: impl ToString) -> Want<V>
+where
+    Want<V>: std::str::FromStr,
+{
+    version.to_string().parse().unwrap_or(Want::Nothing)
+}
+
+#[test]
+fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
+    let database = embedded();
+    let mut told = 0;
+    for archive in database.cudnn_artifacts.iter().filter(|a| !a.artifact.is_verifiable()) {
+        let Some(range) = database.cudnn_range(archive.version, &archive.cuda_line) else { continue };
+        let (arch, cudnn) = (archive.artifact.arch.as_str(), archive.version);
+        let is_for = |cuda: &CudaVersion| {
+            let newest = range.cuda_max.is_none_or(|max| cuda.series() <= max.series());
+            cuda.major == range.cuda_min.major && cuda.series() >= range.cuda_min.series() && newest
+        };
+        // Its newest and its oldest toolkit, each on every GPU that both run on.
+        let toolkits: Vec<_> = database.cuda.iter().map(|c| c.version).filter(is_for).collect();
+        for cuda in toolkits.first().into_iter().chain(toolkits.last()) {
+            let runs = |facts: &Facts| {
+                facts.gpus[0].compute_capability.is_some_and(|have| {
+                    have >= range.lowest_capability && range.highest_capability.is_none_or(|highest| have <= highest)
+                })
+            };
+            for facts in host_for(&database, arch, *cuda).into_iter().filter(runs) {
+                for cuda in [exactly(*cuda), Want::Best] {
+                    let request = Request { driver: Want::Nothing, cuda, cudnn: exactly(cudnn), ..no_wishes() };
+                    // Another archive of the release may do.
+                    let Err(misfit) = resolve(&database, &facts, &request) else { continue };
+                    let (asked, gpu) = (&request.cuda, &facts.gpus[0].name);
+                    assert_eq!(
+                        misfit.rule, "cudnn-published",
+                        "cuDNN {cudnn}, CUDA {asked}, {arch}, {gpu:?}: {misfit}"
+                    );
+                    let missing = match (&archive.artifact.url, &archive.artifact.sha256) {
+                        (None, Some(_)) => "no address of its archive is known",
+                        (Some(_), None) => "no checksum of its archive is known",
+                        _ => "neither address nor checksum of its archive is known",
+                    };
+                    let of_another_line = |a: &&gpusetup::compat::CudnnArtifact| {
+                        a.version == cudnn && a.artifact.arch == arch && a.cuda_line != archive.cuda_line
+                    };
+                    let is_only = !database.cudnn_artifacts.iter().any(|a| of_another_line(&a));
+                    assert!(!is_only || misfit.sentence.contains(missing), "cuDNN {cudnn} on {arch}: {misfit}");
+                    told += 1;
+                }
+            }
+        }
+    }
+    assert!(told > 50, "{told} refusals");
+}
+
+/// The commands that a refusal suggests.
+fn commands(hints: &[String]) -> Vec<&str> {
+    let command = |hint: &'_ String| hint.starts_with("gpusetup plan");
+    hints.iter().filter(|hint| command(hint)).map(|hint| hint.split("  # ").next().unwrap_or(hint)).collect()
+}
+
+/// What the shell makes of a command that was suggested.
+fn pasted(command: &str, facts: &std::path::Path, today: &str) -> Ran {
+    let mut shell = std::process::Command::new("sh");
+    shell.env("GPUSETUP_FACTS", facts).env("GPUSETUP_TODAY", today);
+    let command = command.replacen("gpusetup", &program().get_program().to_string_lossy(), 1);
+    Ran::of(shell.args(["-c", &command]).output().expect("sh runs"))
+}
+
+#[test]
+fn every_command_that_a_refusal_suggests_works() {
+    let database = embedded();
+    let fleet = Fleet::new(&database);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("facts.json");
+    let (mut refused, mut tried) = (0, 0);
+    for n in 0..HOSTS / 8 {
+        let (mut facts, request) = fleet.host(n);
+        // What is installed already may need a person first, which is exit 5.
+        (facts.driver, facts.cudnn) = (None, Vec::new());
+        facts.toolkits.clear();
+        let Err(misfit) = resolve(&database, &facts, &request) else { continue };
+        if misfit.exit_code() != 4 {
+            continue;
+        }
+        refused += 1;
+        std::fs::write(&file, serde_json::to_string(&facts).expect("JSON")).expect("written");
+        for command in commands(&misfit.hints) {
+            let ran = pasted(command, &file, &request.today);
+            assert_eq!(ran.code, 0, "host {n}: {misfit}\n{command}\n{}", ran.err);
+            tried += 1;
+        }
+        assert!(misfit.alternative.is_none() || !commands(&misfit.hints).is_empty(), "host {n}: {misfit}");
+    }
+    assert!(refused > 20 && tried > 20, "{tried} commands of {refused} refusals");
+}
+
+fn refusal(database: &Database, facts: &Facts, request: Request) -> Misfit {
+    resolve(database, facts, &request).expect_err("nothing fits")
+}
+
+#[test]
+fn a_release_without_a_usable_runfile_is_suggested_as_components() {
+    let database = embedded();
+    let fedora = database.distribution("fedora", "44", &[]).expect("Fedora");
+    let hopper = database.gpu_named("H100 PCIe").expect("an H100");
+    let mut facts = bare(fedora);
+    (facts.gcc, facts.glibc) = (Some("16.0.1".to_owned()), Some("2.43".to_owned()));
+    facts.gpus = vec![unit(hopper, 0, None)];
+    let frameworks = |name: &str| vec![name.to_owned()];
+    for request in [
+        Request { cuda: exactly("13.4"), ..no_wishes() },
+        Request { frameworks: frameworks("tensorrt==11.4"), ..no_wishes() },
+    ] {
+        let misfit = refusal(&database, &facts, request);
+        assert!(misfit.sentence.contains("no checksum of its runfile"), "{misfit}");
+        let found = commands(&misfit.hints).iter().any(|command| command.contains("--components nvcc,cudart"));
+        assert!(found, "{misfit}: {:?}", misfit.hints);
+        let instead = misfit.alternative.expect("an alternative").selection.cuda.expect("a toolkit");
+        assert_eq!((instead.version.major, instead.version.minor), (13, 4));
+    }
+}
+
+#[test]
+fn a_framework_without_a_version_is_the_newest_that_fits() {
+    let host = Tree::ubuntu_24_04();
+    let ran = host.run(&["plan", "--gpu", "h100", "--for", "tensorrt", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let plan = ran.json();
+    let reason = plan["reasons"][0]["text"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("tensorrt==11."), "{reason}");
+    let newer = |r: &&serde_json::Value| r["candidate"] == "tensorrt==11.4";
+    let rejected = plan["rejected"].as_array().expect("a list").iter().find(newer).expect("the newest is spoken of");
+    assert_eq!(rejected["rule"], "cuda-published");
 }
