@@ -37,7 +37,10 @@ pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<Str
             Some(framework) => framework.releases.iter().map(|r| format!("{}=={}", text.trim(), r.version)).collect(),
             None => vec![text.clone()],
         };
-        all = all.iter().flat_map(|some| meant.iter().map(|one| [some.as_slice(), &[one.clone()]].concat())).collect();
+        all = all
+            .iter()
+            .flat_map(|some| meant.iter().map(|one| [some.as_slice(), std::slice::from_ref(one)].concat()))
+            .collect();
         all.truncate(MOST);
     }
     all

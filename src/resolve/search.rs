@@ -84,7 +84,7 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     })
 }
 
-/// Rules about the host's hardware, or a name that was mistyped: a smaller request would not mend them.
+/// Rules about the host's hardware, or a name that was mistyped: a smaller request does not help.
 const WITHOUT_ALTERNATIVE: [&str; 3] = ["gpu-known", "gpu-is-physical", "framework-known"];
 
 /// The answer to this request and no other.
