@@ -100,20 +100,16 @@ impl Request {
         let all = |values: &[String]| values.join(",");
         self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));
         self.frameworks.iter().for_each(|framework| say("--for", framework));
-        match &self.driver {
-            Want::Meeting(driver) => say("--driver", &driver.to_string()),
-            Want::Nothing => say("--driver", "none"),
-            Want::Best => {}
+        if self.driver != Want::Best {
+            say("--driver", &self.driver.to_string());
         }
         match &self.cuda {
-            Want::Meeting(cuda) => say("--cuda", &cuda.to_string()),
             Want::Nothing => say("--profile", "driver"),
             Want::Best => {}
+            cuda => say("--cuda", &cuda.to_string()),
         }
-        match &self.cudnn {
-            Want::Meeting(cudnn) => say("--cudnn", &cudnn.to_string()),
-            Want::Nothing if self.cuda.is_wanted() => say("--cudnn", "none"),
-            Want::Best | Want::Nothing => {}
+        if self.cudnn != Want::Best && self.cuda.is_wanted() {
+            say("--cudnn", &self.cudnn.to_string());
         }
         if !self.components.is_empty() {
             say("--components", &all(&self.components));
