@@ -7,6 +7,7 @@ mod component;
 mod cuda;
 mod derive;
 mod driver;
+mod fabric;
 mod framework;
 mod misfit;
 mod refusal;
@@ -17,6 +18,7 @@ pub use component::Part;
 pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc, dotted, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
+pub use fabric::Joined;
 pub use misfit::{Alternative, Misfit, MisfitKind};
 pub use search::{Resolution, resolve, summary};
 

@@ -9,7 +9,7 @@ use crate::compat::{Database, DriverOffer, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{
-    ChosenDriver, Install, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve,
+    ChosenDriver, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve,
 };
 use crate::sum::sha256;
 use crate::text::quoted;
@@ -182,24 +182,8 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         {
             say("GS104", format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"));
         }
-        if !job.facts.nvswitches.is_empty() {
-            let count = job.facts.nvswitches.len();
-            let manager = job.distribution.map(|d| d.package_manager);
-            let nvidias = || manager.and_then(|m| database.name_of(Role::FabricManager, m, driver.version));
-            let package = match driver.install {
-                Install::Packages(DriverOffer { fabric_manager: Some(name), repository, .. }) => {
-                    Some(format!("in {} the package {name}", repository.name))
-                }
-                _ => nvidias().map(|name| format!("in NVIDIA's repository the package {name}")),
-            };
-            let named = package.map(|package| format!(" ({package})")).unwrap_or_default();
-            say(
-                "GS801",
-                format!(
-                    "this host has {count} NVSwitches: CUDA needs Fabric Manager of exactly driver {}{named}",
-                    driver.version
-                ),
-            );
+        if let Some(joined) = Joined::of(database, job.facts) {
+            say("GS801", joined_by_switches(database, job, driver, joined));
         }
     }
     if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.kept) {
@@ -261,6 +245,48 @@ fn unlikely_to_build(driver: &ChosenDriver, boots: &str) -> Option<String> {
 fn total(steps: &[Step], of: fn(&Step) -> Option<u64>) -> Option<u64> {
     let known = steps.iter().filter_map(of).sum();
     (known > 0 || steps.iter().all(|step| of(step).is_some())).then_some(known)
+}
+
+/// What makes the NVSwitches of the host work: without it CUDA fails, though nvidia-smi looks healthy.
+fn joined_by_switches(database: &Database, job: &Job, driver: &ChosenDriver, joined: Joined) -> String {
+    let manager = job.distribution.map(|d| d.package_manager);
+    let version = driver.version;
+    let named = |role| {
+        let package = match driver.install {
+            Install::Packages(DriverOffer { fabric_manager: Some(name), repository, .. })
+                if role == Role::FabricManager =>
+            {
+                Some(format!("in {} the package {name}", repository.name))
+            }
+            _ => manager
+                .and_then(|m| database.name_of(role, m, version))
+                .map(|name| format!("in NVIDIA's repository the package {name}")),
+        };
+        package.map(|package| format!(" ({package})")).unwrap_or_default()
+    };
+    let name = joined.fabric.map_or("", |f| &f.name);
+    let (packages, modules) = joined.fabric.map_or((&[][..], &[][..]), |f| (&f.packages, &f.kernel_modules));
+    let host = match joined.seen {
+        0 => format!("GPUs like these are joined by NVSwitches ({name})"),
+        count => format!("this host has {count} NVSwitches"),
+    };
+    if !joined.needs_fabric_manager() {
+        return format!(
+            "{host}: Fabric Manager runs there, not on this host. Programs that share memory between hosts need IMEX of \
+             exactly driver {version}{}",
+            named(Role::Imex)
+        );
+    }
+    let mut text = format!("{host}: CUDA needs Fabric Manager of exactly driver {version}{}", named(Role::FabricManager));
+    if !packages.is_empty() {
+        text += &format!(
+            ", with {} of NVIDIA's repository and the kernel modules {}. Until all of these run, CUDA fails with error 802 \
+             (system not yet initialized), while nvidia-smi looks healthy",
+            packages.join(", "),
+            modules.join(" and ")
+        );
+    }
+    text
 }
 
 fn totals(steps: &[Step]) -> Totals {

@@ -2,7 +2,7 @@
 //! refused by a rule, the fit ones in the order of preference.
 
 use super::refusal::{Refusal, Subject, Told};
-use super::{Card, Method, Misfit, Prefer, Request};
+use super::{Card, Joined, Method, Misfit, Prefer, Request};
 use crate::compat::{
     BranchKind, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer, DriverVariant,
     Maturity, ModuleFlavour,
@@ -65,10 +65,11 @@ pub fn candidates<'a>(
     cards: &[Card],
 ) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
     let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
+    let needs_manager = Joined::of(database, facts).is_some_and(Joined::needs_fabric_manager);
     for (version, maturity, install) in known.iter().copied() {
         let Some(branch) = database.branch(version.branch) else { continue };
         let verdict = examine(version, branch, &install, request, cards)
-            .and_then(|modules| runs_switches(version, &install, facts).map(|()| modules))
+            .and_then(|modules| runs_switches(version, &install, facts, needs_manager).map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
             Ok(modules) => {
@@ -179,13 +180,13 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
 
 /// A host with NVSwitches computes only while Fabric Manager of the driver's version runs. Of packages that one must be in
 /// the same repository.
-fn runs_switches(version: DriverVersion, install: &Install, facts: &Facts) -> Result<(), Refusal> {
+fn runs_switches(version: DriverVersion, install: &Install, facts: &Facts, needed: bool) -> Result<(), Refusal> {
     let Install::Packages(offer) = install else { return Ok(()) };
     let offered = |name: &String| match &facts.offered {
         Some(all) if offer.module_stream.is_none() => all.get(name).and_then(|v| upstream(v)) == Some(version),
         _ => true,
     };
-    if facts.nvswitches.is_empty() || offer.fabric_manager.as_ref().is_some_and(offered) {
+    if !needed || offer.fabric_manager.as_ref().is_some_and(offered) {
         return Ok(());
     }
     Err(Refusal::NoFabricManager)

@@ -225,7 +225,7 @@ impl Refusal {
                 ),
             },
             Self::NoFabricManager => {
-                "this host has NVSwitches, which need Fabric Manager of exactly the driver's version, \
+                "NVSwitches join the GPUs of this host, which need Fabric Manager of exactly the driver's version, \
                 and the repository of these packages has none"
                     .to_owned()
             }

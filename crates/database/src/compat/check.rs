@@ -162,6 +162,17 @@ fn hardware(database: &Database, c: &mut Checker) {
             c.wrong(&record, "device", "is the id of a GPU too");
         }
     }
+    c.unique("fabrics", "generation", database.fabrics.iter().map(|f| f.generation));
+    for f in &database.fabrics {
+        let record = Record::of("fabrics", "generation", f.generation);
+        c.sourced(&record, &f.sources);
+        for gpu in f.gpus.iter().filter(|gpu| database.gpu(**gpu, None).is_none()) {
+            c.wrong(&record, "gpus", format!("{gpu} is no GPU of the database"));
+        }
+        if f.gpus_per_board < 2 {
+            c.wrong(&record, "gpus_per_board", "are too few to be joined");
+        }
+    }
     c.unique("xids", "xid", database.xids.iter().map(|x| x.xid.to_string()));
     for x in &database.xids {
         c.sourced(&Record::of("xids", "xid", x.xid), &x.sources);

@@ -2,7 +2,7 @@
 
 use super::{
     Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease, CudaArtifact, CudaGuide, CudaRelease,
-    CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, ForwardCompatibility,
+    CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric, ForwardCompatibility,
     Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
@@ -63,6 +63,7 @@ struct File {
     gpus: Vec<Gpu>,
     virtual_gpus: Vec<VirtualGpus>,
     nvswitches: Vec<NvSwitch>,
+    fabrics: Vec<Fabric>,
     xids: Vec<Xid>,
     driver_branches: Vec<DriverBranch>,
     drivers: Vec<DriverRelease>,
@@ -141,6 +142,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.gpus.extend(file.gpus);
         all.virtual_gpus.extend(file.virtual_gpus);
         all.nvswitches.extend(file.nvswitches);
+        all.fabrics.extend(file.fabrics);
         all.xids.extend(file.xids);
         all.driver_branches.extend(file.driver_branches);
         all.drivers.extend(file.drivers);
@@ -171,6 +173,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         gpus: all.gpus,
         virtual_gpus: all.virtual_gpus,
         nvswitches: all.nvswitches,
+        fabrics: all.fabrics,
         xids: all.xids,
         driver_branches: all.driver_branches,
         drivers: all.drivers,

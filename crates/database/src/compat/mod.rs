@@ -52,6 +52,8 @@ pub struct Database {
     pub virtual_gpus: Vec<VirtualGpus>,
     /// NVSwitch bridges.
     pub nvswitches: Vec<NvSwitch>,
+    /// How NVSwitches join GPUs, and what hosts need for that.
+    pub fabrics: Vec<Fabric>,
     /// Numbers of GPU errors in the kernel log.
     pub xids: Vec<Xid>,
     /// Driver branches, newest first.
@@ -437,6 +439,34 @@ pub struct NvSwitch {
     pub name: String,
     /// The generation, from 1 (DGX-2) on.
     pub generation: u8,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// GPUs that NVSwitches join.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fabric {
+    /// The generation of the NVSwitches, as [`NvSwitch::generation`].
+    pub generation: u8,
+    /// What hosts have it.
+    pub name: String,
+    /// What the host needs, in exactly the driver's version: Fabric Manager, or IMEX if the switches are outside of it.
+    pub needs: Role,
+    /// The GPUs that boards with these NVSwitches have.
+    pub gpus: Vec<PciDevice>,
+    /// How many of them a board has. Fewer may be on boards without NVSwitches.
+    pub gpus_per_board: usize,
+    /// What the vital product data of an InfiniBand device contains that manages the NVSwitches. Then they are not on the PCI
+    /// bus, and all boards of these GPUs have them.
+    #[serde(default)]
+    pub vital_product_data: Option<String>,
+    /// Packages of NVIDIA's repository that are needed besides, in any version.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// Kernel modules that must be loaded.
+    #[serde(default)]
+    pub kernel_modules: Vec<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
