@@ -66,7 +66,7 @@ pub struct Facts {
     pub os: Os,
     /// NVIDIA GPUs, by bus address.
     pub gpus: Vec<Gpu>,
-    /// NVSwitch bridges, by bus address.
+    /// NVSwitch bridges, by bus address, or what manages those that are no bridges.
     pub nvswitches: Vec<NvSwitch>,
     /// Its kernels.
     pub kernels: Kernels,
@@ -205,7 +205,7 @@ pub struct Gpu {
 pub struct NvSwitch {
     /// Bus address.
     pub address: String,
-    /// `10de:22a3`.
+    /// `10de:22a3`; `15b3:1021` of a network function that manages switches which are not on the bus.
     pub pci_id: String,
     /// What the database calls it.
     pub name: Option<String>,

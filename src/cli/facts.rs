@@ -3,7 +3,7 @@
 use super::Problem;
 use super::options::{HostOptions, LookOptions};
 use crate::compat::Database;
-use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
+use crate::host::{Facts, GPUS, GpuSource, LISTED_GPU, Look, SpecError, assumed_gpus, offered, probe};
 use crate::packages::Versions;
 use crate::render;
 use crate::system::System;
@@ -48,6 +48,32 @@ pub fn look(
     if let Some(locked) = ask {
         add_offers(&system, &mut facts, database, locked);
     }
+    // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
+    if options.root.is_some() || options.lspci.is_some() {
+        replace_gpus(&mut facts, options);
+    }
+    assume_gpus(&mut facts, options, database)?;
+    Ok((facts.visible(), options.gpu.clone()))
+}
+
+/// The facts in a file, with the GPUs assumed by `--gpu` in place of its own.
+pub fn described(path: &Path, options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
+    let mut facts = super::plan::read_facts(path)?;
+    replace_gpus(&mut facts, options);
+    assume_gpus(&mut facts, options, database)?;
+    Ok((facts, options.gpu.clone()))
+}
+
+/// Removes the host's own GPUs, and what was seen of them, if `--gpu` names others.
+fn replace_gpus(facts: &mut Facts, options: &HostOptions) {
+    if !options.gpu.is_empty() {
+        facts.gpus.clear();
+        facts.nvswitches.clear();
+        facts.unreadable.retain(|u| u.what != GPUS && u.what != LISTED_GPU);
+    }
+}
+
+fn assume_gpus(facts: &mut Facts, options: &HostOptions, database: &Database) -> Result<(), Problem> {
     for spec in &options.gpu {
         let more = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
         for mut gpu in more {
@@ -56,7 +82,7 @@ pub fn look(
             facts.gpus.push(gpu);
         }
     }
-    Ok((facts.visible(), options.gpu.clone()))
+    Ok(())
 }
 
 /// Adds what the host's repositories offer to its facts, or why that is not known.

@@ -27,7 +27,8 @@ pub struct HostOptions {
     /// The host is the tree at DIR: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     pub root: Option<PathBuf>,
-    /// Plan as if this GPU were there: 10de:20b2, "rtx 3090", sm_80; xN behind it repeats it
+    /// Plan as if this GPU were there, in place of those of --facts, --lspci and --root: 10de:20b2, "rtx 3090", sm_80; xN behind
+    /// it repeats it
     #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
     pub gpu: Vec<String>,
     /// Read the GPUs from the output of `lspci -nn` (- is standard input)

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::bundle::{self, Chosen};
-use super::facts::{look, read_text};
+use super::facts::{described, look, read_text};
 use super::locked::{self, Locked};
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
     let (mut facts, assumed) = match &options.facts {
-        Some(path) => (read_facts(path)?, Vec::new()),
+        Some(path) => described(path, &options.host, database)?,
         None => look(&options.host, database, asked.as_ref())?,
     };
     let chosen = match &sources.bundle {

@@ -2,7 +2,7 @@
 
 use super::pci::{Function, NVIDIA};
 use super::reader::Reader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
@@ -45,6 +45,29 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
     Some(Function { address, vendor: NVIDIA, device, class, subsystem, driver })
 }
 
+/// The functions that manage NVSwitches which are not on the PCI bus themselves: InfiniBand devices whose vital product data has
+/// this mark. Only root may read it, and virtual machines may not show it.
+pub fn switch_managers(reader: &Reader, mark: &str) -> Vec<Function> {
+    const INFINIBAND: &str = "/sys/class/infiniband";
+    let marked = |name: String| {
+        let device = Path::new(INFINIBAND).join(name).join("device");
+        let data = reader.system.read(device.join("vpd")).ok()?;
+        data.windows(mark.len()).any(|part| part == mark.as_bytes()).then(|| reader.resolved(device))
+    };
+    let number = |directory: &Path, file: &str| {
+        let text = reader.system.read_text(directory.join(file)).ok().flatten()?;
+        hexadecimal(text.trim())
+    };
+    let function = |directory: PathBuf| {
+        let address = directory.file_name()?.to_string_lossy().into_owned();
+        let of = |file| number(&directory, file).and_then(|n| u16::try_from(n).ok());
+        let (vendor, device) = (of("vendor")?, of("device")?);
+        Some(Function { address, vendor, device, class: 0x0207, subsystem: None, driver: None })
+    };
+    let names = reader.system.list(INFINIBAND).unwrap_or_default();
+    names.into_iter().filter_map(marked).filter_map(function).collect()
+}
+
 fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
@@ -78,6 +101,23 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].device, found[0].class, &*found[0].address), (0x20b2, 0x0302, "0000:17:00.0"));
         assert_eq!(reader.missed.len(), 1, "{:?}", reader.missed);
+    }
+
+    #[test]
+    fn functions_that_manage_switches_say_so() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for (n, data) in [(0, "\x02VPD SMDL=SW_MNG;"), (1, "\x02VPD ConnectX-7"), (2, "")] {
+            let address = format!("0000:0{n}:00.0");
+            device(dir.path(), &address, &[("vendor", "0x15b3\n"), ("device", "0x1021\n"), ("vpd", data)]);
+            let class = dir.path().join(format!("sys/class/infiniband/mlx5_{n}"));
+            std::fs::create_dir_all(&class).expect("made");
+            std::os::unix::fs::symlink(format!("/sys/bus/pci/devices/{address}"), class.join("device")).expect("linked");
+        }
+        let system = System::at(dir.path());
+        let found = switch_managers(&Reader::new(&system), "SW_MNG");
+        let found: Vec<_> = found.iter().map(|f| (f.address.as_str(), f.vendor, f.device)).collect();
+        assert_eq!(found, [("0000:00:00.0", 0x15b3, 0x1021)]);
+        assert_eq!(switch_managers(&Reader::new(&System::at("/nowhere")), "SW_MNG"), []);
     }
 
     #[test]

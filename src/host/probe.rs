@@ -6,7 +6,7 @@ use super::{
     driver, gpu, graphics, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories,
     secure_boot, toolkit,
 };
-use crate::compat::Database;
+use crate::compat::{Database, Fabric};
 use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
 use std::collections::BTreeMap;
@@ -119,9 +119,24 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
                 (MachineKind::Jetson, _) | (_, Some(_)) => {}
                 (_, None) => reader.miss(GPUS, "there is no /sys/bus/pci/devices"),
             }
-            pci::identify(functions.unwrap_or_default(), database)
+            let (gpus, mut nvswitches) = pci::identify(functions.unwrap_or_default(), database);
+            nvswitches.extend(off_the_bus(reader, database, &gpus));
+            (gpus, nvswitches)
         }
     }
+}
+
+/// What manages the NVSwitches of boards whose switches are not on the PCI bus. Other hosts' network cards are not read.
+fn off_the_bus(reader: &Reader, database: &Database, gpus: &[Gpu]) -> Vec<NvSwitch> {
+    let is_on = |f: &&Fabric| gpus.iter().filter_map(Gpu::device).any(|id| f.gpus.contains(&id));
+    let Some(fabric) = database.fabrics.iter().find(is_on) else { return Vec::new() };
+    let Some(mark) = &fabric.vital_product_data else { return Vec::new() };
+    let switch = |f: pci::Function| NvSwitch {
+        address: f.address,
+        pci_id: format!("{:04x}:{:04x}", f.vendor, f.device),
+        name: Some(format!("NVSwitch management of {}", fabric.name)),
+    };
+    gpu::switch_managers(reader, mark).into_iter().map(switch).collect()
 }
 
 /// The flavour of a driver's modules by the modules themselves, where packages did not tell it.

@@ -10,10 +10,12 @@
 //! cargo xtask record headers ../wheels
 //! cargo xtask record redistrib ../cuda-packages
 //! cargo xtask record wheels
+//! cargo xtask record libraries
 //! ```
 
 mod distributions;
 mod headers;
+mod libraries;
 mod mig;
 mod open_kernel_modules;
 mod redistrib;
@@ -81,6 +83,12 @@ enum Source {
         /// The day on which apt read them
         day: String,
     },
+    /// The oldest glibc that CUDA's and cuDNN's libraries load with
+    Libraries {
+        /// The index to read, with the JSON API for simple pages
+        #[arg(long, default_value = "https://pypi.org/simple")]
+        index: String,
+    },
     /// What the wheels of frameworks on PyPI require and are made with
     Wheels {
         /// The index to read, with the JSON API for simple pages
@@ -120,6 +128,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::Headers { wheels } => headers::record(&wheels)?,
                 Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
                 Source::Redistrib { repository } => redistrib::record(&repository)?,
+                Source::Libraries { index } => libraries::record(&index)?,
                 Source::Wheels { index } => wheels::record(&database, &index)?,
             }
             Ok(ExitCode::SUCCESS)

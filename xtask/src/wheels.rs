@@ -33,7 +33,7 @@ const COLUMNS: &[&str] = &[
 const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
 
 /// How many wheels are read at once: most of the time is spent waiting.
-const READERS: usize = 8;
+pub const READERS: usize = 8;
 
 /// A package of a framework. Packages for one major version of CUDA have it in their name or in their extra.
 struct Package {
@@ -89,14 +89,16 @@ impl Package {
 
 /// A package's page, as PEP 691 has it.
 #[derive(Deserialize)]
-struct Page {
-    files: Vec<File>,
+pub struct Page {
+    /// Every file, oldest first.
+    pub files: Vec<File>,
 }
 
 #[derive(Deserialize, Clone)]
 #[serde(rename_all = "kebab-case")]
-struct File {
-    filename: String,
+pub struct File {
+    /// Its name, which says what it is of.
+    pub filename: String,
     url: String,
     size: u64,
     #[serde(default)]
@@ -106,16 +108,18 @@ struct File {
 }
 
 /// The parts of a wheel's name.
-struct WheelName<'a> {
-    version: &'a str,
+pub struct WheelName<'a> {
+    /// `12.4.127`.
+    pub version: &'a str,
     python: &'a str,
     abi: &'a str,
-    platform: &'a str,
+    /// `manylinux_2_27_x86_64`.
+    pub platform: &'a str,
 }
 
 impl File {
     /// None for what is not a wheel of a release for Linux.
-    fn wheel(&self) -> Option<WheelName<'_>> {
+    pub fn wheel(&self) -> Option<WheelName<'_>> {
         let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();
         let [_, version, .., python, abi, platform] = parts.as_slice() else { return None };
         let is_release = version.split('.').all(|n| n.trim_start_matches("post").parse::<u32>().is_ok());
@@ -160,11 +164,16 @@ pub fn record(database: &Database, index: &str) -> Result<()> {
     table::write(TABLE, "Wheels on PyPI: the newest of each release", COLUMNS, &rows)
 }
 
+/// A package's page in the index.
+pub fn page(index: &str, package: &str) -> Result<Page> {
+    let url = format!("{}/{package}/", index.trim_end_matches('/'));
+    let page = curl(&["--header", "Accept: application/vnd.pypi.simple.v1+json", &url])?;
+    serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))
+}
+
 /// The wheels of a package that are worth reading.
 fn wheels(database: &Database, index: &str, package: &'static Package) -> Result<Vec<Job>> {
-    let url = format!("{}/{}/", index.trim_end_matches('/'), package.name);
-    let page = curl(&["--header", "Accept: application/vnd.pypi.simple.v1+json", &url])?;
-    let page: Page = serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))?;
+    let page = page(index, package.name)?;
     let known = database.framework(package.framework);
     let newest_known = known.and_then(|f| f.releases.first()).map(|r| numbers(&r.version));
     let mut newest: BTreeMap<String, &str> = BTreeMap::new();
@@ -253,7 +262,7 @@ fn read(job: &Job) -> Result<Vec<String>> {
 }
 
 /// The oldest glibc of a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
-fn glibc_of(platform: &str) -> Option<[u32; 2]> {
+pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
     let tag = |tag: &str| {
         let rest = tag.strip_prefix("manylinux")?;
         if let Some(rest) = rest.strip_prefix('_') {
@@ -344,47 +353,76 @@ fn version_after(text: &str, key: &str) -> String {
 }
 
 /// The numbers of a version, for an order: 0.0.33.post2 comes after 0.0.33.
-fn numbers(version: &str) -> Vec<u32> {
+pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
 }
 
-/// The files of a wheel that are wanted, with their paths. A wheel is a zip archive: its end says where its directory is.
+/// The files of a wheel that are wanted, with their paths.
 fn members(file: &File, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
+    let members = directory(file)?.into_iter().filter(|member| wanted(&member.path));
+    let text = |member: Member| {
+        let bytes = member.read(file, u64::MAX)?;
+        Ok((member.path, String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    members.map(text).collect()
+}
+
+/// A file in a wheel.
+pub struct Member {
+    /// Its path in the wheel.
+    pub path: String,
+    /// Bytes in the wheel.
+    pub packed: u64,
+    offset: u64,
+    method: u64,
+}
+
+impl Member {
+    /// Its contents, as far as so many bytes of the wheel hold them.
+    pub fn read(&self, file: &File, most: u64) -> Result<Vec<u8>> {
+        let header = part(file, self.offset, 30)?;
+        let begin = self.offset + 30 + number(&header, 26, 2)? + number(&header, 28, 2)?;
+        let packed = part(file, begin, self.packed.min(most))?;
+        if self.method == 0 {
+            return Ok(packed);
+        }
+        let mut contents = Vec::new();
+        match DeflateDecoder::new(&*packed).read_to_end(&mut contents) {
+            // What is cut off ends early, and what came before the end was read.
+            Err(e) if most >= self.packed => Err(format!("{}: {e}", self.path)),
+            _ => Ok(contents),
+        }
+    }
+}
+
+fn part(file: &File, from: u64, length: u64) -> Result<Vec<u8>> {
+    curl(&["--range", &format!("{from}-{}", (from + length).min(file.size).saturating_sub(1)), &file.url])
+}
+
+/// The files in a wheel, which is a zip archive: its end says where its directory is.
+pub fn directory(file: &File) -> Result<Vec<Member>> {
     const END: usize = 64 * 1024;
     let short = || "not a zip archive".to_owned();
-    let part = |from: u64, length: u64| {
-        curl(&["--range", &format!("{from}-{}", (from + length).min(file.size).saturating_sub(1)), &file.url])
-    };
-    let tail = part(file.size.saturating_sub(END as u64), END as u64)?;
+    let tail = part(file, file.size.saturating_sub(END as u64), END as u64)?;
     let find = |signature: &[u8]| tail.windows(4).rposition(|bytes| bytes == signature);
     let end = find(b"PK\x05\x06").ok_or_else(short)?;
     let (mut length, mut start) = (number(&tail, end + 12, 4)?, number(&tail, end + 16, 4)?);
     if let Some(end) = find(b"PK\x06\x06").filter(|_| start == u64::from(u32::MAX) || length == u64::from(u32::MAX)) {
         (length, start) = (number(&tail, end + 40, 8)?, number(&tail, end + 48, 8)?);
     }
-    let directory = part(start, length)?;
+    let directory = part(file, start, length)?;
     let (mut found, mut at) = (Vec::new(), 0);
     while directory.get(at..at + 4) == Some(b"PK\x01\x02") {
         let field = |offset, bytes| number(&directory, at + offset, bytes);
         let size = |offset| field(offset, 2).map(|n| n as usize);
         let (name_length, extra_length, comment) = (size(28)?, size(30)?, size(32)?);
         let name = directory.get(at + 46..at + 46 + name_length).ok_or_else(short)?;
-        let name = String::from_utf8_lossy(name).into_owned();
-        if wanted(&name) {
-            let (method, packed, offset) = (field(10, 2)?, field(20, 4)?, field(42, 4)?);
-            if offset == u64::from(u32::MAX) {
-                return Err(format!("{name} is beyond 4 GiB"));
-            }
-            let header = part(offset, 30)?;
-            let begin = offset + 30 + number(&header, 26, 2)? + number(&header, 28, 2)?;
-            let packed = part(begin, packed)?;
-            let mut text = Vec::new();
-            match method {
-                0 => text = packed,
-                _ => drop(DeflateDecoder::new(&*packed).read_to_end(&mut text).map_err(|e| format!("{name}: {e}"))?),
-            }
-            found.push((name, String::from_utf8_lossy(&text).into_owned()));
+        let path = String::from_utf8_lossy(name).into_owned();
+        let (method, packed, offset) = (field(10, 2)?, field(20, 4)?, field(42, 4)?);
+        if offset == u64::from(u32::MAX) {
+            return Err(format!("{path} is beyond 4 GiB"));
         }
+        found.push(Member { path, packed, offset, method });
         at += 46 + name_length + extra_length + comment;
     }
     Ok(found)

@@ -1,0 +1,126 @@
+//! The oldest glibc that NVIDIA's libraries and programs load with: the newest version of a symbol that any of them asks glibc for. It
+//! is in the beginning of each file, so only that is downloaded.
+
+use crate::wheels::{File, Member, READERS, directory, glibc_of, numbers, page};
+use crate::{Comparison, Result, table};
+use gpusetup_database::compat::Database;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const TABLE: &str = "libraries.tsv";
+
+const COLUMNS: &[&str] = &["package", "version", "architecture", "glibc of the name", "glibc", "file that needs it"];
+
+/// What a toolkit consists of, as far as every program needs it, and cuDNN.
+const PACKAGES: &[&str] = &[
+    "nvidia-cuda-nvcc-cu11",
+    "nvidia-cuda-nvcc-cu12",
+    "nvidia-cuda-nvcc",
+    "nvidia-cuda-runtime-cu11",
+    "nvidia-cuda-runtime-cu12",
+    "nvidia-cuda-runtime",
+    "nvidia-cublas-cu11",
+    "nvidia-cublas-cu12",
+    "nvidia-cublas",
+    CUDNN_11,
+    CUDNN_12,
+    CUDNN_13,
+];
+
+const CUDNN_11: &str = "nvidia-cudnn-cu11";
+const CUDNN_12: &str = "nvidia-cudnn-cu12";
+const CUDNN_13: &str = "nvidia-cudnn-cu13";
+
+/// How much of a file is downloaded at first.
+const BEGINNING: u64 = 256 * 1024;
+
+struct Job {
+    package: &'static str,
+    version: String,
+    architecture: &'static str,
+    file: File,
+}
+
+/// Reads every release's wheels.
+pub fn record(index: &str) -> Result<()> {
+    let mut jobs = Vec::new();
+    for package in PACKAGES.iter().copied() {
+        let mut newest: BTreeMap<(Vec<u32>, &'static str), File> = BTreeMap::new();
+        for file in page(index, package)?.files {
+            let Some(wheel) = file.wheel() else { continue };
+            let architecture = ["x86_64", "aarch64"].into_iter().find(|a| wheel.platform.ends_with(a));
+            let Some(architecture) = architecture else { continue };
+            newest.insert((numbers(wheel.version), architecture), file.clone());
+        }
+        jobs.extend(newest.into_iter().map(|((_, architecture), file)| {
+            let version = file.wheel().map(|wheel| wheel.version.to_owned()).unwrap_or_default();
+            Job { package, version, architecture, file }
+        }));
+    }
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(n) else { break };
+                    let row = read(job).map_err(|e| format!("{}: {e}", job.file.filename));
+                    rows.lock().expect("no reader panics").insert(n, row);
+                }
+            });
+        }
+    });
+    let rows = rows.into_inner().map_err(|e| e.to_string())?.into_values().collect::<Result<Vec<_>>>()?;
+    table::write(TABLE, "The newest version of a glibc symbol that the files of PyPI's wheels need", COLUMNS, &rows)
+}
+
+fn read(job: &Job) -> Result<Vec<String>> {
+    let mut needs = None;
+    for member in directory(&job.file)?.iter().filter(|member| is_binary(&member.path)) {
+        let name = member.path.rsplit('/').next().unwrap_or_default().to_owned();
+        needs = needs.max(needed(member, &job.file)?.map(|glibc| (glibc, name)));
+    }
+    let (glibc, name) = needs.ok_or("no file of it needs glibc")?;
+    let tag = job.file.wheel().and_then(|wheel| glibc_of(wheel.platform));
+    let text = |[major, minor]: [u32; 2]| format!("{major}.{minor}");
+    let tag = tag.map(text).unwrap_or_default();
+    Ok(vec![job.package.to_owned(), job.version.clone(), job.architecture.to_owned(), tag, text(glibc), name])
+}
+
+/// Shared libraries, and nvcc's programs.
+fn is_binary(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let program = ["nvcc", "ptxas", "cicc", "fatbinary", "nvlink", "cudafe++"].contains(&name);
+    program || name.ends_with(".so") || name.contains(".so.")
+}
+
+/// The newest glibc symbol that a file needs: names of versions stand together, near its beginning.
+fn needed(member: &Member, file: &File) -> Result<Option<[u32; 2]>> {
+    let mut most = BEGINNING;
+    loop {
+        let contents = member.read(file, most)?;
+        let (newest, last) = newest_symbol(&contents);
+        // All of them were seen when much was read behind the last.
+        let seen = newest.is_some() && contents.len() > last + 64 * 1024;
+        if seen || most >= member.packed {
+            return Ok(newest);
+        }
+        most *= 4;
+    }
+}
+
+/// The newest `GLIBC_2.17` in a string table, and where the last one begins.
+fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
+    const PREFIX: &[u8] = b"\0GLIBC_";
+    let (mut newest, mut last) = (None, 0);
+    for at in (0..contents.len().saturating_sub(PREFIX.len())).filter(|at| contents[*at..].starts_with(PREFIX)) {
+        let version = contents[at + PREFIX.len()..].split(|byte| *byte == 0).next().unwrap_or_default();
+        let numbers = numbers(std::str::from_utf8(version).unwrap_or_default());
+        if let [major, minor, ..] = numbers[..] {
+            newest = newest.max(Some([major, minor]));
+            last = at;
+        }
+    }
+    (newest, last)
+}
