@@ -35,6 +35,9 @@ const CUDNN_13: &str = "nvidia-cudnn-cu13";
 /// How much of a file is downloaded at first.
 const BEGINNING: u64 = 256 * 1024;
 
+/// The architecture whose floors the database has.
+const COMPARED: &str = "x86_64";
+
 struct Job {
     package: &'static str,
     version: String,
@@ -123,4 +126,60 @@ fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
         }
     }
     (newest, last)
+}
+
+/// Compares the floors of every cuDNN, and of the CUDA releases whose parts were read.
+pub fn check(database: &Database) -> Result<Comparison> {
+    let rows = table::read(TABLE)?;
+    let (mut facts, mut differences, mut floors) = (0, Vec::new(), BTreeMap::new());
+    for row in &rows {
+        let [package, version, architecture, _, glibc, _] = row.as_slice() else {
+            return Err(format!("{TABLE}: {row:?}"));
+        };
+        if architecture != COMPARED {
+            continue;
+        }
+        let floor = numbers(glibc);
+        let Some(line) = package.strip_prefix("nvidia-cudnn-cu") else {
+            let known: &mut Vec<u32> = floors.entry(series(&numbers(version))).or_default();
+            *known = floor.max(std::mem::take(known));
+            continue;
+        };
+        facts += 1;
+        let release = version.parse().map_err(|e| format!("{package} {version}: {e}"))?;
+        let range = database.cudnn_range(release, line);
+        let ours = range.and_then(|range| range.glibc_min.as_deref());
+        if ours.map(numbers) != Some(floor) {
+            differences
+                .push(format!("cuDNN {version} for CUDA {line} needs glibc {glibc}; the database says {ours:?}"));
+        }
+    }
+    for release in &database.cuda {
+        let version = [release.version.major, release.version.minor].map(u32::from);
+        let Some(floor) = floors.get(&series(&version)) else { continue };
+        facts += 1;
+        if release.glibc_min.as_deref().map(numbers).as_ref() != Some(floor) {
+            let ours = &release.glibc_min;
+            differences.push(format!("CUDA {} needs glibc {floor:?}; the database says {ours:?}", release.version));
+        }
+    }
+    Ok(Comparison { what: "glibc of CUDA's and cuDNN's libraries", facts, differences })
+}
+
+/// The series of a wheel. From CUDA 13 on libraries count by themselves, and share the major version only.
+fn series(version: &[u32]) -> Vec<u32> {
+    let shared = if version.first().is_some_and(|major| *major >= 13) { 1 } else { 2 };
+    version.iter().take(shared).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_symbol_counts_and_not_the_last() {
+        let table = b"\0GLIBC_2.2.5\0GLIBC_2.27\0GLIBC_2.14\0GLIBCXX_3.4.29\0GLIBC_PRIVATE\0";
+        assert_eq!(newest_symbol(table).0, Some([2, 27]));
+        assert_eq!(newest_symbol(b"GLIBC_2.99 in a text\0").0, None);
+    }
 }

@@ -142,6 +142,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 headers::check(&database)?,
                 distributions::check(&database)?,
                 wheels::check(&database)?,
+                libraries::check(&database)?,
             ];
             let mut same = true;
             for Comparison { what, facts, differences } in &comparisons {

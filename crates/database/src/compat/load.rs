@@ -2,8 +2,8 @@
 
 use super::{
     Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease, CudaArtifact, CudaGuide, CudaRelease,
-    CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric, ForwardCompatibility,
-    Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, VirtualGpus, Xid, check,
+    CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric,
+    ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;

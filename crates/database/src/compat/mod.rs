@@ -338,6 +338,12 @@ pub struct Architecture {
     /// An embedded platform whose driver NVIDIA ships another way (`Jetson AGX Orin`).
     #[serde(default)]
     pub embedded: Option<String>,
+    /// Of an embedded platform: the first CUDA series whose toolkits for servers (sbsa) serve it; none is no such series.
+    #[serde(default)]
+    pub sbsa_from: Option<CudaVersion>,
+    /// The machine architecture that all its GPUs are built into, where it is one.
+    #[serde(default)]
+    pub only_on: Option<String>,
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
@@ -397,6 +403,12 @@ pub struct Gpu {
     /// `PCIe`, `SXM4`, …
     #[serde(default)]
     pub form: Option<String>,
+    /// The machine architecture that it is built into, if it is no board of its own: Grace's is `aarch64`.
+    #[serde(default)]
+    pub only_on: Option<String>,
+    /// What people mean by this name alone, of several boards that have it: `H100`.
+    #[serde(default)]
+    pub known_as: Option<String>,
     /// Memory of the board, in GB as NVIDIA counts it.
     #[serde(default)]
     pub memory_gb: Option<u16>,
@@ -760,6 +772,9 @@ pub struct CudnnRange {
     /// The oldest driver.
     #[serde(default)]
     pub minimum_driver: Option<DriverVersion>,
+    /// The oldest C library that they load with, `"2.27"`.
+    #[serde(default)]
+    pub glibc_min: Option<String>,
     /// The shared libraries in it, without `.so`: `libcudnn`, `libcudnn_ops`, …
     pub libraries: Vec<String>,
     /// What a reader should know.

@@ -21,7 +21,7 @@ pub enum Ambiguous {
         nearest: Vec<String>,
     },
     /// Several do, and they differ.
-    #[error("`{name}` could be any of {}: {}", .candidates.len(), .candidates.join(", "))]
+    #[error("`{name}` could be any of {}, which need different plans: {}; name one by its id", .candidates.len(), .candidates.join(", "))]
     Several {
         /// What was asked for.
         name: String,
@@ -75,15 +75,27 @@ impl Database {
         if found.iter().any(|(surplus, _)| *surplus == 0) {
             found.retain(|(surplus, _)| *surplus == 0);
         }
+        // A name that no driver lists is often another one's, on a chip that was never sold under it.
+        let is_listed = |g: &Gpu| self.known(&g.sources) == Some(Known::Measured);
+        if found.iter().any(|(_, g)| is_listed(g)) {
+            found.retain(|(_, g)| is_listed(g));
+        }
+        // One whose capability nobody publishes needs nothing that differs.
+        if found.iter().any(|(_, g)| g.compute_capability.is_some()) {
+            found.retain(|(_, g)| g.compute_capability.is_some());
+        }
         // Sorting is stable: of those with the fewest other words the one with the lowest id, and no special board.
         found.sort_by_key(|(surplus, g)| (*surplus, g.subsystem.is_some()));
-        let needs = |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone());
+        if let Some(known) = self.gpus.iter().find(|g| g.known_as.as_deref().is_some_and(|n| words(n) == asked)) {
+            found.insert(0, (0, known));
+        }
+        let needs =
+            |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone(), g.only_on.clone());
         match found.first() {
             None => Err(Ambiguous::Unknown { name: name.to_owned(), nearest: self.near(&asked) }),
             Some((_, first)) if found.iter().all(|(_, g)| needs(g) == needs(first)) => Ok(first),
             Some(_) => {
-                let mut candidates: Vec<_> =
-                    found.iter().map(|(_, g)| format!("{} (10de:{})", g.name, g.device)).collect();
+                let mut candidates: Vec<_> = found.iter().map(|(_, g)| g.described()).collect();
                 candidates.dedup();
                 Err(Ambiguous::Several { name: name.to_owned(), candidates })
             }
@@ -212,8 +224,24 @@ impl Database {
             versions.iter().find_map(|v| self.distributions.iter().find(|d| d.id == id && d.version == *v))
         };
         let ids = || std::iter::once(id).chain(like.iter().map(String::as_str));
-        // A relative whose release is known says more than a record that stands for every release.
-        ids().find_map(|id| of(id, &[version, major])).or_else(|| ids().find_map(|id| of(id, &["*"])))
+        // A relative whose release is known says more than a record that stands for every release. Of those the nearest relative's
+        // counts: what another is older or newer than, a distant one cannot tell.
+        ids().find_map(|id| of(id, &[version, major])).or_else(|| {
+            let known = ids().find(|id| self.distributions.iter().any(|d| d.id == *id))?;
+            of(known, &["*"])
+        })
+    }
+}
+
+impl Gpu {
+    /// Its id, and what tells it from others of its name: `GeForce GT 730 (10de:0f02, 2.1, driver up to 390)`.
+    fn described(&self) -> String {
+        let mut parts = vec![format!("10de:{}", self.device)];
+        parts.extend(self.subsystem.as_ref().map(|id| format!("board {id}")));
+        parts.extend(self.compute_capability.map(|c| format!("compute capability {c}")));
+        parts.extend(self.last_driver_branch.as_ref().map(|b| format!("driver branch {b} at most")));
+        parts.extend(self.only_on.as_ref().map(|machine| format!("on {machine} only")));
+        format!("{} ({})", self.name, parts.join(", "))
     }
 }
 
@@ -322,6 +350,12 @@ mod tests {
             assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
         }
         assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
+        assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "what people mean by it");
+        assert_eq!(named("a100"), Ok("20b0 8.0".to_owned()));
+        assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one that drivers list");
+        assert_eq!(named("b100"), Ok("2920 10.0".to_owned()), "the one whose capability is published");
+        let several = named("gt 730").expect_err("three chips").to_string();
+        assert!(several.contains("10de:0f02, compute capability 2.1, driver branch 390 at most"), "{several}");
         assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
         assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
         assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
