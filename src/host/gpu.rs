@@ -111,7 +111,8 @@ mod tests {
             device(dir.path(), &address, &[("vendor", "0x15b3\n"), ("device", "0x1021\n"), ("vpd", data)]);
             let class = dir.path().join(format!("sys/class/infiniband/mlx5_{n}"));
             std::fs::create_dir_all(&class).expect("made");
-            std::os::unix::fs::symlink(format!("/sys/bus/pci/devices/{address}"), class.join("device")).expect("linked");
+            std::os::unix::fs::symlink(format!("/sys/bus/pci/devices/{address}"), class.join("device"))
+                .expect("linked");
         }
         let system = System::at(dir.path());
         let found = switch_managers(&Reader::new(&system), "SW_MNG");

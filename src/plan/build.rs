@@ -9,7 +9,8 @@ use crate::compat::{Database, DriverOffer, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{
-    ChosenDriver, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over, resolve,
+    ChosenDriver, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over,
+    resolve,
 };
 use crate::sum::sha256;
 use crate::text::quoted;
@@ -186,6 +187,19 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             say("GS801", joined_by_switches(database, job, driver, joined));
         }
     }
+    if let Some(text) = without_gpu(job) {
+        say("GS503", text);
+    }
+    for card in job.chosen.cards.iter().filter(|_| job.chosen.driver.is_none()) {
+        let arch = job.facts.machine.arch.as_str();
+        if let Some(machine) = card.only_on.as_deref().filter(|machine| *machine != arch) {
+            let name = &card.name;
+            say(
+                "GS503",
+                format!("{name} exists only in {machine} machines: this toolkit compiles for it on {arch}, no more"),
+            );
+        }
+    }
     if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.kept) {
         let (os, arch) = (&job.facts.os, crate::resolve::cuda_arch(&job.facts.machine.arch));
         let version = cuda.release.version;
@@ -212,6 +226,20 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
     warnings
+}
+
+/// A toolkit was chosen though no GPU is known that it must target.
+fn without_gpu(job: &Job) -> Option<String> {
+    if !job.chosen.cards.is_empty() || job.chosen.cuda.as_ref().is_none_or(|c| c.kept) {
+        return None;
+    }
+    let why = match job.facts.machine.kind {
+        MachineKind::Wsl2 => "WSL2 does not show which GPU there is",
+        _ => "no GPU is known here",
+    };
+    Some(format!(
+        "{why}: CUDA was chosen without one, and may be too new or too old for yours; name it (--gpu \"gtx 1060\")"
+    ))
 }
 
 /// Why the driver's modules may not build for the kernel that boots next, if so. Packages of a distribution are patched for
@@ -277,7 +305,8 @@ fn joined_by_switches(database: &Database, job: &Job, driver: &ChosenDriver, joi
             named(Role::Imex)
         );
     }
-    let mut text = format!("{host}: CUDA needs Fabric Manager of exactly driver {version}{}", named(Role::FabricManager));
+    let mut text =
+        format!("{host}: CUDA needs Fabric Manager of exactly driver {version}{}", named(Role::FabricManager));
     if !packages.is_empty() {
         text += &format!(
             ", with {} of NVIDIA's repository and the kernel modules {}. Until all of these run, CUDA fails with error 802 \

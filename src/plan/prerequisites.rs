@@ -93,8 +93,9 @@ fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolki
 
 /// Where packages are named as in a release that the database knows, since it does not know this one.
 fn named_as(job: &Job, distribution: &Distribution) -> Option<Warning> {
-    let known = distribution.named_as.as_ref()?;
-    let name = &job.facts.os.name;
+    let (os, is_relative) = (&job.facts.os, !job.facts.os.id.eq_ignore_ascii_case(&distribution.id));
+    let known = distribution.named_as.as_ref().or(is_relative.then_some(&distribution.name))?;
+    let name = &os.name;
     let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
     Some(Warning { check: "GS402".to_owned(), text })
 }

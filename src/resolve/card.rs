@@ -27,6 +27,10 @@ pub struct Card {
     pub data_center: bool,
     /// A virtual GPU (vGPU), which only NVIDIA's guest drivers run.
     pub is_virtual: bool,
+    /// The one machine architecture that has it.
+    pub only_on: Option<String>,
+    /// The embedded platform that it is part of, whose driver comes with its board.
+    pub embedded: Option<String>,
     /// Where this is published; nowhere for a card that only the request knows.
     pub sources: Vec<SourceId>,
 }
@@ -48,10 +52,12 @@ pub fn cards(database: &Database, facts: &Facts, request: &Request) -> Result<Ve
                 .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
         }
     }
-    facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address)).map(|g| card(database, g, request)).collect()
+    let arch = facts.machine.arch.as_str();
+    let served = facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
+    served.map(|g| card(database, g, arch, request)).collect()
 }
 
-fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfit> {
+fn card(database: &Database, gpu: &Gpu, arch: &str, request: &Request) -> Result<Card, Misfit> {
     let known = known_card(database, gpu);
     match (known, request.modules, &request.driver) {
         (Err(misfit), Some(modules), Want::Meeting(_)) if misfit.rule == UNKNOWN => Ok(Card {
@@ -64,9 +70,11 @@ fn card(database: &Database, gpu: &Gpu, request: &Request) -> Result<Card, Misfi
             last_branch: None,
             data_center: false,
             is_virtual: false,
+            only_on: None,
+            embedded: None,
             sources: Vec::new(),
         }),
-        (Ok(card), ..) if card.is_virtual && request.driver.is_wanted() => Err(virtual_gpu(&card.name, gpu)),
+        (Ok(card), ..) if request.driver.is_wanted() => no_driver(&card, gpu, arch).map_or(Ok(card), Err),
         (known, ..) => known,
     }
 }
@@ -99,6 +107,8 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             last_branch,
             data_center: known.line.as_deref() == Some("Tesla/Data Center"),
             is_virtual: gpu.subsystem.as_deref().is_some_and(|id| database.is_virtual_gpu(known.device, id)),
+            only_on: known.only_on.clone(),
+            embedded: architecture.and_then(|a| a.embedded.clone()),
             sources: known.sources.clone(),
         });
     }
@@ -114,6 +124,8 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             last_branch: architecture.last_driver_branch,
             data_center: false,
             is_virtual: false,
+            only_on: architecture.only_on.clone(),
+            embedded: architecture.embedded.clone(),
             sources: architecture.sources.clone(),
         });
     }
@@ -127,6 +139,30 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
          `lspci -nn` prints for it, so that it gets known"
             .to_owned(),
     ))
+}
+
+/// Why no driver can be installed for a GPU on a machine of this architecture, whichever it is.
+fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Misfit> {
+    if card.is_virtual {
+        return Some(virtual_gpu(&card.name, gpu));
+    }
+    if let Some(board) = &card.embedded {
+        let sentence = format!(
+            "{} is part of {board}, whose driver comes with the board's own system software (JetPack)",
+            card.name
+        );
+        return Some(Misfit::new("gpu-has-board-driver", sentence).check("GS907").hint(
+            "flash the board with a release of JetPack that has the driver; for the toolkit alone: gpusetup plan --profile \
+             toolkit"
+                .to_owned(),
+        ));
+    }
+    let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
+    let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
+    Some(Misfit::new("gpu-fits-machine", sentence).check("GS503").hint(format!(
+        "plan on such a machine, or for its facts: gpusetup facts --json > facts.json there, then gpusetup plan --facts \
+         facts.json (for the toolkit that compiles on {arch}: --profile toolkit)"
+    )))
 }
 
 fn virtual_gpu(name: &str, gpu: &Gpu) -> Misfit {

@@ -135,6 +135,7 @@ fn examine(
 ) -> Result<Option<u16>, Refusal> {
     for (n, card) in on.cards.iter().enumerate() {
         targets(on.database, release, n, card)?;
+        serves_board(on, release, n, card)?;
     }
     if let Some(driver) = driver {
         runs_on(release, driver)?;
@@ -199,6 +200,16 @@ fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) ->
         return Err(Refusal::AfterArchitecture(n, last));
     }
     Ok(())
+}
+
+/// Of the embedded platforms only some run what toolkits for servers compile and link. Elsewhere a toolkit may compile for any.
+fn serves_board(on: &Ground, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
+    let architecture = card.capability.and_then(|c| on.database.architecture(c));
+    let Some(board) = architecture.filter(|a| a.embedded.is_some() && on.arch == "sbsa") else { return Ok(()) };
+    match board.sbsa_from {
+        Some(first) if release.version.series() >= first.series() => Ok(()),
+        first => Err(Refusal::NotForBoard(n, first)),
+    }
 }
 
 fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
@@ -303,6 +314,9 @@ fn cudnn_fits<'a>(
         if let Some(highest) = range.highest_capability.filter(|h: &ComputeCapability| capability > *h) {
             return Err(Refusal::AboveHighest(n, highest));
         }
+    }
+    if on.glibc.zip(range.glibc_min.as_deref()).is_some_and(|(have, min)| have < dotted(min)) {
+        return Err(Refusal::OldLibrary);
     }
     if let (Some(driver), Some(min)) = (driver, range.minimum_driver)
         && driver.version < min

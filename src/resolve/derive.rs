@@ -94,6 +94,15 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
             let text = format!("CUDA {last} is the last that targets it");
             vec![card(n), fact(text, published(family.map_or(&[], |a| a.sources.as_slice())))]
         }
+        Refusal::NotForBoard(n, _) => {
+            let family = architecture(told, n);
+            let sources = published(family.map_or(&[], |a| a.sources.as_slice()));
+            vec![card(n), fact(refusal.because(of, told), sources)]
+        }
+        Refusal::OldKernel(_) => vec![
+            fact(format!("kernel {} boots here", told.kernel.unwrap_or("?")), HOST.to_owned()),
+            own(refusal.because(of, told)),
+        ],
         Refusal::OldDriver(least, have) => {
             let mut all = vec![own(format!("{named} needs driver {least} or newer"))];
             // Why there is no newer driver: a card, or a wish.

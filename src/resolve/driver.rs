@@ -1,6 +1,7 @@
 //! The driver: every candidate that the database and the host's repositories know, each either fit for the GPUs or
 //! refused by a rule, the fit ones in the order of preference.
 
+use super::cuda::dotted;
 use super::refusal::{Refusal, Subject, Told};
 use super::{Card, Joined, Method, Misfit, Prefer, Request};
 use crate::compat::{
@@ -70,6 +71,7 @@ pub fn candidates<'a>(
         let Some(branch) = database.branch(version.branch) else { continue };
         let verdict = examine(version, branch, &install, request, cards)
             .and_then(|modules| runs_switches(version, &install, facts, needs_manager).map(|()| modules))
+            .and_then(|modules| runs_kernel(branch, &install, facts).map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
             Ok(modules) => {
@@ -154,7 +156,10 @@ pub fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<Known<'a>> {
 
 /// The host's distribution in the database.
 pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Distribution> {
-    database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)
+    let found = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)?;
+    // A release that the database does not know may be too old for the package manager of those that it knows.
+    let is_meant = found.version != "*" || facts.os.package_manager == Some(found.package_manager);
+    is_meant.then_some(found)
 }
 
 /// The version in which the host's repositories have an offer: as its package manager says, else as the database does.
@@ -190,6 +195,13 @@ fn runs_switches(version: DriverVersion, install: &Install, facts: &Facts, neede
         return Ok(());
     }
     Err(Refusal::NoFabricManager)
+}
+
+/// Whether the branch supports a kernel as old as the one that will run.
+fn runs_kernel(branch: &DriverBranch, install: &Install, facts: &Facts) -> Result<(), Refusal> {
+    let (Some(oldest), Some(have)) = (branch.oldest_kernel.as_deref(), facts.kernel()) else { return Ok(()) };
+    let is_old = !matches!(install, Install::Kept(..)) && dotted(have) < dotted(oldest);
+    if is_old { Err(Refusal::OldKernel(branch.branch)) } else { Ok(()) }
 }
 
 /// The driver's version in a package's: between the epoch and whatever the distribution adds, `3:580.105.08-2.el9`.
@@ -385,7 +397,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
     }
     // A rule counts when it alone stands between the request and a driver: the last one examined.
     let near = |refusal: Refusal| match refusal {
-        Refusal::Unripe(_) => 5,
+        Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,
         Refusal::NotPackaged | Refusal::Packaged | Refusal::NoFabricManager => 3,
         Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,

@@ -49,6 +49,10 @@ pub enum Refusal {
     BeforeArchitecture(usize, CudaVersion),
     /// The toolkit came after the last that targets the card's architecture.
     AfterArchitecture(usize, CudaVersion),
+    /// Toolkits for servers do not serve the embedded platform, or only from this series on.
+    NotForBoard(usize, Option<CudaVersion>),
+    /// The kernel is older than the branch supports: the branch.
+    OldKernel(u16),
     /// The layer needs a newer driver: at least, and what there is.
     OldDriver(DriverVersion, DriverVersion),
     /// It fits, and an older one is native to the driver branch: the branch, and its newest native series.
@@ -107,6 +111,8 @@ pub struct Told<'a> {
     pub arch: &'a str,
     /// The host's C library.
     pub glibc: Option<&'a str>,
+    /// The kernel that will run.
+    pub kernel: Option<&'a str>,
     /// The host's system.
     pub os: &'a Os,
     /// Why nothing is known of the host's packages, where that is so.
@@ -151,12 +157,15 @@ impl Refusal {
                 | Self::BelowLowest(..)
                 | Self::AboveHighest(..)
                 | Self::BeforeArchitecture(..)
-                | Self::AfterArchitecture(..),
+                | Self::AfterArchitecture(..)
+                | Self::NotForBoard(..),
                 _,
             ) => "cuda-targets-gpu",
+            (Self::OldKernel(_), _) => "driver-runs-on-kernel",
             (Self::OldDriver(..), Layer::Cudnn) => "cudnn-runs-on-driver",
             (Self::OldDriver(..), _) => "cuda-runs-on-driver",
             (Self::NotNative(..), _) => "cuda-native-driver",
+            (Self::OldLibrary, Layer::Cudnn) => "cudnn-c-library",
             (Self::OldLibrary | Self::NewLibrary, _) => "cuda-c-library",
             (Self::NoArchives | Self::NoComponent(_), _) => "cuda-components",
             (Self::NewCompiler(..), _) => "cuda-host-compiler",
@@ -268,8 +277,22 @@ impl Refusal {
                     release(of, told).map_or(native, |r| r.version).series()
                 )
             }
+            Self::NotForBoard(card, first) => {
+                let platform = told.cards.get(card).and_then(|c| c.embedded.as_deref()).unwrap_or("the board");
+                match first {
+                    Some(first) => {
+                        format!("CUDA {first} is the first whose toolkits for servers (sbsa) serve {platform}")
+                    }
+                    None => format!("no toolkit for servers (sbsa) serves {platform}; its own comes with JetPack"),
+                }
+            }
+            Self::OldKernel(number) => {
+                let oldest = told.database.branch(number).and_then(|b| b.oldest_kernel.as_deref()).unwrap_or("?");
+                let have = told.kernel.unwrap_or("?");
+                format!("branch {number} needs Linux {oldest} or newer, and kernel {have} boots here")
+            }
             Self::OldLibrary => {
-                let least = release(of, told).and_then(|r| r.glibc_min.as_deref()).unwrap_or("?");
+                let least = oldest_library(of, told).unwrap_or("?");
                 format!("it needs glibc {least} or newer, this host has {}", told.glibc.unwrap_or("?"))
             }
             Self::NewLibrary => {
@@ -366,6 +389,14 @@ impl std::fmt::Display for Subject<'_> {
 
 fn release<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a crate::compat::CudaRelease> {
     if let Subject::Cuda(version) = of { told.database.cuda(*version) } else { None }
+}
+
+/// The oldest glibc that a toolkit or a cuDNN loads with.
+fn oldest_library<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a str> {
+    match of {
+        Subject::Cudnn(version, line) => told.database.cudnn_range(*version, line)?.glibc_min.as_deref(),
+        _ => release(of, told)?.glibc_min.as_deref(),
+    }
 }
 
 /// How a branch's life ended.

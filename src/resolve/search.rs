@@ -13,7 +13,7 @@ use super::{
     SelectedDriver, Selection,
 };
 use crate::compat::{CudnnArtifact, Database, ModuleFlavour, short};
-use crate::host::Facts;
+use crate::host::{Facts, MachineKind};
 use crate::version::{CudaVersion, Want};
 
 /// The answer, with what the planner needs to act on it.
@@ -101,6 +101,9 @@ pub fn attempt<'a>(
         let unreadable = facts.unreadable_gpus().count();
         return Err(if unreadable == 0 { Misfit::no_gpu() } else { unreadable_gpus(unreadable) });
     }
+    if cards.is_empty() && facts.machine.kind == MachineKind::Jetson && request.cuda.is_wanted() {
+        return Err(unknown_board(database));
+    }
     if request.frameworks.is_empty() {
         return search(database, facts, drivers, request, &cards, telling);
     }
@@ -154,6 +157,23 @@ fn for_frameworks<'a>(
 
 /// Systems that have a facts file, too, and no Linux driver.
 const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
+
+/// Boards differ in whether toolkits for servers serve them, and theirs do not show on the PCI bus.
+fn unknown_board(database: &Database) -> Misfit {
+    let served = database.architectures.iter().filter_map(|a| Some((a, a.sbsa_from?)));
+    let served: Vec<_> = served
+        .map(|(a, first)| format!("{} (from CUDA {first} on)", a.embedded.as_deref().unwrap_or(&a.name)))
+        .collect();
+    let gpu = database.architectures.iter().find(|a| a.sbsa_from.is_some()).map(|a| a.compute_capability);
+    let gpu = gpu.map(|c| format!("sm_{}{}", c.major, c.minor)).unwrap_or_default();
+    let sentence = format!(
+        "of Jetson's boards, NVIDIA's toolkits for servers (sbsa) serve {} only, and which board this is does not show",
+        served.join(", ")
+    );
+    Misfit::new("cuda-targets-gpu", sentence).check("GS907").hint(format!(
+        "on such a board: gpusetup plan --profile toolkit --gpu {gpu}; others have their toolkit from JetPack"
+    ))
+}
 
 fn unreadable_gpus(count: usize) -> Misfit {
     let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
@@ -244,8 +264,8 @@ fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, card
         None => Some(Unpackaged::Unknown),
         Some(d) => (d.named_as.is_some() && facts.offered.is_none()).then_some(Unpackaged::Untold),
     };
-    let (arch, glibc) = (facts.machine.arch.as_str(), facts.glibc.as_deref());
-    Told { database, cards, request, arch, glibc, os: &facts.os, unpackaged }
+    let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
+    Told { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
 }
 
 /// For data-centre cards there is a way around a driver that is too old: its newer user-space part alone.
@@ -396,7 +416,7 @@ fn reasons(
     }
     if let Some(c) = cuda {
         let release = c.release;
-        let (rule, text) = cuda_reason(c, driver);
+        let (rule, text) = cuda_reason(c, driver, cards);
         let of_branch = driver.filter(|_| rule == "cuda-native-driver").map(|d| d.branch.sources.as_slice());
         let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
         say("cuda", rule, text, sources.join(", "));
@@ -422,13 +442,18 @@ fn reasons(
     reasons
 }
 
-fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>) -> (&'static str, String) {
+fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card]) -> (&'static str, String) {
     let release = toolkit.release;
     if toolkit.kept {
         return ("cuda-kept", format!("CUDA {} is installed and fits", release.version));
     }
     let Some(driver) = driver else {
-        let text = format!("the newest that fits; it needs driver {} or newer", release.minimum_driver);
+        let fits = if cards.is_empty() {
+            "the newest that this host takes, since no GPU is known that it must target"
+        } else {
+            "the newest that fits"
+        };
+        let text = format!("{fits}; it needs driver {} or newer", release.minimum_driver);
         return ("cuda-targets-gpu", text);
     };
     let branch = driver.branch.branch;

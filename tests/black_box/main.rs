@@ -24,6 +24,7 @@ mod explain;
 mod facts;
 mod frameworks;
 mod golden;
+mod hosts;
 mod licences;
 mod locked;
 mod oracle;

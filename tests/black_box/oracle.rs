@@ -113,7 +113,7 @@ fn answer(s: &Selection) -> Answer {
 }
 
 fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
-    let cards = facts.gpus.iter().map(|g| card(db, g, request)).collect::<Option<Vec<_>>>()?;
+    let cards = facts.gpus.iter().map(|g| card(db, facts, g, request)).collect::<Option<Vec<_>>>()?;
     let drivers = if request.driver.is_wanted() {
         let mut all: Vec<_> = drivers(db, facts, request, &cards).into_iter().map(Some).collect();
         all.sort_by_cached_key(|driver| preference(driver, request));
@@ -160,11 +160,14 @@ fn told(driver: &Option<Driver>) -> Option<(String, ModuleFlavour, Method)> {
     driver.as_ref().map(|d| (d.version.to_string(), d.modules, d.method))
 }
 
-fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<Card> {
+fn card(db: &Database, facts: &Facts, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<Card> {
     let number = u16::from_str_radix(&gpu.pci_id[5..], 16).ok()?;
     let of_device = |g: &&gpusetup::compat::Gpu| g.device.0 == number;
     let own = db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_some() && g.subsystem == gpu.subsystem);
     let known = own.or_else(|| db.gpus.iter().filter(of_device).find(|g| g.subsystem.is_none()));
+    if request.driver.is_wanted() && known.is_some_and(|g| no_driver_here(db, facts, g)) {
+        return None;
+    }
     let is_guest = gpu.subsystem.as_deref().is_some_and(|id| {
         let id = id.strip_prefix("10de:").unwrap_or_default();
         db.virtual_gpus.iter().any(|v| v.device.0 == number && v.subsystems.iter().any(|s| s.to_string() == id))
@@ -199,6 +202,20 @@ fn card(db: &Database, gpu: &gpusetup::host::Gpu, request: &Request) -> Option<C
         listed_from: known.first_driver_branch.unwrap_or(0),
         listed: known.listed_from.clone(),
     })
+}
+
+/// Boards of other machines, and those that bring their own driver.
+fn no_driver_here(db: &Database, facts: &Facts, gpu: &gpusetup::compat::Gpu) -> bool {
+    let family = db.architectures.iter().find(|a| Some(a.compute_capability) == gpu.compute_capability);
+    let elsewhere = gpu.only_on.as_ref().is_some_and(|machine| *machine != facts.machine.arch);
+    elsewhere || family.is_some_and(|a| a.embedded.is_some())
+}
+
+/// NVSwitches that only Fabric Manager on this host starts: seen on its bus, or on every board that has such a GPU.
+fn has_switches(db: &Database, facts: &Facts) -> bool {
+    let off_the_bus = db.fabrics.iter().filter(|f| f.vital_product_data.is_some()).flat_map(|f| &f.gpus);
+    let ids: Vec<_> = off_the_bus.map(|id| format!("10de:{id}")).collect();
+    !facts.nvswitches.is_empty() || facts.gpus.iter().any(|g| ids.contains(&g.pci_id))
 }
 
 fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card]) -> Vec<Driver<'a>> {
@@ -253,7 +270,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         };
         // Fabric Manager must have the version of the driver to the last number.
         let managed = match (&offer.fabric_manager, &facts.offered) {
-            _ if facts.nvswitches.is_empty() => true,
+            _ if !has_switches(db, facts) => true,
             (None, _) => false,
             (Some(name), Some(all)) if offer.module_stream.is_none() => {
                 all.get(name).and_then(|v| without_epoch(v)) == told.map(|v| v.to_string())
@@ -302,12 +319,19 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             && request.driver.accepts(d.version)
             && (request.method == Method::Auto || request.method == d.method)
             && d.verified
+            && (d.kept || supports_kernel(d.branch, facts))
             && ripe(d)
     });
     if !matches!(request.driver, Want::Meeting(_)) && all.iter().any(|d| alive(d.branch, &request.today)) {
         all.retain(|d| d.kept || alive(d.branch, &request.today));
     }
     all
+}
+
+fn supports_kernel(branch: &DriverBranch, facts: &Facts) -> bool {
+    let series = |text: &str| -> Vec<u32> { text.split(['.', '-']).take(2).filter_map(|n| n.parse().ok()).collect() };
+    let boots = facts.kernels.next_boot.as_deref().map(series);
+    branch.oldest_kernel.as_deref().is_none_or(|oldest| boots.is_none_or(|boots| boots >= series(oldest)))
 }
 
 /// A branch without a published end is alive for a year from its last release.
@@ -379,7 +403,11 @@ fn toolkit_fits(db: &Database, facts: &Facts, request: &Request, cards: &[Card],
         let family = db.architectures.iter().find(|a| a.compute_capability == capability);
         let first = family.and_then(|a| a.first_cuda).map_or((0, 0), series);
         let last = family.and_then(|a| a.last_cuda).map_or((u16::MAX, 0), series);
-        (c.lowest_capability..=c.highest_capability).contains(&capability)
+        // On a server's Arm a toolkit runs there too: few embedded boards are served by these.
+        let aboard = facts.machine.arch == "aarch64" && family.is_some_and(|a| a.embedded.is_some());
+        let served = family.and_then(|a| a.sbsa_from).is_some_and(|from| series(c.version) >= series(from));
+        (!aboard || served)
+            && (c.lowest_capability..=c.highest_capability).contains(&capability)
             && (first..=last).contains(&series(c.version))
     };
     let arch = if facts.machine.arch == "aarch64" { "sbsa" } else { &facts.machine.arch };
@@ -435,7 +463,8 @@ fn distribution<'a>(db: &'a Database, facts: &Facts) -> Option<&'a Distribution>
     let version = facts.os.version.as_str();
     let all = || db.distributions.iter().filter(|d| d.id == facts.os.id);
     let known = all().find(|d| d.version == version || version.split('.').next() == Some(&d.version));
-    known.or_else(|| all().find(|d| d.version == "*"))
+    let other = || all().find(|d| d.version == "*" && Some(d.package_manager) == facts.os.package_manager);
+    known.or_else(other)
 }
 
 fn cudnn_fits(
@@ -457,6 +486,12 @@ fn cudnn_fits(
         .iter()
         .find(|r| r.cuda_line == a.cuda_line && r.from <= a.version && r.to.is_none_or(|to| a.version <= to));
     let Some(needs) = needs else { return false };
+    let number = |text: &str| text.split_once('.').map(|(a, b)| (a.parse::<u32>().ok(), b.parse::<u32>().ok()));
+    if let (Some(have), Some(least)) = (&facts.glibc, &needs.glibc_min)
+        && number(have) < number(least)
+    {
+        return false;
+    }
     let have = series(toolkit.version);
     have.0 == needs.cuda_min.major
         && have >= series(needs.cuda_min)

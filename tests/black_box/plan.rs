@@ -220,7 +220,11 @@ fn what_cannot_be_is_refused_with_its_code() {
         (&two, 4, "--leave-out"),
         (&["plan", "--gpu", "10de:ffff"], 4, "10de:ffff"),
         (&["plan", "--gpu", "10de:ffff", "--modules", "open", "--driver", "595", "--cuda", "none"], 0, ""),
-        (&["plan", "--gpu", "titan"], 2, "NVIDIA TITAN V (10de:1d81)"),
+        (
+            &["plan", "--gpu", "titan"],
+            2,
+            "NVIDIA TITAN V (10de:1d81, compute capability 7.0, driver branch 580 at most)",
+        ),
         (&["plan", "--gpu", "h100", "--cuda", "12..8"], 2, "at character 4"),
         (&["plan", "--gpu", "h100", "--driver", "580.x"], 2, "at character 5"),
         (&["plan", "--gpu", "h100", "--method", "packages"], 4, "packages"),

@@ -33,7 +33,7 @@ impl Tree {
         let tree = Self::new(release, "6.8.0-64-generic", 13);
         tree.write("usr/bin/apt-get", "");
         tree.write("usr/sbin/update-initramfs", "");
-        let sources = "Types: deb\nURIs: http://archive/ubuntu/\nSuites: noble\nComponents: main restricted universe\n";
+        let sources = "Types: deb\nURIs: http://archive/ubuntu/\nSuites: noble\nComponents: main restricted universe multiverse\n";
         tree.write("etc/apt/sources.list.d/ubuntu.sources", sources);
         tree
     }
