@@ -21,7 +21,7 @@ pub use evidence::{
     Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
-pub use kernel_log::Said;
+pub use kernel_log::{LoggedGpu, Said};
 
 use crate::compat::Database;
 use crate::host::Facts;

@@ -34,11 +34,11 @@ pub use assumed::{SpecError, assumed_gpus};
 pub use cudnn::soname;
 pub use dpkg::{installed as dpkg_installed, upstream};
 pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
-pub use holders::holders;
+pub use holders::{Holder, holders};
 pub use offered::{offered, offered_by};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
-pub use probe::{GPUS, GpuSource, LISTED_GPU, Look, NotAHost, probe};
+pub use probe::{GpuSource, Look, NotAHost, probe};
 pub use repositories::{AptSource, apt_sources};
 pub use system::SystemId;
 pub use toolkit::version_file;
@@ -192,6 +192,9 @@ pub struct Gpu {
     pub class: String,
     /// The kernel driver bound to it: `nouveau`, `nova_core`, `nvidia`, `vfio-pci`.
     pub bound_to: Option<String>,
+    /// Which driver that is was not to be seen: `lspci` shows it with `-k` only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub driver_unseen: bool,
     /// What the database calls it; none for an unknown one.
     pub name: Option<String>,
     /// What the database says it can run.
@@ -307,6 +310,10 @@ pub struct InstalledDriver {
     pub modules: Option<ModuleFlavour>,
     /// How this was found: a file, a package.
     pub evidence: String,
+    /// Its libraries lie in a directory that Debian's alternatives choose, beside others. None in facts that an older
+    /// gpusetup took.
+    #[serde(default)]
+    pub alternative: Option<bool>,
 }
 
 /// A CUDA toolkit on the host.
@@ -376,11 +383,59 @@ pub struct PathState {
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "UnreadableInFile")]
 pub struct Unreadable {
     /// What was to be known.
     pub what: String,
     /// Why it is not.
     pub why: String,
+    /// What is missing among the GPUs, if that is it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
+}
+
+/// What is missing among the GPUs. That is not the same as having none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// All of them.
+    Gpus,
+    /// One in an lspci listing that cannot be told from others.
+    ListedGpu,
+}
+
+/// As it is in a file of facts.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnreadableInFile {
+    what: String,
+    why: String,
+    missing: Option<Missing>,
+}
+
+impl From<UnreadableInFile> for Unreadable {
+    fn from(UnreadableInFile { what, why, missing }: UnreadableInFile) -> Self {
+        // Facts that an older gpusetup took have the sentence only.
+        let older = || [Missing::Gpus, Missing::ListedGpu].into_iter().find(|missing| missing.what() == what);
+        Self { missing: missing.or_else(older), what, why }
+    }
+}
+
+impl Missing {
+    /// It, as [`Unreadable::what`] names it.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Gpus => "the GPUs",
+            Self::ListedGpu => "a GPU in the lspci text",
+        }
+    }
+}
+
+impl Unreadable {
+    /// What is missing among the GPUs.
+    pub fn gpus(missing: Missing, why: impl ToString) -> Self {
+        Self { what: missing.what().to_owned(), why: why.to_string(), missing: Some(missing) }
+    }
 }
 
 impl Kernel {
@@ -404,13 +459,13 @@ impl Facts {
     /// Whether the host was looked at and has no NVIDIA GPU. A tree without /sys, WSL2 and a Jetson do not show theirs on the bus,
     /// and a line of lspci may lack the numbers: there it is not known.
     pub fn has_no_gpu(&self) -> bool {
-        let unseen = self.unreadable.iter().any(|u| u.what == GPUS) || self.machine.kind == MachineKind::Jetson;
-        self.gpus.is_empty() && !unseen && self.unreadable_gpus().next().is_none()
+        let unseen = self.machine.kind == MachineKind::Jetson || self.unreadable.iter().any(|u| u.missing.is_some());
+        self.gpus.is_empty() && !unseen
     }
 
     /// The lines of an lspci listing that name an NVIDIA GPU without its numbers.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.iter().filter(|u| u.what == LISTED_GPU)
+        self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))
     }
 
     /// The major version of the default gcc.

@@ -126,10 +126,11 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
     // The packages' own scripts stop and start the persistence daemon; NVIDIA's programs do not.
     let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages(_)));
     let mut holders = holders(on);
-    holders.retain(|h| !by_packages || !h.starts_with("nvidia-persiste"));
+    holders.retain(|h| !by_packages || h.name != "nvidia-persiste");
     if holders.is_empty() {
         return Ok(());
     }
+    let holders: Vec<_> = holders.iter().map(ToString::to_string).collect();
     let sentence = format!("the driver is in use (GS502) by {}: stop that first", holders.join(", "));
     Err(Failure::Blocked(sentence))
 }

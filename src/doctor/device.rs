@@ -97,7 +97,7 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Told {
     });
     let convolution = convolution.collect();
     let in_the_way = matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(NvmlGpu::awaits_reset));
-    let holders = if in_the_way { holders(system) } else { Vec::new() };
+    let holders = if in_the_way { holders(system).iter().map(ToString::to_string).collect() } else { Vec::new() };
     Told { nvml, cuda, convolution, holders }
 }
 

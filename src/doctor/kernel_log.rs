@@ -5,9 +5,44 @@ use super::Answer;
 use crate::system::{Ended, Program, System};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
+
+/// What a sentence of the driver's is about, in its words: `0000:02:00.0 (PCI ID: 10de:2c38)`, `GeForce GT 710`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct LoggedGpu {
+    text: String,
+    address: Option<String>,
+}
+
+impl LoggedGpu {
+    /// Its bus address with domain and function, `0000:02:00.0`, if the sentence has it.
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+}
+
+impl From<String> for LoggedGpu {
+    fn from(text: String) -> Self {
+        let address = text.split(' ').find_map(address);
+        Self { text, address }
+    }
+}
+
+impl From<LoggedGpu> for String {
+    fn from(gpu: LoggedGpu) -> Self {
+        gpu.text
+    }
+}
+
+impl fmt::Display for LoggedGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 /// Something that the kernel said.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,18 +58,18 @@ pub enum Said {
         text: String,
     },
     /// The modules of the other flavour are needed.
-    NeedsOpen(String),
+    NeedsOpen(LoggedGpu),
     /// The open modules do not run this GPU.
-    NotForOpen(String),
+    NotForOpen(LoggedGpu),
     /// A driver of an older branch is needed.
     Legacy {
-        /// The GPU's name.
-        gpu: String,
+        /// The GPU.
+        gpu: LoggedGpu,
         /// Its last branch, `470`.
         branch: String,
     },
     /// The driver does not know the GPU.
-    Unknown(String),
+    Unknown(LoggedGpu),
     /// A program came with the user-space driver of another version than the module has.
     Mismatch {
         /// The program's.
@@ -274,10 +309,10 @@ fn after(text: &str, at: usize) -> &str {
 
 /// What a sentence is about: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0 (PCI
 /// ID: 10de:2331) installed …".
-fn named(before: &str) -> String {
+fn named(before: &str) -> LoggedGpu {
     let from = before.rfind("The NVIDIA ").map_or(before, |at| &before[at + "The NVIDIA ".len()..]);
     let name = from.split(" installed in this system").next().unwrap_or(from);
-    name.trim_end_matches(" GPU").trim_start_matches("GPU ").trim().to_owned()
+    name.trim_end_matches(" GPU").trim_start_matches("GPU ").trim().to_owned().into()
 }
 
 /// The last bus address of a text, `0000:01:00.0`.
@@ -286,7 +321,7 @@ fn last_address(before: &str) -> Option<String> {
     before.split(' ').rev().take(24).find_map(address)
 }
 
-/// A word as a bus address, `0000:01:00.0` or `01:00.0`, if it is one: `10de:2331` is none.
+/// A word as a bus address, `0000:01:00.0`, if it is one: `01:00.0` and `0000:01:00` are, `10de:2331` is none.
 fn address(word: &str) -> Option<String> {
     let word = word.trim_start_matches("(PCI:").trim_matches(|c: char| !c.is_ascii_hexdigit());
     let (rest, function) = word.split_once('.').unwrap_or((word, "0"));
@@ -297,7 +332,11 @@ fn address(word: &str) -> Option<String> {
         [bus, device] => bus.len() == 2 && device.len() == 2 && word.contains('.'),
         _ => false,
     };
-    (is_address && parts.iter().all(hexadecimal) && hexadecimal(&function)).then(|| word.to_owned())
+    if !is_address || !parts.iter().all(hexadecimal) || !hexadecimal(&function) {
+        return None;
+    }
+    let domain = if parts.len() == 2 { "0000:" } else { "" };
+    Some(format!("{domain}{rest}.{function}").to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -324,7 +363,8 @@ mod tests {
 [   12.000000] NVRM: Xid (PCI:0000:cb:00): 13, pid=9, name=python, Graphics Exception: ESR 0x57c730
 [   13.000000] NVRM: Xid (PCI:0000:cb:00): 13, pid=10, name=python, Graphics Exception: ESR 0x57c730
 ";
-        let gpu = || "0000:02:00.0 (PCI ID: 10de:2c38)".to_owned();
+        let gpu = || LoggedGpu::from("0000:02:00.0 (PCI ID: 10de:2c38)".to_owned());
+        assert_eq!(gpu().address(), Some("0000:02:00.0"));
         let xid = |gpu: &str, number, text: &str| Said::Xid { gpu: gpu.into(), number, text: text.into() };
         assert_eq!(
             parse(log),
@@ -336,7 +376,7 @@ mod tests {
                 ),
                 xid("0000:cb:00.0", 13, "Graphics Exception: ESR 0x57c730"),
                 Said::NeedsOpen(gpu()),
-                Said::Legacy { gpu: "GeForce GT 710".into(), branch: "470".into() },
+                Said::Legacy { gpu: "GeForce GT 710".to_owned().into(), branch: "470".into() },
                 Said::Mismatch { client: "560.35.03".into(), module: "550.90.07".into() },
                 Said::NotProbed("2".into()),
                 Said::InitFailed("0000:01:00.0".into()),
@@ -383,6 +423,22 @@ mod tests {
                 Said::OffTheBus("0000:b3:00.0".into()),
             ]
         );
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_bus() {
+        for (word, want) in [
+            ("0000:B3:00.0", Some("0000:b3:00.0")),
+            ("(PCI:0000:01:00):", Some("0000:01:00.0")),
+            ("01:00.0:", Some("0000:01:00.0")),
+            ("10101:00:00.0", Some("10101:00:00.0")),
+            ("10de:2331)", None),
+            ("GPU", None),
+        ] {
+            assert_eq!(address(word).as_deref(), want, "{word}");
+        }
+        let gpu = LoggedGpu::from("GeForce GT 710".to_owned());
+        assert_eq!((gpu.address(), gpu.to_string().as_str()), (None, "GeForce GT 710"));
     }
 
     #[test]

@@ -152,7 +152,8 @@ fn rival(modules: &[&str]) -> Answer<Image> {
 }
 
 fn other(version: &str, origin: Origin, evidence: &str) -> InstalledDriver {
-    InstalledDriver { version: version.parse().expect("a version"), origin, modules: None, evidence: evidence.into() }
+    let version = version.parse().expect("a version");
+    InstalledDriver { version, origin, modules: None, evidence: evidence.into(), alternative: Some(false) }
 }
 
 #[test]
@@ -201,8 +202,23 @@ fn two_drivers_over_each_other() {
     let half = other("570.1.1", Origin::Unknown, "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.1.1");
     assert_eq!(found(|e| e.facts.other_drivers.push(half.clone())), ["GS401 fail"]);
     // Debian's alternatives are several drivers side by side, and meant to be.
-    let beside = other("470.1.1", Origin::Unknown, "/usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.1.1");
-    assert_eq!(found(|e| e.facts.other_drivers.push(beside.clone())), [""; 0]);
+    let beside = |version| InstalledDriver { alternative: Some(true), ..other(version, Origin::Unknown, "a file") };
+    let of_debian = |e: &mut Evidence| e.facts.driver.as_mut().expect("a driver").alternative = Some(true);
+    let both = |e: &mut Evidence, second: InstalledDriver| {
+        of_debian(e);
+        e.facts.other_drivers.push(second);
+    };
+    assert_eq!(found(|e| both(e, beside("470.1.1"))), [""; 0]);
+    // The same words as of a file below nvidia/current, and another meaning.
+    let log = other("550.54.15", Origin::Runfile, "/var/lib/nvidia/log and /usr/bin/nvidia-uninstall");
+    assert_eq!(found(|e| both(e, log.clone())), ["GS401 fail"]);
+    let shadowing = other("550.54.15", Origin::Unknown, "/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15");
+    assert_eq!(found(|e| both(e, shadowing.clone())), ["GS401 fail"], "it is before all alternatives");
+    // Facts of an older gpusetup do not say it; a runfile's driver is never an alternative.
+    let older = |driver: InstalledDriver| InstalledDriver { alternative: None, ..driver };
+    let old = |e: &mut Evidence, second: InstalledDriver| e.facts.other_drivers.push(second);
+    assert_eq!(found(|e| old(e, older(beside("470.1.1")))), [""; 0]);
+    assert_eq!(found(|e| old(e, older(log.clone()))), ["GS401 fail"]);
 }
 
 #[test]
@@ -816,7 +832,7 @@ fn a_gpu_that_is_gone_is_missed() {
     let unseen = |e: &mut Evidence| {
         gone(e);
         let why = "there is no /sys/bus/pci/devices".to_owned();
-        e.facts.unreadable.push(crate::host::Unreadable { what: crate::host::GPUS.to_owned(), why });
+        e.facts.unreadable.push(crate::host::Unreadable::gpus(crate::host::Missing::Gpus, why));
     };
     assert_eq!(found(unseen), [""; 0], "a tree of a machine that is elsewhere");
 }

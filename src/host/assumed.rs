@@ -96,6 +96,7 @@ fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu
         subsystem,
         class: "0302".to_owned(),
         bound_to: None,
+        driver_unseen: false,
         name: known.map(|g| g.name.clone()),
         compute_capability: known.and_then(|g| g.compute_capability),
         assumed: true,

@@ -7,6 +7,7 @@ use super::reader::Reader;
 use super::{InstalledDriver, Origin};
 use crate::compat::{ModuleFlavour, PackageManager};
 use crate::version::DriverVersion;
+use std::path::PathBuf;
 
 /// Driver packages, the ones whose version is the driver's as such first. Debian's and Ubuntu's names; `*` is a branch.
 const PACKAGES: [&str; 8] = [
@@ -32,9 +33,13 @@ pub fn drivers(
     libraries: &[Listing],
 ) -> Vec<InstalledDriver> {
     let mut drivers: Vec<InstalledDriver> = Vec::new();
-    let packaged = packages.and_then(package);
+    let on_disk = library_versions(libraries);
+    let in_alternatives = |version| on_disk.iter().any(|found| found.version == version && found.alternative);
+    let packaged =
+        packages.and_then(package).map(|d| InstalledDriver { alternative: Some(in_alternatives(d.version)), ..d });
     let runfile = runfile(reader);
-    for (version, evidence) in library_versions(libraries) {
+    for Library { version, file, alternative } in &on_disk {
+        let version = *version;
         let of = |d: &Option<InstalledDriver>| d.as_ref().is_some_and(|d| d.version == version);
         if of(&packaged) || of(&runfile) || drivers.iter().any(|d| d.version == version) {
             continue;
@@ -47,15 +52,15 @@ pub fn drivers(
             (false, true) => Origin::Rpm,
             (false, false) => Origin::Unknown,
         };
-        drivers.push(InstalledDriver { version, origin, modules: None, evidence });
+        let (evidence, alternative) = (file.display().to_string(), Some(*alternative));
+        drivers.push(InstalledDriver { version, origin, modules: None, evidence, alternative });
     }
     // A runfile put over packages replaces their files, so it is what runs.
     let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
     all.append(&mut drivers);
-    let on_disk: Vec<_> = library_versions(libraries).into_iter().map(|(v, _)| v).collect();
     let loaded = libraries.iter().find_map(|l| loaded_version(reader, l));
     // What has no library is a leftover (a log, half of the packages): it comes behind what has.
-    all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.contains(&d.version)));
+    all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.iter().any(|found| found.version == d.version)));
     all
 }
 
@@ -66,7 +71,8 @@ fn package(packages: &Packages) -> Option<InstalledDriver> {
         Some((driver, format!("package {name} {version}")))
     });
     let (version, evidence) = found?;
-    Some(InstalledDriver { version, origin: Origin::Dpkg, modules: package_flavour(packages), evidence })
+    let modules = package_flavour(packages);
+    Some(InstalledDriver { version, origin: Origin::Dpkg, modules, evidence, alternative: None })
 }
 
 fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
@@ -94,7 +100,8 @@ fn runfile(reader: &mut Reader) -> Option<InstalledDriver> {
         let text = reader.head("the NVIDIA installer's log", log, 1 << 14).unwrap_or_default();
         if let Some(version) = logged_version(&text) {
             let evidence = format!("{log} and {}", UNINSTALLERS[0]);
-            return Some(InstalledDriver { version, origin: Origin::Runfile, modules: None, evidence });
+            let (origin, alternative) = (Origin::Runfile, Some(false));
+            return Some(InstalledDriver { version, origin, modules: None, evidence, alternative });
         }
     }
     None
@@ -118,15 +125,27 @@ fn rpm_trace(reader: &mut Reader) -> bool {
     })
 }
 
-/// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`, with the file that shows each.
-fn library_versions(libraries: &[Listing]) -> Vec<(DriverVersion, String)> {
-    let mut versions: Vec<(DriverVersion, String)> = Vec::new();
+/// A version of the driver's libraries on the disk.
+#[derive(Debug, PartialEq)]
+struct Library {
+    version: DriverVersion,
+    /// A file that shows it.
+    file: PathBuf,
+    /// It lies in no directory but those of alternatives.
+    alternative: bool,
+}
+
+/// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`.
+fn library_versions(libraries: &[Listing]) -> Vec<Library> {
+    let mut versions: Vec<Library> = Vec::new();
     for listing in libraries {
         for name in &listing.names {
             let suffix = name.strip_prefix("libcuda.so.").or_else(|| name.strip_prefix("libnvidia-ml.so."));
             let Some(version) = suffix.and_then(|s| s.parse::<DriverVersion>().ok()) else { continue };
-            if !versions.iter().any(|(v, _)| *v == version) {
-                versions.push((version, listing.directory.join(name).display().to_string()));
+            let alternative = listing.alternative;
+            match versions.iter_mut().find(|known| known.version == version) {
+                Some(known) => known.alternative &= alternative,
+                None => versions.push(Library { version, file: listing.directory.join(name), alternative }),
             }
         }
     }
@@ -143,6 +162,7 @@ fn loaded_version(reader: &Reader, listing: &Listing) -> Option<DriverVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn version(text: &str) -> DriverVersion {
         text.parse().expect("a version")
@@ -151,9 +171,19 @@ mod tests {
     #[test]
     fn library_names_carry_the_version() {
         let names = ["libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05", "libnvidia-ml.so.580.95.05"];
-        let listing = Listing { directory: "/usr/lib64".into(), names: names.map(str::to_owned).to_vec() };
-        let found = library_versions(&[listing]);
-        assert_eq!(found, [(version("580.95.05"), "/usr/lib64/libcuda.so.580.95.05".to_owned())]);
+        let listing = |directory: &str, alternative| Listing {
+            directory: directory.into(),
+            names: names.map(str::to_owned).to_vec(),
+            alternative,
+        };
+        let found = |directory: &str, alternative| {
+            let file = Path::new(directory).join("libcuda.so.580.95.05");
+            [Library { version: version("580.95.05"), file, alternative }]
+        };
+        let beside = listing("/usr/lib/x86_64-linux-gnu/nvidia/current", true);
+        assert_eq!(library_versions(&[listing("/usr/lib64", false)]), found("/usr/lib64", false));
+        assert_eq!(library_versions(&[beside.clone()]), found("/usr/lib/x86_64-linux-gnu/nvidia/current", true));
+        assert_eq!(library_versions(&[listing("/usr/lib64", false), beside]), found("/usr/lib64", false));
     }
 
     #[test]

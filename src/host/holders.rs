@@ -1,9 +1,25 @@
 //! Who uses the driver: processes that have one of its devices open. A driver cannot be replaced under them.
 
 use crate::system::{System, process_name};
+use std::fmt;
 
-/// The processes, as `Xorg (process 812)`, by number.
-pub fn holders(system: &System) -> Vec<String> {
+/// A process that has a device open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub process: u32,
+    /// What it is called, as far as the kernel keeps that (15 bytes): `nvidia-persiste`.
+    pub name: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (process {})", self.name, self.process)
+    }
+}
+
+/// The processes, by number.
+pub fn holders(system: &System) -> Vec<Holder> {
     let processes = system.list("/proc").unwrap_or_default();
     let mut numbers: Vec<u32> = processes.iter().filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
@@ -15,7 +31,7 @@ pub fn holders(system: &System) -> Vec<String> {
             system.link_target(format!("{folder}/{fd}")).is_some_and(|t| t.to_string_lossy().starts_with("/dev/nvidia"))
         })
     };
-    let named = |pid: u32| format!("{} (process {pid})", process_name(system, pid));
+    let named = |process: u32| Holder { process, name: process_name(system, process) };
     numbers.into_iter().filter(holds).map(named).collect()
 }
 
@@ -35,6 +51,7 @@ mod tests {
             system.write(format!("/proc/{pid}/comm"), format!("{name}\n").as_bytes(), 0o644).expect("written");
             system.link(format!("/proc/{pid}/fd/3"), Path::new(target)).expect("linked");
         }
-        assert_eq!(holders(&system), ["python3 (process 9)", "Xorg (process 812)"]);
+        let shown: Vec<_> = holders(&system).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["python3 (process 9)", "Xorg (process 812)"]);
     }
 }

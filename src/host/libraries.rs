@@ -26,25 +26,33 @@ pub struct Listing {
     pub directory: PathBuf,
     /// Names of libraries of NVIDIA's, sorted.
     pub names: Vec<String>,
+    /// Debian's alternatives choose between this directory and those beside it.
+    pub alternative: bool,
 }
 
 /// Every system library directory that has libraries of NVIDIA's, and below it those of Debian's alternatives.
 pub fn listings(reader: &mut Reader) -> Vec<Listing> {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     for directory in directories() {
-        list(reader, directory, &mut seen, &mut found);
+        list(reader, directory, false, &mut seen, &mut found);
         // Debian keeps each driver in a directory of its own: nvidia/current, nvidia/tesla-470.
         let alternatives = directory.join("nvidia");
         if reader.system.is_directory(&alternatives) {
             for name in reader.names("libraries", &alternatives) {
-                list(reader, &alternatives.join(name), &mut seen, &mut found);
+                list(reader, &alternatives.join(name), true, &mut seen, &mut found);
             }
         }
     }
     found
 }
 
-fn list(reader: &mut Reader, directory: &Path, seen: &mut BTreeSet<PathBuf>, found: &mut Vec<Listing>) {
+fn list(
+    reader: &mut Reader,
+    directory: &Path,
+    alternative: bool,
+    seen: &mut BTreeSet<PathBuf>,
+    found: &mut Vec<Listing>,
+) {
     let resolved = reader.resolved(directory);
     if !reader.system.is_directory(&resolved) || !seen.insert(resolved.clone()) {
         return;
@@ -52,6 +60,6 @@ fn list(reader: &mut Reader, directory: &Path, seen: &mut BTreeSet<PathBuf>, fou
     let mut names = reader.names("libraries", &resolved);
     names.retain(|n| ["libcuda.so", "libnvidia-ml.so", "libcudnn"].iter().any(|start| n.starts_with(start)));
     if !names.is_empty() {
-        found.push(Listing { directory: resolved, names });
+        found.push(Listing { directory: resolved, names, alternative });
     }
 }

@@ -11,6 +11,8 @@ pub struct Listing {
     pub functions: Vec<Function>,
     /// Lines about a display controller of NVIDIA's that lack the numbers.
     pub without_numbers: Vec<String>,
+    /// It says which drivers and modules the devices have, as `-k` asks for: a function without one has none.
+    pub shows_drivers: bool,
 }
 
 /// Reads `lspci` text.
@@ -20,6 +22,7 @@ pub fn parse(text: &str) -> Listing {
     let mut open = false;
     for line in text.lines() {
         let trimmed = line.trim();
+        listing.shows_drivers |= ["Kernel driver in use:", "Kernel modules:"].iter().any(|k| trimmed.starts_with(k));
         if let Some((address, rest)) = device_line(trimmed) {
             open = false;
             if let Some(function) = function(&address, rest) {
@@ -148,6 +151,7 @@ mod tests {
         );
         assert_eq!(listing.functions[0].subsystem.as_deref(), Some("103c:85fc"));
         assert_eq!(listing.without_numbers, [""; 0]);
+        assert!(listing.shows_drivers);
     }
 
     #[test]
@@ -181,6 +185,7 @@ mod tests {
         let line = "1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)";
         let listing = parse(line);
         assert_eq!((listing.functions.len(), listing.without_numbers), (0, vec![line.to_owned()]));
+        assert!(!listing.shows_drivers);
     }
 
     proptest! {

@@ -20,7 +20,9 @@ pub fn offered(
     match packages::offered_versions(system, manager, &names, locked) {
         Ok(versions) => Ok(Some(versions)),
         Err(Unknown::NotFetched | Unknown::Outdated) => Ok(None),
-        Err(why) => Err(Unreadable { what: "what the repositories offer".to_owned(), why: why.to_string() }),
+        Err(why) => {
+            Err(Unreadable { what: "what the repositories offer".to_owned(), why: why.to_string(), missing: None })
+        }
     }
 }
 

@@ -58,6 +58,7 @@ fn gpu(function: Function, database: &Database) -> Gpu {
         subsystem: function.subsystem,
         class: format!("{:04x}", function.class),
         bound_to: function.driver,
+        driver_unseen: false,
         name: known.map(|g| g.name.clone()),
         compute_capability: known.and_then(|g| g.compute_capability),
         assumed: false,

@@ -2,21 +2,15 @@
 
 use super::reader::Reader;
 use super::{
-    Facts, Gpu, InstalledDriver, Kernels, MachineKind, NvSwitch, PathState, SCHEMA, Toolkit, compiler, cudnn, dpkg,
-    driver, gpu, graphics, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci, repositories,
-    secure_boot, toolkit,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, compiler, cudnn,
+    dpkg, driver, gpu, graphics, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci,
+    repositories, secure_boot, toolkit,
 };
 use crate::compat::{Database, Fabric};
 use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// What [`super::Unreadable::what`] says where the host's GPUs could not be seen: that is not the same as having none.
-pub const GPUS: &str = "the GPUs";
-
-/// What [`super::Unreadable::what`] says of a GPU in an lspci listing that cannot be told from others.
-pub const LISTED_GPU: &str = "a GPU in the lspci text";
 
 /// What to look at.
 #[derive(Debug, Clone)]
@@ -108,16 +102,20 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
         GpuSource::Lspci(text) => {
             let listing = lspci::parse(text);
             for line in &listing.without_numbers {
-                reader.miss(LISTED_GPU, format_args!("no numbers (use lspci -nn): {line}"));
+                reader.miss_gpus(Missing::ListedGpu, format_args!("no numbers (use lspci -nn): {line}"));
             }
-            pci::identify(listing.functions, database)
+            let (mut gpus, nvswitches) = pci::identify(listing.functions, database);
+            gpus.iter_mut().for_each(|gpu| gpu.driver_unseen = !listing.shows_drivers);
+            (gpus, nvswitches)
         }
         GpuSource::Bus => {
             let functions = gpu::functions(reader);
             match (kind, &functions) {
-                (MachineKind::Wsl2, _) => reader.miss(GPUS, "WSL2 shows them as /dev/dxg only, without an id"),
+                (MachineKind::Wsl2, _) => {
+                    reader.miss_gpus(Missing::Gpus, "WSL2 shows them as /dev/dxg only, without an id")
+                }
                 (MachineKind::Jetson, _) | (_, Some(_)) => {}
-                (_, None) => reader.miss(GPUS, "there is no /sys/bus/pci/devices"),
+                (_, None) => reader.miss_gpus(Missing::Gpus, "there is no /sys/bus/pci/devices"),
             }
             let (gpus, mut nvswitches) = pci::identify(functions.unwrap_or_default(), database);
             nvswitches.extend(off_the_bus(reader, database, &gpus));

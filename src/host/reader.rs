@@ -1,7 +1,7 @@
 //! Reading for the probes: what does not exist is none, what exists and cannot be read is kept in one list, so that
 //! no probe can drop it. Nothing is ever changed.
 
-use super::Unreadable;
+use super::{Missing, Unreadable};
 use crate::system::{System, is_absent};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
@@ -24,7 +24,15 @@ impl<'a> Reader<'a> {
 
     /// Notes that `what` is not known.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
-        let new = Unreadable { what: what.into(), why: why.to_string() };
+        self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None });
+    }
+
+    /// Notes that GPUs are missing.
+    pub fn miss_gpus(&mut self, missing: Missing, why: impl Display) {
+        self.note(Unreadable::gpus(missing, why));
+    }
+
+    fn note(&mut self, new: Unreadable) {
         if !self.missed.contains(&new) {
             self.missed.push(new);
         }

@@ -1,7 +1,7 @@
 //! Facts as text.
 
 use super::{bytes, wrapped};
-use crate::host::{Facts, GPUS, LISTED_GPU, MachineKind, Origin, SecureBoot};
+use crate::host::{Facts, MachineKind, Origin, SecureBoot};
 
 /// The facts for a person, a line a thing; what is missing is said.
 pub fn text(facts: &Facts) -> String {
@@ -20,16 +20,17 @@ pub fn text(facts: &Facts) -> String {
     let tree = if machine.is_tree { ", a tree that is not running" } else { "" };
     line("System", format!("{}, {}, {kind}{inside}{tree}", facts.os.name, machine.arch));
     if facts.gpus.is_empty() {
-        let unseen = facts.unreadable.iter().any(|u| [GPUS, LISTED_GPU].contains(&u.what.as_str()));
+        let unseen = facts.unreadable.iter().any(|u| u.missing.is_some());
         line("GPUs", if unseen { "not seen, see below" } else { "no NVIDIA GPU" }.to_owned());
     }
     for (n, gpu) in facts.gpus.iter().enumerate() {
         let name = gpu.name.as_deref().unwrap_or("not in the database");
         let capability = gpu.compute_capability.map(|c| format!(", compute capability {c}")).unwrap_or_default();
-        let bound = match (&gpu.bound_to, gpu.assumed) {
-            (_, true) => "assumed".to_owned(),
-            (Some(driver), false) => format!("driven by {driver}"),
-            (None, false) => "no driver bound".to_owned(),
+        let bound = match &gpu.bound_to {
+            _ if gpu.assumed => "assumed".to_owned(),
+            Some(driver) => format!("driven by {driver}"),
+            None if gpu.driver_unseen => "driver unknown (lspci shows it with -k)".to_owned(),
+            None => "no driver bound".to_owned(),
         };
         line(&format!("GPU {n}"), format!("{} {name} [{}]{capability}, {bound}", gpu.address, gpu.pci_id));
     }

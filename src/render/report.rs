@@ -33,7 +33,7 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
     out += "<ul class=\"gpus\">";
     for gpu in &host.gpus {
         let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
-        let driver = gpu.bound_to.as_deref().unwrap_or("no driver");
+        let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen { "driver unknown" } else { "no driver" });
         let _ = write!(out, "<li>{}, {}: {}</li>", escaped(&gpu.address), escaped(name), escaped(driver));
     }
     out += "</ul>\n";

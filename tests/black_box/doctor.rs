@@ -133,6 +133,41 @@ fn a_repository_without_its_key_is_named() {
     assert!(ran.out.contains("apt has no key") && ran.out.contains("cuda-keyring_1.1-1_all.deb"), "{}", ran.out);
 }
 
+/// Debian's driver, which lies in a directory of alternatives.
+fn with_debians_driver() -> Tree {
+    let tree = Tree::debian_12().gpu("0000:17:00.0", "20b0", None);
+    tree.write("var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n");
+    tree.write("usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.535.261.03", "");
+    tree.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "nvidia/current/libcuda.so.535.261.03");
+    tree
+}
+
+#[test]
+fn a_runfiles_driver_over_packages_is_found_by_its_index() {
+    let runfile = |version: &str| {
+        let tree = with_debians_driver();
+        tree.write("usr/bin/nvidia-uninstall", "");
+        tree.write("var/lib/nvidia/log", &format!("1.0-1 ({version})\nNVIDIA Accelerated Graphics Driver\n"));
+        tree.run(&["doctor", "GS401"])
+    };
+    for version in ["550.54.15", "535.261.03"] {
+        let ran = runfile(version);
+        assert_eq!(ran.code, 20, "{version}: {}", ran.out);
+        assert!(ran.out.contains("/var/lib/nvidia/log") && ran.out.contains("nvidia-uninstall"), "{}", ran.out);
+    }
+    let tree = with_debians_driver();
+    tree.write("usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.256.02", "");
+    let beside = tree.run(&["doctor", "GS401"]);
+    assert_eq!(beside.code, 0, "{}", beside.out);
+    // The other one is chosen now.
+    std::fs::remove_file(tree.path().join("usr/lib/x86_64-linux-gnu/libcuda.so.1")).expect("removed");
+    tree.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "nvidia/tesla-470/libcuda.so.470.256.02");
+    let chosen = tree.run(&["doctor", "GS401"]);
+    assert_eq!(chosen.code, 0, "{}", chosen.out);
+    tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15", "");
+    assert_eq!(tree.run(&["doctor", "GS401"]).code, 20, "a file in the loader's own directory is before them all");
+}
+
 #[test]
 fn checks_are_listed_and_unknown_ones_refused() {
     let ran = run(&["doctor", "--list-checks"]);

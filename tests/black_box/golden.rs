@@ -91,7 +91,13 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     }
     if let (Some(version), Some(origin)) = (&host.driver, host.driver_by) {
         let version = version.parse().expect("a version");
-        facts.driver = Some(InstalledDriver { version, origin, modules: None, evidence: "a file".into() });
+        facts.driver = Some(InstalledDriver {
+            version,
+            origin,
+            modules: None,
+            evidence: "a file".into(),
+            alternative: Some(false),
+        });
     }
     for version in &host.toolkits {
         let version = version.parse().expect("a version");

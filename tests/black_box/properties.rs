@@ -75,6 +75,7 @@ fn installed(mut facts: Facts, r: &Resolution, request: &Request) -> Facts {
             origin: if driver.install.method() == Method::Runfile { Origin::Runfile } else { Origin::Dpkg },
             modules: Some(driver.modules),
             evidence: "a file".to_owned(),
+            alternative: Some(false),
         });
     }
     if let Some(cuda) = &r.cuda {

@@ -59,6 +59,7 @@ impl<'a> Fleet<'a> {
                 origin: *dice.of(&[gpusetup::host::Origin::Dpkg, gpusetup::host::Origin::Runfile]),
                 modules: Some(*dice.of(&[ModuleFlavour::Open, ModuleFlavour::Proprietary])),
                 evidence: "a file".to_owned(),
+                alternative: Some(false),
             });
         }
         if dice.one_in(4) {
@@ -183,6 +184,7 @@ pub fn unit(gpu: &Gpu, slot: usize, driver: Option<&str>) -> gpusetup::host::Gpu
         subsystem: gpu.subsystem.clone(),
         class: "0302".to_owned(),
         bound_to: driver.map(str::to_owned),
+        driver_unseen: false,
         name: Some(gpu.name.clone()),
         compute_capability: gpu.compute_capability,
         assumed: false,

@@ -4,7 +4,7 @@ use super::log::{of_idle_gpus, of_module};
 use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
-use crate::doctor::{Answer, Evidence, Said, Status, Verdict};
+use crate::doctor::{Answer, Evidence, LoggedGpu, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, Origin, SecureBoot};
 use crate::plan::{RIVALS, rebuild_image};
 use crate::resolve::Card;
@@ -75,11 +75,12 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         Verdict::fail(cause).saw(evidence).advise("install a branch that knows it", [format!("gpusetup plan{fits}")])
     });
     let told = of_idle_gpus(seen, |said| match said {
-        Said::Legacy { gpu, branch } => {
-            Some((gpu, format!("the driver says that {gpu} needs one of branch {branch}, and leaves it alone")))
-        }
+        Said::Legacy { gpu, branch } => Some((
+            gpu.address(),
+            format!("the driver says that {gpu} needs one of branch {branch}, and leaves it alone"),
+        )),
         Said::Unknown(gpu) if !is_known(seen, gpu) => {
-            Some((gpu, format!("the driver says that it does not know {gpu}")))
+            Some((gpu.address(), format!("the driver says that it does not know {gpu}")))
         }
         _ => None,
     });
@@ -88,7 +89,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
     });
     let misled = of_idle_gpus(seen, |said| match said {
         Said::Unknown(gpu) if is_known(seen, gpu) => {
-            Some((gpu, format!("the driver says that it does not know {gpu}, which its branch does")))
+            Some((gpu.address(), format!("the driver says that it does not know {gpu}, which its branch does")))
         }
         _ => None,
     });
@@ -98,8 +99,9 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
 }
 
 /// What the database says of the GPU that a sentence of the kernel's is about.
-fn card_of<'a>(seen: &'a Evidence, sentence: &str) -> Option<&'a Card> {
-    let (_, card) = seen.facts.gpus.iter().zip(&seen.cards).find(|(gpu, _)| sentence.contains(&gpu.address))?;
+fn card_of<'a>(seen: &'a Evidence, logged: &LoggedGpu) -> Option<&'a Card> {
+    let address = logged.address()?;
+    let (_, card) = seen.facts.gpus.iter().zip(&seen.cards).find(|(gpu, _)| gpu.address == address)?;
     card.as_ref().ok()
 }
 
@@ -111,13 +113,13 @@ fn unreadable(cause: String) -> Verdict {
     )
 }
 
-fn runs_open(seen: &Evidence, sentence: &str) -> bool {
-    card_of(seen, sentence).is_some_and(|card| card.modules.contains(&ModuleFlavour::Open))
+fn runs_open(seen: &Evidence, logged: &LoggedGpu) -> bool {
+    card_of(seen, logged).is_some_and(|card| card.modules.contains(&ModuleFlavour::Open))
 }
 
 /// Whether the branch of the driver knows the GPU that a sentence of the kernel's is about.
-fn is_known(seen: &Evidence, sentence: &str) -> bool {
-    let Some((card, driver)) = card_of(seen, sentence).zip(seen.facts.driver.as_ref()) else { return false };
+fn is_known(seen: &Evidence, logged: &LoggedGpu) -> bool {
+    let Some((card, driver)) = card_of(seen, logged).zip(seen.facts.driver.as_ref()) else { return false };
     let branch = driver.version.branch;
     card.first_branch.is_some_and(|first| first <= branch) && card.last_branch.is_none_or(|last| branch <= last)
 }
@@ -127,8 +129,7 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
         return no_driver_of_its_own(seen).unwrap_or_else(Verdict::pass);
     };
     let said = |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
-    // Debian keeps several, each below /usr/lib/ARCH/nvidia/, and switches between them by alternatives.
-    let others: Vec<_> = seen.facts.other_drivers.iter().filter(|d| !d.evidence.contains("/nvidia/")).collect();
+    let others: Vec<_> = seen.facts.other_drivers.iter().filter(|other| !are_alternatives(driver, other)).collect();
     let all = others.iter().fold(Verdict::pass().saw(said(driver)), |v, d| v.saw(said(d)));
     let Some(other) = others.first() else { return all };
     let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
@@ -142,6 +143,12 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
         Verdict::fail(cause).advise("let the package manager finish the update that stopped halfway", ["gpusetup plan"])
     };
     Verdict::worst([mend, all]).unwrap_or_else(Verdict::pass)
+}
+
+/// Whether two drivers lie beside each other, and Debian's alternatives choose one. Older facts do not say it, but for a
+/// runfile's, which is never among them.
+fn are_alternatives(one: &InstalledDriver, other: &InstalledDriver) -> bool {
+    [one, other].into_iter().all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
 }
 
 fn origin(origin: Origin) -> &'static str {
@@ -159,9 +166,11 @@ pub fn flavour(seen: &Evidence) -> Verdict {
         return skip;
     }
     let told = of_idle_gpus(seen, |said| match said {
-        Said::NeedsOpen(gpu) => Some((gpu, format!("the driver says that {gpu} needs the open kernel modules"))),
+        Said::NeedsOpen(gpu) => {
+            Some((gpu.address(), format!("the driver says that {gpu} needs the open kernel modules")))
+        }
         Said::NotForOpen(gpu) if !runs_open(seen, gpu) => {
-            Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}")))
+            Some((gpu.address(), format!("the driver says that the open kernel modules do not run {gpu}")))
         }
         _ => None,
     });
@@ -169,9 +178,10 @@ pub fn flavour(seen: &Evidence) -> Verdict {
         Verdict::fail(cause).saw("the kernel's log").advise("install the other flavour", ["gpusetup plan"])
     });
     let misled = of_idle_gpus(seen, |said| match said {
-        Said::NotForOpen(gpu) if runs_open(seen, gpu) => {
-            Some((gpu, format!("the driver says that the open kernel modules do not run {gpu}, which they do")))
-        }
+        Said::NotForOpen(gpu) if runs_open(seen, gpu) => Some((
+            gpu.address(),
+            format!("the driver says that the open kernel modules do not run {gpu}, which they do"),
+        )),
         _ => None,
     });
     // Seen of an H100 in a confidential guest: NVIDIA/open-gpu-kernel-modules#587.
@@ -300,7 +310,7 @@ pub fn devices(seen: &Evidence) -> Verdict {
 /// Whether the driver that is loaded has every GPU, but for those that are held for something else by intent.
 fn has_all_gpus(seen: &Evidence) -> Verdict {
     let is_left = |gpu: &&Gpu| match gpu.bound_to.as_deref() {
-        None => true,
+        None => !gpu.driver_unseen,
         Some(driver) => RIVALS.contains(&driver.replace('-', "_").as_str()),
     };
     let left: Vec<_> = seen.facts.gpus.iter().filter(is_left).collect();

@@ -33,15 +33,18 @@ pub fn room(seen: &Evidence) -> Verdict {
 }
 
 /// What the kernel said that means this, of GPUs that NVIDIA's driver does not have now: what it says of others is over.
-pub fn of_idle_gpus<'a>(seen: &'a Evidence, means: impl Fn(&'a Said) -> Option<(&'a str, String)>) -> Vec<String> {
+pub fn of_idle_gpus<'a>(
+    seen: &'a Evidence,
+    means: impl Fn(&'a Said) -> Option<(Option<&'a str>, String)>,
+) -> Vec<String> {
     let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
     let idle = |gpu: &&crate::host::Gpu| gpu.bound_to.as_deref() != Some("nvidia");
     let gpus: Vec<_> = seen.facts.gpus.iter().filter(idle).collect();
-    let is_idle = |of: &str| match seen.facts.gpus.iter().find(|g| of.contains(&g.address)) {
+    let is_idle = |of: Option<&str>| match seen.facts.gpus.iter().find(|g| Some(&*g.address) == of) {
         Some(named) => gpus.iter().any(|g| g.address == named.address),
         None => !gpus.is_empty(),
     };
-    said.iter().filter_map(means).filter(|(of, _)| is_idle(of)).map(|(_, sentence)| sentence).collect()
+    said.iter().filter_map(means).filter(|(of, _)| is_idle(*of)).map(|(_, sentence)| sentence).collect()
 }
 
 /// What the kernel said of how the nvidia module came, or did not.

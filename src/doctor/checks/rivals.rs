@@ -49,7 +49,7 @@ fn held_before(seen: &Evidence) -> Verdict {
 /// GPUs that the kernel's log says another driver had, and NVIDIA's does not have now.
 fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
     of_idle_gpus(seen, |said| match said {
-        Said::Held { gpu, by } if is_rival(by) => Some((gpu, gpu.clone())),
+        Said::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
         _ => None,
     })
 }
@@ -57,11 +57,14 @@ fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> 
 /// Who drives a GPU, for the evidence.
 pub fn held_by(gpu: &Gpu) -> String {
     let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
-    format!("{} ({name}) is driven by {}", gpu.address, gpu.bound_to.as_deref().unwrap_or("nobody"))
+    let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen { "an unknown driver" } else { "nobody" });
+    format!("{} ({name}) is driven by {driver}", gpu.address)
 }
 
 fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
-    let is_rival = |module: &str| modules.contains(&module.replace('-', "_").as_str());
+    // `nova_core`, `nova-core`; the driver itself says `NovaCore`.
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let is_rival = |module: &str| modules.iter().any(|m| plain(m) == plain(module));
     let holds = |g: &&Gpu| g.bound_to.as_deref().is_some_and(is_rival);
     let held: Vec<_> = seen.facts.gpus.iter().filter(holds).collect();
     if let Some(skip) = no_driver_of_its_own(seen) {
@@ -89,7 +92,7 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
         return of_module(seen).into_iter().fold(verdict, Verdict::saw);
     }
     // The GPU is nobody's now, and will be the rival's again behind the next boot.
-    let told = held_in_log(seen, &|by| by.to_lowercase().replace(['-', '_'], "").contains(name));
+    let told = held_in_log(seen, &is_rival);
     if let Some(gpu) = told.first().filter(|_| !is_denied(seen, &is_rival)) {
         return not_denied(seen, name).saw(format!("the kernel's log: {name} had the GPU at {gpu}"));
     }

@@ -74,6 +74,13 @@ pub const CASES: &[Case] = &[
         "GS401: sudo nvidia-uninstall",
     ),
     sick(
+        "a runfile's driver over packages of the same version",
+        "mkdir -p /var/lib/nvidia; printf '#!/bin/sh\\n' >/usr/bin/nvidia-uninstall; chmod 755 /usr/bin/nvidia-uninstall
+         printf '%s\\n' \"1.0-1 ($V)\" \"NVIDIA Accelerated Graphics Driver for Linux-x86_64 ($V)\" >/var/lib/nvidia/log",
+        &["GS401 fail"],
+        "GS401: sudo nvidia-uninstall",
+    ),
+    sick(
         "an update of the packages that came half the way",
         "library $system/libnvidia-ml.so.535.104.05 libnvidia-ml.so.1; ldconfig",
         &["GS401 fail"],
