@@ -113,9 +113,10 @@ impl From<ProgramError> for Failure {
 impl From<PackagesError> for Failure {
     fn from(e: PackagesError) -> Self {
         match e {
-            PackagesError::WouldRemove { .. } | PackagesError::Held { .. } | PackagesError::Lacking(_) => {
-                Self::Blocked(e.to_string())
-            }
+            PackagesError::WouldRemove { .. }
+            | PackagesError::Held { .. }
+            | PackagesError::OtherDriver { .. }
+            | PackagesError::Lacking(_) => Self::Blocked(e.to_string()),
             PackagesError::Strangers { .. } => Self::Gone(e.to_string()),
             PackagesError::Network { .. } => Self::Later(e.to_string()),
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),

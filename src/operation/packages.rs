@@ -8,7 +8,9 @@ use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
 use super::{Operation, Standing, locks};
 use crate::compat::PackageManager;
+use crate::host::upstream;
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
+use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -44,12 +46,20 @@ pub struct Packages {
     /// The versions of a lock file, by name: none of these packages is installed in another.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
+    /// The driver that the plan is for, by the packages that carry its version (apt): they come in no other.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub drivers: BTreeMap<String, DriverVersion>,
 }
 
 impl Packages {
+    fn nothing(manager: PackageManager) -> Self {
+        let (install, remove, stream) = (Vec::new(), Vec::new(), None);
+        Self { manager, install, remove, stream, versions: BTreeMap::new(), drivers: BTreeMap::new() }
+    }
+
     /// These are to come.
     pub fn to_install(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { manager, install: names, remove: Vec::new(), stream: None, versions: BTreeMap::new() }
+        Self { manager, install: names, remove: Vec::new(), ..Self::nothing(manager) }
     }
 
     /// What is to come, with the versions of a lock file as the manager takes them on its command line.
@@ -64,7 +74,7 @@ impl Packages {
 
     /// These are to go.
     pub fn to_remove(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { manager, install: Vec::new(), remove: names, stream: None, versions: BTreeMap::new() }
+        Self { manager, install: Vec::new(), remove: names, ..Self::nothing(manager) }
     }
 }
 
@@ -92,6 +102,19 @@ pub enum PackagesError {
     Strangers {
         /// Each package with its version in the lock file, and the other one.
         strangers: Vec<String>,
+    },
+    /// The repositories have another driver than the plan is for.
+    #[error(
+        "the plan is for driver {planned}, and the repositories would install {offered} ({package}): the driver was not \
+         installed; make the plan again with `gpusetup plan`"
+    )]
+    OtherDriver {
+        /// The plan's.
+        planned: DriverVersion,
+        /// The repositories'.
+        offered: DriverVersion,
+        /// The package that shows it.
+        package: String,
     },
     /// Packages cannot be fetched.
     #[error("the package manager cannot fetch what it needs; the last it said:\n{last}")]
@@ -391,6 +414,18 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
             if !strangers.is_empty() {
                 return Err(PackagesError::Strangers { strangers });
             }
+            of_the_plan(wanted, &coming(&output.text))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a driver that the plan is not for: it was made from other lists, or from none.
+fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(), PackagesError> {
+    for (name, planned) in &wanted.drivers {
+        let offered = coming.get(name).and_then(|version| upstream(version).parse::<DriverVersion>().ok());
+        if let Some(offered) = offered.filter(|offered| offered != planned) {
+            return Err(PackagesError::OtherDriver { planned: *planned, offered, package: name.clone() });
         }
     }
     Ok(())
@@ -630,6 +665,22 @@ pub fn read_anything(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_driver_than_the_plans_is_refused() {
+        let planned: DriverVersion = "535.261.03".parse().expect("a version");
+        let manager = PackageManager::Apt;
+        let drivers = ["libcuda1", "nvidia-kernel-dkms"].map(|name| (name.to_owned(), planned)).into();
+        let wanted = Packages { drivers, ..Packages::to_install(manager, vec!["libcuda1".to_owned()]) };
+        let come = |text: &str| of_the_plan(&wanted, &coming(text));
+        assert!(come("Inst libcuda1 (535.261.03-1~deb12u1 Debian:12 [amd64])\nInst x (1 Debian:12 [all])\n").is_ok());
+        assert!(come("").is_ok(), "what is there stays");
+        let other = come("Inst libcuda1 [535.261.03-1] (1:535.274.02-1~deb12u1 Debian:12 [amd64])\n");
+        let said = other.expect_err("another").to_string();
+        for part in ["535.261.03", "535.274.02 (libcuda1)", "gpusetup plan"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
 
     #[test]
     fn a_simulation_tells_what_would_go_and_what_is_held() {

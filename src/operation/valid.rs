@@ -237,7 +237,8 @@ impl Placement {
 impl Packages {
     fn valid(&self) -> Valid {
         let versions = self.versions.iter().flat_map(|(name, version)| [name, version]);
-        self.install.iter().chain(&self.remove).chain(&self.stream).chain(versions).try_for_each(|text| package(text))
+        let names = self.install.iter().chain(&self.remove).chain(&self.stream).chain(self.drivers.keys());
+        names.chain(versions).try_for_each(|text| package(text))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId};
-use crate::compat::{Artifact, ModuleFlavour};
+use crate::compat::{Artifact, ModuleFlavour, PackageManager};
 use crate::operation::{Operation, Packages};
 use crate::resolve::{ChosenDriver, Install};
 use crate::version::DriverVersion;
@@ -25,9 +25,16 @@ pub fn install_driver(job: &Job) -> Step {
             step(StepId::InstallDriver, title, why, Vec::new())
         }
         Install::Packages(offer) => {
-            let manager = job.distribution.map_or(crate::compat::PackageManager::Apt, |d| d.package_manager);
-            let packages = Packages::to_install(manager, offer.packages_for(job.facts.desktop.is_some()).to_vec());
-            let operation = Operation::Packages(Packages { stream: offer.module_stream.clone(), ..packages });
+            let manager = job.distribution.map_or(PackageManager::Apt, |d| d.package_manager);
+            let names = offer.packages_for(job.facts.desktop.is_some());
+            let packages = Packages::to_install(manager, names.to_vec());
+            // The first two are of the driver's version. Only apt is asked for it before it installs.
+            let drivers = if manager == PackageManager::Apt { &names[..names.len().min(2)] } else { &[] };
+            let operation = Operation::Packages(Packages {
+                stream: offer.module_stream.clone(),
+                drivers: drivers.iter().map(|name| (name.clone(), version)).collect(),
+                ..packages
+            });
             let why = format!("{}, whose updates then come with the system's", offer.repository.name);
             step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])
         }

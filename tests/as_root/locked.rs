@@ -44,6 +44,40 @@ fn wanted(plan: &Value) -> Vec<String> {
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn another_driver_than_the_planned_one_is_not_installed() {
+    const OLD: &str = "535.261.03-1~deb12u1";
+    const NEW: &str = "535.309.01-1~deb12u1";
+    let plan = ["plan", "--gpu", "t4", "--profile", "driver", "--method", "packages", "--driver", "535", "--json"];
+    let host = Host::new("planned-before");
+    let names = wanted(&host.gpusetup_plain(&plan).succeeds().json());
+    let driver = names.iter().find(|n| n.contains("nvidia")).expect("one of the driver's").as_str();
+    let version =
+        || host.ask(&format!("dpkg-query -W -f '${{db:Status-Status}} ${{Version}}' {driver} 2>/dev/null || true"));
+    offer(&host, &names, &[OLD]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("plan.json");
+    host.gpusetup_plain(&[&plan[..], &["--out", text(&file)]].concat()).succeeds();
+    // The lists are as new as the packages, and then there are none: both are seen before the driver comes.
+    offer(&host, &names, &[NEW]);
+    let before = host.ask("dpkg-query -W");
+    let said = host.gpusetup_plain(&["apply", text(&file), "--yes"]);
+    assert_eq!(said.code, Some(5), "{said:?}");
+    for part in ["535.261.03", "535.309.01", "gpusetup plan"] {
+        assert!(said.err.contains(part), "{part}: {said:?}");
+    }
+    assert_eq!(host.ask("dpkg-query -W"), before, "nothing was changed");
+    host.ask("rm -r /var/lib/apt/lists; mkdir -p /var/lib/apt/lists/partial");
+    let said = host.gpusetup_plain(&["apply", text(&file), "--yes"]);
+    assert!(said.code == Some(5) && said.err.contains("535.309.01"), "{said:?}");
+    assert_eq!(version().trim(), "");
+    // A plan that is made again is for what is there; its packages have no kernel module in them.
+    host.gpusetup_plain(&[&plan[..], &["--out", text(&file)]].concat()).succeeds();
+    assert_eq!(host.gpusetup_plain(&["apply", text(&file), "--yes"]).code, Some(8));
+    assert_eq!(version().trim(), format!("installed {NEW}"));
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn packages_come_in_the_locked_versions_or_not_at_all() {
     const OLD: &str = "535.261.03-1~deb12u1";
     const NEW: &str = "535.309.01-1~deb12u1";
