@@ -3,7 +3,7 @@
 use super::Problem;
 use super::options::{HostOptions, LookOptions};
 use crate::compat::Database;
-use crate::host::{Facts, GPUS, GpuSource, LISTED_GPU, Look, SpecError, assumed_gpus, offered, probe};
+use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
 use crate::packages::Versions;
 use crate::render;
 use crate::system::System;
@@ -69,7 +69,7 @@ fn replace_gpus(facts: &mut Facts, options: &HostOptions) {
     if !options.gpu.is_empty() {
         facts.gpus.clear();
         facts.nvswitches.clear();
-        facts.unreadable.retain(|u| u.what != GPUS && u.what != LISTED_GPU);
+        facts.unreadable.retain(|u| u.missing.is_none());
     }
 }
 

@@ -162,6 +162,9 @@ mod tests {
         assert_eq!(text(components(json)), Some("13.0.0".into()));
         let json = r#"{"cuda": {"version": "12.8.1"}, "cuda_nvcc": {"version": "12.8.93"}}"#;
         assert_eq!(text(components(json)), Some("12.8.1".into()));
+        // 11.2's own date is none of its updates', and its nvcc tells which it is.
+        let json = r#"{"cuda": {"version": "11.2.20210728"}, "cuda_nvcc": {"version": "11.2.67"}}"#;
+        assert_eq!(text(components(json)), Some("11.2.0".into()));
         // The build number of an unknown nvcc is no update either.
         assert_eq!(text(components(r#"{"cuda_nvcc": {"version": "99.1.2"}}"#)), Some("99.1".into()));
         assert_eq!(components("{}"), None);

@@ -5,7 +5,7 @@ use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
     toolkit, verify,
 };
-use crate::compat::{Database, DriverOffer, Role};
+use crate::compat::{Database, DriverOffer, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{
@@ -102,7 +102,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
 /// Archives are not unpacked over a toolkit of another making or release, nor is a runfile run over archives: what is left
 /// of the one would be taken for the other.
 fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Misfit> {
-    let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.kept) else { return Ok(()) };
+    let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
     let path = request.prefix.join(format!("cuda-{series}"));
     let apart = |t: &&Toolkit| t.path == path && (t.origin == Origin::Archives || !chosen.parts.is_empty());
@@ -174,8 +174,9 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         if job.facts.machine.kind == MachineKind::Container {
             say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
         }
-        if let Some(text) = job.facts.kernels.next_boot.as_deref().and_then(|boots| unlikely_to_build(driver, boots)) {
-            say("GS103", text);
+        if let Some(text) = job.facts.kernel().and_then(|kernel| unlikely_to_build(driver, kernel)) {
+            let when = if job.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
+            say("GS103", format!("kernel {} {when}, and {text}", job.facts.kernel().unwrap_or_default()));
         }
         let kernel = job.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref())
@@ -200,7 +201,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             );
         }
     }
-    if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.kept) {
+    if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
         let (os, arch) = (&job.facts.os, crate::resolve::cuda_arch(&job.facts.machine.arch));
         let version = cuda.release.version;
         // What is built from RHEL's sources counts as RHEL.
@@ -230,7 +231,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
 
 /// A toolkit was chosen though no GPU is known that it must target.
 fn without_gpu(job: &Job) -> Option<String> {
-    if !job.chosen.cards.is_empty() || job.chosen.cuda.as_ref().is_none_or(|c| c.kept) {
+    if !job.chosen.cards.is_empty() || job.chosen.cuda.as_ref().is_none_or(|c| c.is_kept()) {
         return None;
     }
     let why = match job.facts.machine.kind {
@@ -242,9 +243,8 @@ fn without_gpu(job: &Job) -> Option<String> {
     ))
 }
 
-/// Why the driver's modules may not build for the kernel that boots next, if so. Packages of a distribution are patched for
-/// its kernels.
-fn unlikely_to_build(driver: &ChosenDriver, boots: &str) -> Option<String> {
+/// Why the driver's modules may not build for a kernel, if so. Packages of a distribution are patched for its kernels.
+fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
     let branch = driver.branch.branch;
     let (newest, why) = match driver.install {
         Install::Kept(..) => return None,
@@ -255,16 +255,24 @@ fn unlikely_to_build(driver: &ChosenDriver, boots: &str) -> Option<String> {
             (&driver.branch.newest_kernel, format!("branch {branch} was last seen to build on"))
         }
     };
-    if let Some(newest) = newest.as_deref().filter(|newest| dotted(boots) > dotted(newest)) {
+    if let Some(newest) = newest.as_deref().filter(|newest| dotted(kernel) > dotted(newest)) {
+        return Some(format!("{why} {newest}: its modules may not build without patches"));
+    }
+    if driver.install.method() != Method::Runfile {
+        return None;
+    }
+    let too_old = |limit: &&ReleaseLimit| {
+        driver.version <= limit.up_to && driver.modules == limit.modules && dotted(kernel) >= dotted(&limit.from)
+    };
+    if let Some(limit) = driver.branch.release_limits.iter().find(too_old) {
         return Some(format!(
-            "kernel {boots} boots next, and {why} {newest}: its modules may not build without patches"
+            "the {} modules of {} do not build on {} and newer",
+            driver.modules, driver.version, limit.from
         ));
     }
-    let by_runfile = driver.install.method() == Method::Runfile;
-    let limit = driver.branch.kernel_limits.iter().find(|limit| by_runfile && limit.excludes(boots))?;
+    let limit = driver.branch.kernel_limits.iter().find(|limit| limit.excludes(kernel))?;
     Some(format!(
-        "kernel {boots} boots next, and the modules of branch {branch} do not build on kernels of {} from {} on without \
-         patches",
+        "the modules of branch {branch} do not build on kernels of {} from {} on without patches",
         limit.distribution, limit.from
     ))
 }

@@ -34,8 +34,8 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
         mode: 0o644,
     });
     let names: Vec<_> = missing.iter().map(|part| short(part.name)).collect();
-    let version = cuda.release.version;
-    let title = if cuda.kept {
+    let version = cuda.version();
+    let title = if cuda.is_kept() {
         format!("Add to CUDA {version}: {}", names.join(", "))
     } else {
         format!("Install CUDA {version} with {}", names.join(", "))

@@ -14,8 +14,8 @@ pub fn install_cuda(job: &Job) -> Step {
     let (Some(cuda), Some(toolkit)) = (&job.chosen.cuda, job.toolkit()) else {
         return skipped(StepId::InstallCuda, CUDA, "no toolkit was asked for");
     };
-    let title = format!("Install the CUDA toolkit {}", cuda.release.version);
-    if cuda.kept && job.chosen.parts.iter().all(|part| part.there) {
+    let title = format!("Install the CUDA toolkit {}", cuda.version());
+    if cuda.is_kept() && job.chosen.parts.iter().all(|part| part.there) {
         let why = format!("it is installed in {}", toolkit.display());
         return step(StepId::InstallCuda, title, why, Vec::new());
     }

@@ -81,10 +81,22 @@ pub struct Toolkit<'a> {
     pub artifact: Option<&'a CudaArtifact>,
     /// The archives of its components, where they are known.
     pub archives: Option<&'a ComponentRelease>,
-    /// It is there.
-    pub kept: bool,
+    /// Of one that is there, its version: the series alone if its files do not tell the release.
+    pub installed: Option<CudaVersion>,
     /// The gcc, by major version, that it needs beside the default one.
     pub side_gcc: Option<u16>,
+}
+
+impl Toolkit<'_> {
+    /// It is there.
+    pub fn is_kept(&self) -> bool {
+        self.installed.is_some()
+    }
+
+    /// Its version, as far as it is known.
+    pub fn version(&self) -> CudaVersion {
+        self.installed.unwrap_or(self.release.version)
+    }
 }
 
 /// A cuDNN that fits.
@@ -103,16 +115,16 @@ pub fn toolkits<'a>(
     on: &Ground<'a, '_>,
     driver: Option<&Candidate>,
 ) -> impl Iterator<Item = (CudaVersion, Result<Toolkit<'a>, Refusal>)> {
-    let installed = |r: &CudaRelease| on.installed(r.version).is_some();
-    let is_kept = |r: &CudaRelease| on.keeps_toolkits() && installed(r);
+    let is_kept = |r: &CudaRelease| on.keeps_toolkits() && on.installed(r.version).is_some();
     let mut releases: Vec<_> = on.database.cuda.iter().collect();
     // The database has the newest first, and the sort is stable.
     releases.sort_by_key(|r| (!is_kept(r), driver.is_some_and(|d| !is_native(r, d))));
     releases.into_iter().map(move |release| {
-        let (artifact, kept) = (artifact(on, release.version), installed(release));
+        let artifact = artifact(on, release.version);
+        let installed = on.installed(release.version).map(|toolkit| toolkit.version);
         let archives = on.database.component_release(release.version);
-        let side_gcc = examine(on, driver, release, artifact, kept);
-        (release.version, side_gcc.map(|side_gcc| Toolkit { release, artifact, archives, kept, side_gcc }))
+        let side_gcc = examine(on, driver, release, artifact, installed.is_some());
+        (release.version, side_gcc.map(|side_gcc| Toolkit { release, artifact, archives, installed, side_gcc }))
     })
 }
 
@@ -228,7 +240,7 @@ pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
 /// Why a newer toolkit that fits was not chosen.
 pub fn passed_over(on: &Ground, driver: Option<&Candidate>, chosen: &Toolkit) -> Refusal {
     match driver.and_then(|d| Some((d.branch.branch, d.branch.max_cuda?))) {
-        Some((branch, native)) if !(chosen.kept && on.keeps_toolkits()) => Refusal::NotNative(branch, native),
+        Some((branch, native)) if !(chosen.is_kept() && on.keeps_toolkits()) => Refusal::NotNative(branch, native),
         _ => Refusal::Installed,
     }
 }

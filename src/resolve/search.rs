@@ -46,7 +46,7 @@ impl Resolution<'_> {
                 method: d.install.method(),
             }),
             cuda: self.cuda.as_ref().map(|c| SelectedCuda {
-                version: c.release.version,
+                version: c.version(),
                 components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
             }),
             cudnn: self
@@ -444,7 +444,11 @@ fn reasons(
 
 fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card]) -> (&'static str, String) {
     let release = toolkit.release;
-    if toolkit.kept {
+    if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
+        let text = format!("a CUDA {} is installed, whose files do not say of which release, and fits", toolkit.version());
+        return ("cuda-kept", text);
+    }
+    if toolkit.is_kept() {
         return ("cuda-kept", format!("CUDA {} is installed and fits", release.version));
     }
     let Some(driver) = driver else {

@@ -606,6 +606,62 @@ fn a_kernel_newer_than_the_branch_was_seen_to_build_on_is_told() {
 }
 
 #[test]
+fn a_kernel_is_too_new_for_an_older_release_and_in_a_container() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b0", None);
+    let facts = |device: &str, kernels: Value| {
+        let mut facts = host.run(&["facts", "--json"]).json();
+        facts["kernels"] = kernels;
+        facts["gpus"][0]["pci_id"] = format!("10de:{device}").into();
+        facts["gpus"][0]["name"] = Value::Null;
+        facts
+    };
+    let told = |facts: &Value, ask: &[&str]| {
+        let plan = run_with_input(&[&["plan", "--facts", "-", "--json"], ask].concat(), &facts.to_string()).json();
+        let all = plan["warnings"].as_array().expect("warnings").clone();
+        let said = all.iter().find(|w| w["check"] == "GS103").map(|w| text(w, "/text").to_owned());
+        said.unwrap_or_default()
+    };
+    let newer = facts("20b0", serde_json::json!({"running": null, "next_boot": "7.2.0-1-amd64", "installed": []}));
+    let by_runfile = |driver: &str, modules: &str| {
+        told(&newer, &["--method", "runfile", "--driver", driver, "--modules", modules, "--profile", "driver"])
+    };
+    assert!(
+        by_runfile("595.71.05", "open").contains("595.71.05 do not build on 7.2"),
+        "{}",
+        by_runfile("595.71.05", "open")
+    );
+    assert_eq!(
+        by_runfile("595.99.02", "open"),
+        by_runfile("595.71.05", "proprietary"),
+        "the last release, the other flavour"
+    );
+    let mut container =
+        facts("102d", serde_json::json!({"running": "6.18.0-cloud", "next_boot": null, "installed": []}));
+    container["machine"]["kind"] = "container".into();
+    let said = told(&container, &["--method", "runfile", "--cuda", "11.4"]);
+    assert!(said.contains("kernel 6.18.0-cloud runs") && said.contains("6.9"), "{said}");
+}
+
+#[test]
+fn a_toolkit_whose_release_is_unknown_is_called_by_its_series() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b0", None).gxx(10);
+    host.write("usr/local/cuda-11.2/bin/nvcc", "#!/bin/sh\n");
+    let plan = |json: &str| {
+        host.write("usr/local/cuda-11.2/version.json", json);
+        let file = host.path().join("usr/local/cuda-11.2/bin/nvcc");
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+        let plan = host.run(&["plan", "--cuda", "11.2", "--profile", "toolkit", "--json"]).json();
+        let reasons = plan["reasons"].as_array().expect("reasons").clone();
+        let reason = reasons.iter().find(|r| r["subject"] == "cuda").map(|r| text(r, "/text").to_owned());
+        (text(&plan, "/selection/cuda/version").to_owned(), reason.expect("a reason"))
+    };
+    let (version, reason) = plan(r#"{"cuda": {"version": "11.2.20210728"}}"#);
+    assert!(version == "11.2" && reason.contains("a CUDA 11.2 is installed") && !reason.contains("11.2.2"), "{reason}");
+    let (version, reason) = plan(r#"{"cuda": {"version": "11.2.20210728"}, "cuda_nvcc": {"version": "11.2.67"}}"#);
+    assert_eq!((version.as_str(), reason.as_str()), ("11.2.0", "CUDA 11.2.0 is installed and fits"));
+}
+
+#[test]
 fn what_the_package_manager_says_comes_before_what_the_database_says() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
     let mut facts = host.run(&["facts", "--json"]).json();

@@ -14,6 +14,7 @@
 //! ```
 
 mod distributions;
+mod errors;
 mod headers;
 mod libraries;
 mod mig;
@@ -54,7 +55,7 @@ enum Task {
 
 #[derive(Subcommand)]
 enum Source {
-    /// The GPUs that each release of NVIDIA's open kernel modules lists, and the virtual GPUs that the newest one names
+    /// The GPUs that each release of NVIDIA's open kernel modules lists, and the virtual GPUs and errors that the newest one names
     OpenKernelModules {
         /// A clone of github.com/NVIDIA/open-gpu-kernel-modules with its tags
         repository: PathBuf,
@@ -123,6 +124,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::OpenKernelModules { repository } => {
                     open_kernel_modules::record(&database, &repository)?;
                     virtual_gpus::record(&database, &repository)?;
+                    errors::record(&database, &repository)?;
                 }
                 Source::Distributions { lists, day } => distributions::record(&lists, &day)?,
                 Source::Headers { wheels } => headers::record(&wheels)?,
@@ -134,7 +136,7 @@ fn run(task: Task) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Check { write } => {
-            let comparisons = [
+            let mut comparisons = vec![
                 open_kernel_modules::check(&database, write)?,
                 virtual_gpus::check(&database, write)?,
                 mig::check(&database)?,
@@ -144,6 +146,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 wheels::check(&database)?,
                 libraries::check(&database)?,
             ];
+            comparisons.extend(errors::check(&database, write)?);
             let mut same = true;
             for Comparison { what, facts, differences } in &comparisons {
                 println!("{what}: {facts} facts, {} differences", differences.len());

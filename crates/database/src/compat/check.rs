@@ -173,6 +173,10 @@ fn hardware(database: &Database, c: &mut Checker) {
             c.wrong(&record, "gpus_per_board", "are too few to be joined");
         }
     }
+    c.unique("sxids", "sxid", database.sxids.iter().map(|x| x.sxid.to_string()));
+    for x in &database.sxids {
+        c.sourced(&Record::of("sxids", "sxid", x.sxid), &x.sources);
+    }
     c.unique("xids", "xid", database.xids.iter().map(|x| x.xid.to_string()));
     for x in &database.xids {
         c.sourced(&Record::of("xids", "xid", x.xid), &x.sources);
@@ -228,6 +232,12 @@ fn drivers(database: &Database, c: &mut Checker) {
         }
         for limit in &b.kernel_limits {
             c.sourced(&record, &limit.sources);
+        }
+        for limit in &b.release_limits {
+            c.sourced(&record, &limit.sources);
+            if limit.up_to.branch != b.branch {
+                c.wrong(&record, "release_limits", format!("{} is of another branch", limit.up_to));
+            }
         }
     }
     c.unique("drivers", "version", database.drivers.iter().map(|d| d.version));

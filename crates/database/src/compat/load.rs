@@ -3,7 +3,7 @@
 use super::{
     Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease, CudaArtifact, CudaGuide, CudaRelease,
     CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric,
-    ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, VirtualGpus, Xid, check,
+    ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Sxid, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -65,6 +65,8 @@ struct File {
     nvswitches: Vec<NvSwitch>,
     fabrics: Vec<Fabric>,
     xids: Vec<Xid>,
+    #[serde(default)]
+    sxids: Vec<Sxid>,
     driver_branches: Vec<DriverBranch>,
     drivers: Vec<DriverRelease>,
     cuda: Vec<CudaRelease>,
@@ -144,6 +146,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.nvswitches.extend(file.nvswitches);
         all.fabrics.extend(file.fabrics);
         all.xids.extend(file.xids);
+        all.sxids.extend(file.sxids);
         all.driver_branches.extend(file.driver_branches);
         all.drivers.extend(file.drivers);
         all.cuda.extend(file.cuda);
@@ -175,6 +178,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         nvswitches: all.nvswitches,
         fabrics: all.fabrics,
         xids: all.xids,
+        sxids: all.sxids,
         driver_branches: all.driver_branches,
         drivers: all.drivers,
         cuda: all.cuda,

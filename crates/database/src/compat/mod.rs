@@ -56,6 +56,8 @@ pub struct Database {
     pub fabrics: Vec<Fabric>,
     /// Numbers of GPU errors in the kernel log.
     pub xids: Vec<Xid>,
+    /// The NVSwitch driver's error numbers.
+    pub sxids: Vec<Sxid>,
     /// Driver branches, newest first.
     pub driver_branches: Vec<DriverBranch>,
     /// Driver releases, newest first.
@@ -495,6 +497,21 @@ pub struct Xid {
     pub means: String,
     /// What NVIDIA says to do at once.
     pub action: XidAction,
+    /// Which of this is assumed, and why.
+    #[serde(default)]
+    pub assumed: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A number that the driver gives an NVSwitch's error in the kernel log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sxid {
+    /// The number.
+    pub sxid: u32,
+    /// Its name in the driver, without the prefix that all have.
+    pub name: String,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
@@ -563,6 +580,9 @@ pub struct DriverBranch {
     /// Kernels of distributions that changed what it builds on without changing the series.
     #[serde(default)]
     pub kernel_limits: Vec<KernelLimit>,
+    /// Releases that do not build on kernels that its last release builds on.
+    #[serde(default)]
+    pub release_limits: Vec<ReleaseLimit>,
     /// Kernel module flavours that it comes with.
     pub modules: Vec<ModuleFlavour>,
     /// What its installer takes when both would do.
@@ -587,6 +607,20 @@ pub struct KernelLimit {
     /// The distribution's part of a kernel release, without its minor release: `el9`.
     pub distribution: String,
     /// The first kernel that fails, `"5.14.0-570"`.
+    pub from: String,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// From which kernel series on the modules of a branch's older releases do not build without patches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseLimit {
+    /// The last release that this holds for.
+    pub up_to: DriverVersion,
+    /// The flavour of its modules.
+    pub modules: ModuleFlavour,
+    /// The first kernel series that fails, `"7.2"`.
     pub from: String,
     /// Where this is published.
     pub sources: Vec<SourceId>,

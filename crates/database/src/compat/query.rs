@@ -3,7 +3,7 @@
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
     ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
-    NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Xid,
+    NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
 use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -176,6 +176,11 @@ impl Database {
         // Oldest first.
         let at = self.architectures.binary_search_by_key(&capability, |a| a.compute_capability).ok()?;
         Some(&self.architectures[at])
+    }
+
+    /// What the driver calls an error of an NVSwitch.
+    pub fn sxid(&self, number: u32) -> Option<&Sxid> {
+        self.sxids.iter().find(|x| x.sxid == number)
     }
 
     /// What an Xid says.

@@ -86,7 +86,8 @@ impl Database {
                 self.kind("virtual_gpus", self.virtual_gpus.iter().map(|v| (&v.sources, false))),
                 self.kind("nvswitches", self.nvswitches.iter().map(|s| (&s.sources, false))),
                 self.kind("fabrics", self.fabrics.iter().map(|f| (&f.sources, false))),
-                self.kind("xids", self.xids.iter().map(|x| (&x.sources, false))),
+                self.kind("xids", self.xids.iter().map(|x| (&x.sources, x.assumed.is_some()))),
+                self.kind("sxids", self.sxids.iter().map(|x| (&x.sources, false))),
                 self.kind("driver branches", self.driver_branches.iter().map(|b| (&b.sources, b.assumed.is_some()))),
                 self.kind(
                     "driver files",
@@ -145,7 +146,8 @@ impl Database {
         let branches = self.driver_branches.iter().map(|b| (format!("driver branch {}", b.branch), &b.assumed));
         let cuda = self.cuda.iter().map(|c| (format!("CUDA {}", c.version), &c.assumed));
         let cudnn = self.cudnn.iter().map(|c| (format!("cuDNN from {} for CUDA {}", c.from, c.cuda_line), &c.assumed));
-        let all = branches.chain(cuda).chain(cudnn);
+        let xids = self.xids.iter().map(|x| (format!("Xid {}", x.xid), &x.assumed));
+        let all = branches.chain(cuda).chain(cudnn).chain(xids);
         all.filter_map(|(record, text)| Some(Remark { record, text: text.clone()? })).collect()
     }
 
