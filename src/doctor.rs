@@ -17,8 +17,8 @@ pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use collect::collect;
 pub use device::{Cuda, Nvml};
 pub use evidence::{
-    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager, FailedBuild,
-    Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
+    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager,
+    FailedBuild, Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, Said};
@@ -165,6 +165,14 @@ impl Verdict {
     /// It does not work.
     pub fn fail(cause: impl Into<String>) -> Self {
         Self::new(Status::Fail, Some(cause.into()))
+    }
+
+    /// The same, and no failure.
+    pub fn at_most_a_warning(mut self) -> Self {
+        if self.status == Status::Fail {
+            self.status = Status::Warn;
+        }
+        self
     }
 
     /// With one more thing that was read.

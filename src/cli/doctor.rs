@@ -8,6 +8,7 @@ use super::{Problem, report, say};
 use crate::apply;
 use crate::compat::Database;
 use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, device, examine, gather, repairs};
+use crate::host::MachineKind;
 use crate::plan::{Plan, repair};
 use crate::render;
 use crate::render::doctor::Look;
@@ -136,6 +137,9 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     show(options, &report, origin.as_deref())?;
     if options.if_no_gpu == IfNoGpu::Fail && report.host.has_no_gpu() {
         say("no NVIDIA GPU was found; --if-no-gpu skip accepts that");
+        if report.host.machine.kind == MachineKind::Container {
+            say("a container gets the host's GPUs when it is started with them: docker run --gpus all IMAGE");
+        }
         return Ok(NO_GPU);
     }
     Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })

@@ -295,7 +295,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "GS505",
         title: "CUDA computes on every GPU",
-        reads: "what CUDA's driver library says when it is started, and the numbers that a kernel comes to",
+        reads: "what CUDA's driver library says when it is started, and the numbers that a kernel comes to; in a container /dev/nvidiactl, NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES",
         run: cuda::computes,
         runtime: true,
         facts_suffice: true,

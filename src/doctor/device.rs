@@ -111,10 +111,12 @@ fn silent(system: &System, facts: &Facts) -> Option<String> {
     }
     let cached = facts.loader_cache.iter().flat_map(|c| &c.entries);
     let has_library = cached.into_iter().any(|(soname, _)| soname == "libnvidia-ml.so.1" || soname == "libcuda.so.1");
-    if facts.driver.is_none() && !has_library {
+    let has_device = system.exists("/dev/nvidiactl");
+    // A container may have been given the GPUs without the libraries, which is worth a word.
+    let given = facts.machine.kind == MachineKind::Container && has_device;
+    if facts.driver.is_none() && !has_library && !given {
         return Some("no NVIDIA driver is installed".to_owned());
     }
-    let has_device = system.exists("/dev/nvidiactl");
     match facts.machine.kind {
         // Theirs is on no bus, and behind devices of other names.
         MachineKind::Wsl2 | MachineKind::Jetson => {}

@@ -13,7 +13,7 @@ mod toolkit;
 
 pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
-pub use containers::{CdiSpec, Coherent, Containers};
+pub use containers::{Asked, CdiSpec, Coherent, Containers, Given};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
 pub use rivals::{Denial, FORCED, Image};
@@ -21,7 +21,7 @@ pub use toolkit::Shells;
 
 use super::device::{self, Convolution, Cuda, Nvml};
 use super::kernel_log::{self, Said};
-use crate::compat::{Database, Distribution, Role, Xid};
+use crate::compat::{Database, Distribution, Role, Sxid, Xid};
 use crate::host::Facts;
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
@@ -93,6 +93,9 @@ pub struct Evidence {
     /// What the database says of the Xids in it.
     #[serde(skip)]
     pub xids: Vec<Xid>,
+    /// What the database says of the NVSwitches' errors in it.
+    #[serde(skip)]
+    pub sxids: Vec<Sxid>,
     /// nvidia-smi is where the driver puts it.
     pub has_smi: bool,
     /// The driver's packages that did not come along; looked for where nvidia-smi is missing.
@@ -156,6 +159,9 @@ pub struct Evidence {
     pub bus: Bus,
     /// What starts containers here.
     pub containers: Containers,
+    /// What this container was given of the host's GPUs; none where this is no container that runs.
+    #[serde(default)]
+    pub given: Option<Given>,
     /// How the GPUs' memory is counted, where they share the processor's.
     pub coherent: Option<Coherent>,
     /// What the driver's management library says.
@@ -259,6 +265,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         cards: Vec::new(),
         kernel_log,
         xids: Vec::new(),
+        sxids: Vec::new(),
         has_smi,
         missing_packages,
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
@@ -297,6 +304,7 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         }),
         bus: looker.at("the bus between the GPUs", &["GS902"], || bus::bus(system, &facts, database)),
         containers: looker.at("what starts containers", &["GS803"], || containers::containers(system)),
+        given: looker.at("what this container was given", &["GS505"], || containers::given(system, &facts)),
         coherent: looker.at("the GPUs' memory", &["GS909"], || containers::coherent(system, &facts, database)),
         cudnn,
         nvcc,
@@ -329,6 +337,7 @@ impl Evidence {
             cards: Vec::new(),
             kernel_log,
             xids: Vec::new(),
+            sxids: Vec::new(),
             has_smi: false,
             missing_packages: Vec::new(),
             has_modprobe: false,
@@ -357,6 +366,7 @@ impl Evidence {
             apt: Apt::default(),
             bus: Bus::default(),
             containers: Containers::default(),
+            given: None,
             coherent: None,
             nvml: unsaid(),
             cuda: unsaid(),
@@ -395,6 +405,9 @@ impl Evidence {
         let told = if let Answer::Is(said) = &self.kernel_log { said.as_slice() } else { &[] };
         let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
         self.xids = numbers.into_iter().filter_map(|n| database.xid(n).cloned()).collect();
+        let number = |said: &Said| if let Said::SwitchFault { number, .. } = said { Some(*number) } else { None };
+        let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
+        self.sxids = numbers.into_iter().filter_map(|n| database.sxid(n).cloned()).collect();
         self
     }
 

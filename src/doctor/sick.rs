@@ -5,8 +5,8 @@ mod device;
 
 use super::device::Convolution;
 use super::{
-    Answer, Apt, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild, Image,
-    Report, Repository, RepositoryKey, Shells, Sources, Status, examine,
+    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild,
+    Given, Image, Report, Repository, RepositoryKey, Shells, Sources, Status, examine,
 };
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
@@ -69,6 +69,7 @@ pub fn sound() -> Evidence {
         cards: facts.gpus.iter().map(|g| known_card(&database, g).map_err(|m| m.to_string())).collect(),
         kernel_log: Answer::Is(Vec::new()),
         xids: Vec::new(),
+        sxids: Vec::new(),
         has_smi: true,
         missing_packages: Vec::new(),
         has_modprobe: true,
@@ -97,6 +98,7 @@ pub fn sound() -> Evidence {
         apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
         bus: Bus::default(),
         containers: Containers::default(),
+        given: None,
         coherent: None,
         broken: Default::default(),
         nvml: Answer::Is(device::nvml()),
@@ -813,6 +815,55 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.shells = Answer::Is(Shells::default());
     };
     assert_eq!(found(bare), [""; 0], "no GPU, and nothing of NVIDIA's");
+}
+
+#[test]
+fn a_driver_that_is_gone_is_missed_before_what_it_once_said() {
+    let gone = |e: &mut Evidence| {
+        e.facts.driver = None;
+        e.facts.loaded_modules = Some(Vec::new());
+        e.facts.gpus[0].bound_to = None;
+        (e.nvml, e.cuda) = Default::default();
+        let log = "NVRM: Xid (PCI:0000:65:00): 79, pid=1, GPU has fallen off the bus.";
+        *e = e.clone().with_kernel_log(log, &embedded());
+    };
+    let mut evidence = sound();
+    gone(&mut evidence);
+    let report = examined(evidence);
+    let ill = illnesses(&report);
+    assert!(ill.contains(&"GS501 fail".to_owned()) && ill.contains(&"GS903 warn".to_owned()), "{ill:?}");
+    let first = report.first().expect("a finding");
+    assert_eq!((first.id, first.consequence_of), ("GS501", None), "a reboot installs no driver");
+}
+
+#[test]
+fn a_container_without_its_gpus_is_told_to_be_started_with_them() {
+    let container = |devices, asked| {
+        move |e: &mut Evidence| {
+            e.facts.machine.kind = MachineKind::Container;
+            e.facts.driver = None;
+            (e.nvml, e.cuda) = Default::default();
+            e.given = Some(Given { devices, asked, capabilities: None });
+        }
+    };
+    let on_no_bus = |asked| {
+        move |e: &mut Evidence| {
+            container(false, asked)(e);
+            e.facts.loaded_modules = None;
+            e.facts.gpus.clear();
+            e.cards.clear();
+        }
+    };
+    assert_eq!(found(container(false, Asked::Unsaid)), ["GS505 fail"]);
+    assert_eq!(found(container(false, Asked::Gpus)), ["GS505 fail"]);
+    assert_eq!(found(container(false, Asked::Nothing)), [""; 0], "it was asked for");
+    assert_eq!(found(on_no_bus(Asked::Gpus)), ["GS505 warn"]);
+    assert_eq!(found(on_no_bus(Asked::Unsaid)), [""; 0]);
+    let mut evidence = sound();
+    container(false, Asked::Gpus)(&mut evidence);
+    let finding = examined(evidence).checks.into_iter().find(|f| f.id == "GS505").expect("a check");
+    let commands = finding.remediation.expect("a cure").commands;
+    assert!(commands[0].contains("--gpus all") && !commands.iter().any(|c| c.contains("plan")), "{commands:?}");
 }
 
 #[test]

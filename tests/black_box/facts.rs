@@ -1,5 +1,6 @@
 //! `gpusetup facts`, on recorded trees of hosts (`tests/hosts/`) and on pasted text.
 
+use crate::common::run_with_input;
 use crate::schema;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -124,6 +125,20 @@ fn pasted_lspci_text_is_enough() {
     assert_eq!(gpus[0]["compute_capability"], "6.0");
     assert_eq!(facts["nvswitches"][0]["pci_id"], "10de:1af1");
     assert!(facts["unreadable"].to_string().contains("lspci -nn"));
+}
+
+#[test]
+fn a_driver_is_unknown_where_lspci_did_not_say_it() {
+    let text = "01:00.0 3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100 SXM2 16GB] [10de:15f9] (rev a1)\n";
+    let host = ["--lspci", "-", "--root", "tests/hosts/rocky-9-v100"];
+    let said = |text: &str| run_with_input(&[&["facts"], &host[..]].concat(), text).out;
+    let facts = json_of(&host, text);
+    assert_eq!((&facts["gpus"][0]["bound_to"], &facts["gpus"][0]["driver_unseen"]), (&Value::Null, &json!(true)));
+    assert!(said(text).contains("driver unknown") && !said(text).contains("no driver bound"), "{}", said(text));
+    // With -k a GPU without a driver has none.
+    let listed = format!("{text}\tKernel modules: nouveau, nvidia\n");
+    assert_eq!(json_of(&host, &listed)["gpus"][0]["driver_unseen"], Value::Null);
+    assert!(said(&listed).contains("no driver bound"), "{}", said(&listed));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Hosts of containers.
 
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, CdiSpec, Evidence, Verdict};
+use crate::doctor::{Answer, Asked, CdiSpec, Evidence, Verdict};
+use crate::host::MachineKind;
 use crate::operation::Operation;
 use crate::text::quoted_path;
 
@@ -78,6 +79,46 @@ fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
         Operation::run(["nvidia-ctk", "cdi", "generate", &output], LIMIT)
     };
     verdict.repair("have it made anew, for the driver as it is", [command.changing([spec.path.clone()])])
+}
+
+/// Why CUDA was not asked in a container, if it was to have GPUs. A driver is the host's business.
+pub fn not_given(seen: &Evidence) -> Option<Verdict> {
+    let given = seen.given.as_ref().filter(|given| !given.devices)?;
+    let on_the_bus = !seen.facts.gpus.is_empty();
+    let verdict = match (given.asked, on_the_bus) {
+        (Asked::Nothing, _) | (Asked::Unsaid, false) => return None,
+        (Asked::Unsaid, true) => Verdict::fail("the host has GPUs, and this container was started without them"),
+        (Asked::Gpus, true) => Verdict::fail(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES asks for GPUs"),
+        (Asked::Gpus, false) => Verdict::warn(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES asks for GPUs"),
+    };
+    let text = "start the container again with its GPUs, on a host with NVIDIA's container toolkit; install no driver in it. \
+                To build programs without a GPU, link with the libcuda in the toolkit's lib64/stubs";
+    let commands = ["docker run --gpus all IMAGE", "podman run --device nvidia.com/gpu=all IMAGE"];
+    Some(verdict.saw("there is no /dev/nvidiactl").alone().advise(text, commands))
+}
+
+const NOT_PASSED: &str =
+    "this container asks for GPUs and was given none: it was not started with --gpus, or not by NVIDIA's runtime";
+
+/// Why a library of the driver is missing in a container that has the GPUs' devices.
+pub fn without_library(seen: &Evidence, library: &str, capability: &str) -> Option<Verdict> {
+    if seen.facts.machine.kind != MachineKind::Container {
+        return None;
+    }
+    let asked = seen.given.as_ref().and_then(|given| given.capabilities.as_ref());
+    let shown = asked.map(|all| all.iter().map(String::as_str).collect::<Vec<_>>().join(","));
+    let cause = match &shown {
+        Some(all) if asked.is_some_and(|a| !a.contains(capability) && !a.contains("all")) => format!(
+            "this container was given the GPUs without {library}: NVIDIA_DRIVER_CAPABILITIES={all} leaves out {capability}"
+        ),
+        _ => format!("this container has the GPUs' devices and not the host driver's {library}"),
+    };
+    let commands = ["docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE"];
+    Some(
+        Verdict::fail(cause)
+            .alone()
+            .advise("start the container again with the driver's libraries; install no driver in it", commands),
+    )
 }
 
 /// NUMA is the mode of drivers before 615, which have the other from 580 on: NVIDIA HPC SDK 26.11's release notes. What NUMA

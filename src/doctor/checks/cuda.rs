@@ -1,5 +1,6 @@
 //! Whether programs can compute: CUDA's driver library, a kernel on every GPU, the toolkit that the driver can run, cuDNN.
 
+use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
 use crate::doctor::device::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use crate::doctor::{Answer, Evidence, Said, Verdict};
@@ -11,7 +12,7 @@ use crate::version::DriverVersion;
 pub fn computes(seen: &Evidence) -> Verdict {
     let cuda = match &seen.cuda {
         Answer::Is(cuda) => cuda,
-        Answer::NotAsked(why) => return Verdict::skip(why.clone()),
+        Answer::NotAsked(why) => return not_given(seen).unwrap_or_else(|| Verdict::skip(why.clone())),
         Answer::Failed(why) => {
             return Verdict::fail(format!("CUDA does not answer: {why}")).saw(why.clone()).advise(
                 "see what the kernel says of it, then boot: what hangs in the driver cannot be ended",
@@ -49,9 +50,11 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
     let library = cuda.library.as_ref().map_or("libcuda.so.1".to_owned(), |path| path.display().to_string());
     let where_from = ["ldconfig -p | grep libcuda.so", "grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d"];
     let verdict = match refused.code {
-        None => Verdict::fail("programs cannot load libcuda.so.1, CUDA's part of the driver")
-            .advise("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
-            .only_from(&["GS501", "GS508", "GS507", "GS401", "GS603"]),
+        None => without_library(seen, "libcuda.so.1", "compute").unwrap_or_else(|| {
+            Verdict::fail("programs cannot load libcuda.so.1, CUDA's part of the driver")
+                .advise("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
+                .only_from(&["GS501", "GS508", "GS507", "GS401", "GS603"])
+        }),
         Some(34) => {
             Verdict::fail(format!("programs get a stub in the place of the driver's library: {library} (error 34)"))
                 .advise("take its folder out of the loader's path: it is for linking only", where_from)

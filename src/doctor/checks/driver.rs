@@ -361,6 +361,7 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
                 .evidence
                 .into_iter()
                 .fold(Verdict::fail(why), Verdict::saw)
+                .alone()
                 .advise("see what would be installed", ["gpusetup plan"]);
         }
         (_, Some(skip)) => return skip,

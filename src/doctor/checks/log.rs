@@ -3,6 +3,7 @@
 use super::NOTHING;
 use crate::compat::XidAction;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
+use crate::host::MachineKind;
 use crate::text::quoted;
 
 /// By the kernel's log, and by what NVML says of GPUs that do not answer it.
@@ -12,7 +13,18 @@ pub fn faults(seen: &Evidence) -> Verdict {
         Err(skip) => vec![skip],
     };
     all.extend(super::nvml::faults(seen));
-    Verdict::worst(all).unwrap_or_else(Verdict::pass)
+    let verdict = Verdict::worst(all).unwrap_or_else(Verdict::pass);
+    // Only a driver says such things: one that is gone said them, and without another nothing works anyway.
+    if is_driver_gone(seen) { verdict.at_most_a_warning() } else { verdict }
+}
+
+/// Whether this host's driver was removed since it spoke.
+fn is_driver_gone(seen: &Evidence) -> bool {
+    let facts = &seen.facts;
+    let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
+    let is_loaded = facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia");
+    let drives = facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
+    own_kernel && facts.driver.is_none() && !is_loaded && !drives && !facts.gpus.is_empty()
 }
 
 pub fn room(seen: &Evidence) -> Verdict {
@@ -118,8 +130,10 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
                 .advise("boot the host from cold; if it comes back, update the driver", ["sudo poweroff"])
         }
         Said::SwitchFault { switch, number, text } => {
+            let name = seen.sxids.iter().find(|x| x.sxid == *number).map(|x| format!(" ({})", x.name));
+            let name = name.unwrap_or_default();
             Verdict::fail(format!("the NVSwitch at {switch} had a fatal error: what ran on its links is ended"))
-                .saw(format!("{switch}: SXid {number}: {text}"))
+                .saw(format!("{switch}: SXid {number}{name}: {text}"))
                 .advise("boot the host, which resets switches and GPUs", ["sudo reboot"])
         }
         Said::NeedsOpen(_)

@@ -1,5 +1,6 @@
 //! What NVML, the driver's management library, tells of the driver and of each GPU. Nothing is changed, whatever it tells.
 
+use super::containers::without_library;
 use super::no_driver_of_its_own;
 use crate::doctor::device::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
 use crate::doctor::{Answer, Evidence, Verdict};
@@ -55,8 +56,10 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
         _ if seen.facts.machine.kind == MachineKind::Jetson => {
             Verdict::skip("a Jetson's driver need not speak for its GPU by NVML")
         }
-        None => Verdict::fail("programs find no libnvidia-ml.so.1, by which everybody asks the driver")
-            .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"]),
+        None => without_library(seen, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
+            Verdict::fail("programs find no libnvidia-ml.so.1, by which everybody asks the driver")
+                .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
+        }),
         Some(NO_PERMISSION) => Verdict::warn("this user may not ask the driver: what it would say was not seen")
             .advise("look who may use the devices, or ask as root", ["ls -l /dev/nvidia*", "sudo gpusetup doctor"]),
         Some(NOT_LOADED) => Verdict::fail("the driver's library says that the driver is not loaded").advise(

@@ -2,7 +2,7 @@
 
 use super::{Answer, names, text};
 use crate::compat::Database;
-use crate::host::Facts;
+use crate::host::{Facts, MachineKind};
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -34,6 +34,29 @@ pub struct CdiSpec {
     pub devices: BTreeSet<String>,
     /// Files that it would put into containers, and that are not there; or why it cannot be read.
     pub missing: Answer<Vec<PathBuf>>,
+}
+
+/// What the container that this is was to be given of the host's GPUs, and was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// The driver's devices are there.
+    pub devices: bool,
+    /// Whether it asks for GPUs.
+    pub asked: Asked,
+    /// What it asks for of the driver (`compute`, `utility`, `all`), if it says so.
+    pub capabilities: Option<BTreeSet<String>>,
+}
+
+/// Whether a container asks for GPUs, by `NVIDIA_VISIBLE_DEVICES`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asked {
+    /// It does not say so.
+    Unsaid,
+    /// It wants none (`void`, `none`, or empty). The container toolkit sets `void` itself when it gives GPUs by CDI.
+    Nothing,
+    /// It wants some or all.
+    Gpus,
 }
 
 /// How the driver of a host whose GPUs share the processor's memory counts theirs.
@@ -86,6 +109,41 @@ pub fn containers(system: &System) -> Containers {
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
         specs: CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect(),
     }
+}
+
+/// What this container was given; none where this is no container that runs.
+pub fn given(system: &System, facts: &Facts) -> Option<Given> {
+    if facts.machine.kind != MachineKind::Container || !system.is_live() {
+        return None;
+    }
+    let first = system.read("/proc/1/environ").unwrap_or_default();
+    let read = |name: &str| std::env::var(name).ok().or_else(|| variable(&first, name));
+    Some(Given {
+        devices: system.exists("/dev/nvidiactl"),
+        asked: asked(read("NVIDIA_VISIBLE_DEVICES").as_deref()),
+        capabilities: read("NVIDIA_DRIVER_CAPABILITIES").map(|all| capabilities(&all)),
+    })
+}
+
+/// A variable of an environment as the kernel shows it, `NAME=VALUE` with a zero byte behind each.
+fn variable(environment: &[u8], name: &str) -> Option<String> {
+    let value = |entry: &[u8]| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    environment.split(|byte| *byte == 0).find_map(value)
+}
+
+fn asked(visible: Option<&str>) -> Asked {
+    match visible.map(str::trim) {
+        None => Asked::Unsaid,
+        Some("" | "void" | "none") => Asked::Nothing,
+        Some(_) => Asked::Gpus,
+    }
+}
+
+fn capabilities(text: &str) -> BTreeSet<String> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// NVIDIA's runtimes in docker's configuration; or why docker cannot read it.
@@ -210,6 +268,19 @@ fn option(configuration: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_says_what_it_asks_for() {
+        let environment = b"PATH=/bin\0NVIDIA_VISIBLE_DEVICES=all\0NVIDIA_DRIVER_CAPABILITIES=utility, compute\0";
+        assert_eq!(asked(variable(environment, "NVIDIA_VISIBLE_DEVICES").as_deref()), Asked::Gpus);
+        assert_eq!(
+            (asked(None), asked(Some("void")), asked(Some(""))),
+            (Asked::Unsaid, Asked::Nothing, Asked::Nothing)
+        );
+        let all = variable(environment, "NVIDIA_DRIVER_CAPABILITIES").map(|text| capabilities(&text));
+        assert_eq!(all, Some(["compute", "utility"].map(str::to_owned).into()));
+        assert_eq!(variable(environment, "NVIDIA"), None);
+    }
 
     #[test]
     fn engines_are_seen_with_what_they_were_told() {

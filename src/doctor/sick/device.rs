@@ -124,6 +124,26 @@ fn a_driver_that_does_not_answer() {
 }
 
 #[test]
+fn a_container_without_the_drivers_libraries_needs_no_driver() {
+    let container = |capabilities: Option<&'static [&'static str]>| {
+        move |e: &mut Evidence| {
+            e.facts.machine.kind = MachineKind::Container;
+            let missing = |call: &str| Refused { call: call.into(), code: None, says: "not found".into() };
+            e.cuda = Answer::Is(Cuda { refused: Some(missing("libcuda.so.1")), ..Cuda::default() });
+            let capabilities = capabilities.map(|all| all.iter().map(|c| (*c).to_owned()).collect());
+            e.given = Some(Given { devices: true, asked: Asked::Gpus, capabilities });
+        }
+    };
+    for (capabilities, cause) in [(Some(&["utility"][..]), "leaves out compute"), (None, "host driver's libcuda")] {
+        let finding = finding("GS505", container(capabilities));
+        assert!(finding.cause.as_ref().is_some_and(|c| c.contains(cause)), "{finding:?}");
+        let commands = finding.remediation.expect("a cure").commands;
+        assert!(commands.iter().all(|c| c.contains("NVIDIA_DRIVER_CAPABILITIES=compute,utility")), "{commands:?}");
+    }
+    assert!(!finding("GS505", container(Some(&["all"]))).cause.expect("a cause").contains("leaves out"));
+}
+
+#[test]
 fn a_library_of_another_version() {
     let mismatch = |e: &mut Evidence| {
         unstarted(803)(e);
