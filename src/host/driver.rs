@@ -182,7 +182,10 @@ mod tests {
         };
         let beside = listing("/usr/lib/x86_64-linux-gnu/nvidia/current", true);
         assert_eq!(library_versions(&[listing("/usr/lib64", false)]), found("/usr/lib64", false));
-        assert_eq!(library_versions(&[beside.clone()]), found("/usr/lib/x86_64-linux-gnu/nvidia/current", true));
+        assert_eq!(
+            library_versions(std::slice::from_ref(&beside)),
+            found("/usr/lib/x86_64-linux-gnu/nvidia/current", true)
+        );
         assert_eq!(library_versions(&[listing("/usr/lib64", false), beside]), found("/usr/lib64", false));
     }
 
