@@ -65,8 +65,6 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
 
 /// The packages of the host compiler that nvcc takes, as far as it is not there, and why they are needed.
 fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolkit) -> (Vec<String>, Vec<String>) {
-    let numbered =
-        |pattern: &Option<String>, major: u16| Some(pattern.as_ref()?.replace("{major}", &major.to_string()));
     let (mut names, mut why) = (Vec::new(), Vec::new());
     if facts.gcc.is_none() {
         names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
@@ -77,14 +75,13 @@ fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolki
         names.extend(distribution.gxx.clone());
         // A default gcc that somebody changed has a C++ compiler of its own.
         let others = facts.gcc_major().filter(|have| distributions_gcc(Some(distribution), facts) != Some(*have));
-        names.extend(others.and_then(|have| numbered(&distribution.gxx_package, have)));
+        names.extend(others.and_then(|have| distribution.compiler_packages(have)).map(|[_, gxx]| gxx));
         if facts.gcc.is_some() {
             why.push("nvcc compiles C++, which the gcc here cannot".to_owned());
         }
     }
     if let Some(side) = cuda.side_gcc.filter(|side| facts.side_compiler(*side).is_none()) {
-        names.extend(numbered(&distribution.gcc_package, side));
-        names.extend(numbered(&distribution.gxx_package, side));
+        names.extend(distribution.compiler_packages(side).into_iter().flatten());
         let most = cuda.release.gcc_max.unwrap_or(side);
         why.push(format!("nvcc of CUDA {} takes gcc {most} at most", cuda.release.version));
     }
@@ -175,9 +172,9 @@ pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str)
 
 /// `gcc-12` where the kernel was built with that and the host's default is another.
 fn side_compiler(distribution: &Distribution, kernel: &Kernel, default: Option<&str>) -> Option<String> {
-    let built = kernel.gcc_major()?.to_string();
-    let pattern = distribution.gcc_package.as_ref()?;
-    (default.unwrap_or_default().split('.').next()? != built).then(|| pattern.replace("{major}", &built))
+    let built = kernel.gcc_major()?;
+    let [gcc, _] = distribution.compiler_packages(built)?;
+    (default.unwrap_or_default().split('.').next()? != built.to_string()).then_some(gcc)
 }
 
 #[cfg(test)]
@@ -190,7 +187,8 @@ mod tests {
             "initramfs": "update-initramfs", "headers": ["linux-headers-{release}"],
             "header_metas": [{"kernel": "-amd64", "package": "linux-headers-amd64"},
                              {"kernel": "-cloud-amd64", "package": "linux-headers-cloud-amd64"}],
-            "build_tools": ["dkms"], "gcc_package": "gcc-{major}", "sources": ["test"]
+            "build_tools": ["dkms"], "gcc_package": "gcc-{major}", "gxx_package": "g++-{major}",
+            "gccs": [11, 12], "sources": ["test"]
         }))
         .expect("valid")
     }
@@ -222,6 +220,7 @@ mod tests {
             ("gcc-12 (Debian 12.2.0-14) 12.2.0", "12.2.0", None),
             ("x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0", "11.4.0", Some("gcc-12")),
             ("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", "11.5.0", None),
+            ("gcc (GCC) 16.1.1 20260501 (Red Hat 16.1.1-1)", "", None),
             ("Debian clang version 16.0.6", "12.2.0", None),
         ] {
             let kernel = kernel("6.1.0-25-amd64", compiler, true);

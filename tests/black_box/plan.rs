@@ -781,6 +781,33 @@ fn an_older_compiler_is_given_to_nvcc_by_links_and_not_by_the_shell() {
 }
 
 #[test]
+fn the_older_compiler_that_a_distribution_packages_is_installed() {
+    let release =
+        |id: &str, version: &str| format!("ID={id}\nVERSION_ID=\"{version}\"\nPRETTY_NAME=\"{id} {version}\"\n");
+    let ask = |gpu, cuda| ["plan", "--json", "--profile", "toolkit", "--gpu", gpu, "--cuda", cuda];
+    let fedora = Tree::new(&release("fedora", "44"), "6.19.8-300.fc44.x86_64", 16).gxx(16);
+    let plan = fedora.run(&ask("a100", "13.2")).json();
+    assert_eq!(packages(&plan), ["gcc15", "gcc15-c++"]);
+    assert!(compiler_links(&plan)[1].ends_with("-> /usr/bin/g++-15"), "{:?}", compiler_links(&plan));
+    // A fresh one: the gcc of its kernel is the default one, and there is no package gcc16.
+    std::fs::remove_file(fedora.path().join("usr/bin/gcc")).expect("a link");
+    let all = ["gcc", "gcc-c++", "gcc15", "gcc15-c++", "glibc-devel", "make"];
+    assert_eq!(packages(&fedora.run(&ask("a100", "13.2")).json()), all);
+    let driver = fedora.run(&["plan", "--json", "--profile", "driver", "--gpu", "a100", "--method", "runfile"]).json();
+    assert_eq!(packages(&driver), ["dkms", "gcc", "glibc-devel", "kernel-devel-matched", "make"]);
+    // Releases have one older compiler at most.
+    let fedora = Tree::new(&release("fedora", "44"), "6.19.8-300.fc44.x86_64", 16).gxx(16);
+    let none = fedora.run(&["plan", "--profile", "toolkit", "--gpu", "a100", "--cuda", "12.8"]);
+    assert!(none.code == 4 && none.err.contains("its nvcc takes gcc 14 at most"), "{}", none.err);
+    let sles = Tree::new(&release("sles", "15.6"), "6.4.0-150600.21-default", 15).gxx(15);
+    assert_eq!(packages(&sles.run(&ask("a100", "12.4")).json()), ["gcc13", "gcc13-c++"]);
+    // SLES 15 began with gcc 7.
+    let sles = Tree::new(&release("sles", "15.6"), "6.4.0-150600.21-default", 7).gxx(7);
+    let none = sles.run(&ask("p100", "9.0"));
+    assert!(none.code == 4 && none.err.contains("its nvcc takes gcc 6 at most"), "{}", none.err);
+}
+
+#[test]
 fn a_compiler_beside_the_default_one_is_seen() {
     let ask = ["plan", "--json", "--profile", "toolkit", "--gpu", "a100", "--cuda", "13.2"];
     let plan = Tree::debian_sid(16).gxx(16).gxx(14).gxx(15).run(&ask).json();

@@ -43,9 +43,8 @@ pub fn compiler(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw(evidence);
     }
     let cause = format!("kernel {} was built with gcc {built}, which is not here", kernel.release);
-    let package = seen.distribution.as_ref().and_then(|d| d.gcc_package.as_ref());
-    let package = package.map(|p| p.replace("{major}", &built.to_string()));
-    let packages = package.into_iter().collect();
+    let named = seen.distribution.as_ref().and_then(|d| d.compiler_packages(built));
+    let packages = named.map(|[gcc, _]| gcc).into_iter().collect();
     bring(seen, worse_without_module(kernel, cause).saw(evidence), packages, build_missing(seen, kernel))
 }
 

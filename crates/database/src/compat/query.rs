@@ -250,6 +250,15 @@ impl Gpu {
     }
 }
 
+impl Distribution {
+    /// The packages of the gcc and the g++ of this major version, `gcc-12` and `g++-12`; none where they are known not to exist.
+    pub fn compiler_packages(&self, major: u16) -> Option<[String; 2]> {
+        let exist = self.gccs.is_empty() || self.gccs.contains(&major);
+        let [gcc, gxx] = [self.gcc_package.as_ref()?, self.gxx_package.as_ref()?];
+        exist.then(|| [gcc, gxx].map(|pattern| pattern.replace("{major}", &major.to_string())))
+    }
+}
+
 impl KernelLimit {
     /// Whether the modules do not build on the kernel of this release, `5.14.0-570.12.1.el9_6.x86_64`.
     pub fn excludes(&self, release: &str) -> bool {
