@@ -445,7 +445,8 @@ fn reasons(
 fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card]) -> (&'static str, String) {
     let release = toolkit.release;
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
-        let text = format!("a CUDA {} is installed, whose files do not say of which release, and fits", toolkit.version());
+        let text =
+            format!("a CUDA {} is installed, whose files do not say of which release, and fits", toolkit.version());
         return ("cuda-kept", text);
     }
     if toolkit.is_kept() {

@@ -13,6 +13,7 @@
 //! cargo xtask record libraries
 //! ```
 
+mod compile_matrix;
 mod distributions;
 mod errors;
 mod headers;
@@ -142,6 +143,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 mig::check(&database)?,
                 redistrib::check(&database, write)?,
                 headers::check(&database)?,
+                compile_matrix::check(&database)?,
                 distributions::check(&database)?,
                 wheels::check(&database)?,
                 libraries::check(&database)?,
