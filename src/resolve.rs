@@ -39,6 +39,9 @@ pub struct Request {
     /// Frameworks to serve, `torch==2.9`.
     #[serde(default)]
     pub frameworks: Vec<String>,
+    /// The CUDA series that the frameworks bring themselves: the driver has to run it, whatever the toolkit is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brought_cuda: Option<CudaVersion>,
     /// The parts of the toolkit, as they were named; none is the whole, by its runfile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
@@ -77,6 +80,7 @@ impl Request {
             cuda: Want::Best,
             cudnn: Want::Best,
             frameworks: Vec::new(),
+            brought_cuda: None,
             components: Vec::new(),
             method: Method::Auto,
             modules: None,

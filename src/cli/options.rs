@@ -493,6 +493,7 @@ impl RequestOptions {
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
             frameworks: self.frameworks.clone(),
+            brought_cuda: None,
             components: self.components.clone(),
             method: match self.method {
                 MethodOption::Auto => Method::Auto,

@@ -113,6 +113,7 @@ impl LockFile {
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
             frameworks: Vec::new(),
+            brought_cuda: None,
             components: components(selected).map(|c| c.name.clone()).collect(),
             method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
             modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),

@@ -1,7 +1,7 @@
 //! The database as tables.
 
 use super::{count, wrapped};
-use crate::compat::{Component, ComponentRelease, Database, ModuleFlavour, Tally};
+use crate::compat::{Component, ComponentRelease, Database, FrameworkNeeds, ModuleFlavour, Tally};
 use crate::host::Gpu;
 use crate::resolve::{Card, serves};
 use std::fmt::Write;
@@ -160,7 +160,10 @@ pub fn frameworks(database: &Database, card: Option<&Card>) -> String {
                 let newer = |open: bool| if open { " or newer" } else { "" };
                 rows.push(vec![
                     name.clone(),
-                    format!("{}{}", build.first_cuda(), newer(build.cuda_min.is_some())),
+                    match build.needs {
+                        FrameworkNeeds::Driver => format!("brings {}", build.cuda),
+                        _ => format!("{}{}", build.first_toolkit(), newer(build.cuda_min.is_some())),
+                    },
                     build.first_cudnn().map_or("-".to_owned(), |c| format!("{c}{}", newer(build.cudnn_min.is_some()))),
                     match (build.lowest_capability, build.highest_capability) {
                         (None, _) => "-".to_owned(),

@@ -224,7 +224,8 @@ fn serves_board(on: &Ground, release: &CudaRelease, n: usize, card: &Card) -> Re
     }
 }
 
-fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
+/// Whether the driver runs the programs of this release, if only through minor-version compatibility.
+pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
     if driver.version < release.minimum_driver {
         return Err(Refusal::OldDriver(release.minimum_driver, driver.version));
     }

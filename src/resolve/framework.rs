@@ -3,18 +3,22 @@
 
 use super::cuda::dotted;
 use super::{Card, Misfit, Request};
-use crate::compat::{Database, Framework, FrameworkBuild, FrameworkRelease};
+use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::host::Facts;
-use crate::version::{CudaVersion, CudnnVersion, Want};
+use crate::version::{CudnnVersion, Want};
 
 /// A framework's release that was asked for.
 struct Wish<'a> {
     /// As it was asked for: `torch==2.9`.
     text: &'a str,
-    /// Its builds, the preferred first; those that do not run on a GPU left out.
+    /// Its builds, the preferred first; those for other machines, and those that do not run on a GPU, left out.
     builds: Vec<&'a FrameworkBuild>,
+    framework: &'a Framework,
     release: &'a FrameworkRelease,
 }
+
+/// A build of each framework asked for, in that order.
+type Choice<'a> = Vec<&'a FrameworkBuild>;
 
 /// A request that one choice of builds comes to, and why.
 pub struct Combination {
@@ -47,20 +51,22 @@ pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<Str
 }
 
 /// The requests that serve all frameworks asked for, preferred first.
-pub fn combinations(
-    database: &Database,
+pub fn combinations<'a>(
+    database: &'a Database,
     facts: &Facts,
-    request: &Request,
+    request: &'a Request,
     cards: &[Card],
 ) -> Result<Vec<Combination>, Misfit> {
     let wishes =
         request.frameworks.iter().map(|text| wish(database, facts, text, cards)).collect::<Result<Vec<_>, _>>()?;
-    let mut choices: Vec<Vec<&FrameworkBuild>> = vec![Vec::new()];
+    let mut choices: Vec<Choice> = vec![Vec::new()];
     for wish in &wishes {
-        let with =
-            |choice: &Vec<_>| wish.builds.iter().map(|b| [choice.as_slice(), &[*b]].concat()).collect::<Vec<_>>();
-        choices = choices.iter().flat_map(with).collect();
+        let with = |choice: Choice<'a>| {
+            wish.builds.iter().map(|b| [choice.as_slice(), &[*b]].concat()).collect::<Vec<Choice>>()
+        };
+        choices = choices.into_iter().flat_map(with).collect();
     }
+    beside(database, &wishes, &mut choices)?;
     // One toolkit is of one major version, and has one cuDNN.
     for (layer, major) in
         [("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>), ("cuDNN", |b| b.first_cudnn().map(|v| v.major))]
@@ -81,11 +87,60 @@ pub fn combinations(
                 .hint("plan for one of them, and run the other in a container".to_owned()));
         }
     }
-    Ok(choices.iter().map(|choice| combined(request, &wishes, choice)).collect())
+    Ok(choices.iter().map(|choice| combined(facts, request, &wishes, choice)).collect())
 }
 
+/// None for a build that uses no toolkit.
 fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
-    Some(build.cuda.major)
+    (build.needs != FrameworkNeeds::Driver).then_some(build.cuda.major)
+}
+
+/// Leaves the choices in which an extension of a framework is for the CUDA of that framework's build.
+fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Result<(), Misfit> {
+    for (at, wish) in wishes.iter().enumerate() {
+        let Some(leader) = wish.framework.beside.as_ref().and_then(|name| database.framework(name)) else { continue };
+        let Some(leads) = wishes.iter().position(|w| w.framework.name == leader.name) else {
+            return Err(unaccompanied(wish, leader));
+        };
+        choices.retain(|choice| choice[at].takes(choice[leads].cuda));
+        if choices.is_empty() {
+            let series = |wish: &Wish| {
+                let all: Vec<_> = wish.builds.iter().map(|b| cuda_range(b)).collect();
+                format!("{} for CUDA {}", wish.text, all.join(", "))
+            };
+            let sentence = format!(
+                "{} has to be for the same CUDA as {}, and no builds are: {}; {}",
+                wish.framework.title,
+                leader.title,
+                series(wish),
+                series(&wishes[leads])
+            );
+            let misfit = Misfit::new("frameworks-together", sentence);
+            return Err(together(wish, leader).map_or(misfit.clone(), |hint| misfit.hint(hint)));
+        }
+    }
+    Ok(())
+}
+
+fn unaccompanied(wish: &Wish, leader: &Framework) -> Misfit {
+    let sentence = format!(
+        "{} {} has to be for the same CUDA as the {} it extends, which --for does not name",
+        wish.framework.title, wish.release.version, leader.title
+    );
+    let misfit = Misfit::new("framework-beside", sentence);
+    together(wish, leader).map_or(misfit.clone(), |hint| misfit.hint(hint))
+}
+
+/// The newest release beside which an extension runs.
+fn together(wish: &Wish, leader: &Framework) -> Option<String> {
+    let goes = |r: &&FrameworkRelease| r.builds.first().is_some_and(|b| wish.builds.iter().any(|w| w.takes(b.cuda)));
+    let release = leader.releases.iter().find(goes)?;
+    Some(format!("name both: --for {}=={},{}", leader.name, release.version, wish.text))
+}
+
+/// The series that a build runs with: "12.8", or "12.0 or newer".
+fn cuda_range(build: &FrameworkBuild) -> String {
+    format!("{}{}", build.first_cuda(), if build.cuda_min.is_some() { " or newer" } else { "" })
 }
 
 fn majors(wish: &Wish, major: fn(&FrameworkBuild) -> Option<u16>) -> Vec<String> {
@@ -109,6 +164,7 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
         )
         .hint(format!("known are {}", nearest(&known, version.trim()).join(", "))));
     };
+    let builds = published(facts, framework, release)?;
     loads(facts, framework, release)?;
     let unfit = |b: &FrameworkBuild| {
         let unserved = |c: &&Card| {
@@ -119,8 +175,8 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
         };
         cards.iter().find(unserved)
     };
-    let runs: Vec<_> = release.builds.iter().filter(|b| unfit(b).is_none()).collect();
-    if let (true, Some(card)) = (runs.is_empty(), release.builds.iter().find_map(unfit)) {
+    let runs: Vec<_> = builds.iter().copied().filter(|b| unfit(b).is_none()).collect();
+    if let (true, Some(card)) = (runs.is_empty(), builds.iter().find_map(|b| unfit(b))) {
         let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();
         let kernels = |b: &FrameworkBuild| {
             let end = |c: Option<_>, open: &str| {
@@ -133,11 +189,36 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
             framework.title,
             release.version,
             card.name,
-            release.builds.iter().map(kernels).collect::<Vec<_>>().join(", ")
+            builds.iter().map(|b| kernels(b)).collect::<Vec<_>>().join(", ")
         );
         return Err(Misfit::new("framework-runs-on-gpu", sentence));
     }
-    Ok(Wish { text, builds: runs, release })
+    Ok(Wish { text, builds: runs, framework, release })
+}
+
+/// The builds of a release for the host's architecture.
+fn published<'a>(facts: &Facts, framework: &Framework, release: &'a FrameworkRelease) -> Result<Choice<'a>, Misfit> {
+    let arch = &facts.machine.arch;
+    let builds: Vec<_> = release.builds.iter().filter(|b| b.is_for(arch)).collect();
+    if !builds.is_empty() {
+        return Ok(builds);
+    }
+    let what = if release.cpu_only.contains(arch) { "have no CUDA" } else { "do not exist" };
+    let sentence = format!("the wheels of {} {} for {arch} {what}", framework.title, release.version);
+    let misfit = Misfit::new("framework-published", sentence);
+    // The nearest newer release has most of what the user wants; otherwise the newest.
+    let is_for = |r: &&FrameworkRelease| r.builds.iter().any(|b| b.is_for(arch));
+    let newer = framework.releases.iter().take_while(|r| r.version != release.version).filter(is_for).last();
+    let other = newer.or_else(|| framework.releases.iter().find(is_for));
+    let other = other.map(|r| format!("{} {} has CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
+    Err(other.into_iter().chain(otherwise(release)).fold(misfit, Misfit::hint))
+}
+
+/// What to do where no wheels help.
+fn otherwise(release: &FrameworkRelease) -> Option<String> {
+    let build = release.builds.first()?;
+    let cudnn = build.first_cudnn().map(|v| format!(" --cudnn {}.{}", v.major, v.minor)).unwrap_or_default();
+    Some(format!("for a container, --profile driver; for a build from source, --cuda {}{cudnn}", build.cuda.series()))
 }
 
 /// Whether the wheels of a release load with the host's glibc.
@@ -152,11 +233,7 @@ fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease) -> Re
     );
     let newest = framework.releases.iter().find(|r| too_new(r).is_none());
     let newest = newest.map(|r| format!("wheels of {} {} load here", framework.title, r.version));
-    let build = release.builds.first().map(|b| {
-        let cudnn = b.first_cudnn().map(|v| format!(" --cudnn {}.{}", v.major, v.minor)).unwrap_or_default();
-        format!("for a container, --profile driver; for a build from source, --cuda {}{cudnn}", b.cuda.series())
-    });
-    Err(newest.into_iter().chain(build).fold(Misfit::new("framework-loads", sentence), Misfit::hint))
+    Err(newest.into_iter().chain(otherwise(release)).fold(Misfit::new("framework-loads", sentence), Misfit::hint))
 }
 
 /// The known versions around one that is not known.
@@ -170,39 +247,61 @@ fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
 }
 
 /// One choice of builds: the highest series that any of them starts with, since newer libraries of one major version serve what
-/// was made with older ones. It may be newer still only if all allow that. The same holds for cuDNN.
-fn combined(request: &Request, wishes: &[Wish], choice: &[&FrameworkBuild]) -> Combination {
-    let none = CudaVersion { major: 0, minor: 0, patch: None };
-    let series = choice.iter().map(|b| b.first_cuda()).max().unwrap_or(none);
-    let range = format!(">={series}, <{}", series.major + 1);
-    let cuda = match &request.cuda {
-        // A toolkit that the user named may be newer than the builds, within their major version.
-        Want::Meeting(r) => meeting(&format!("{r}, {range}")),
-        Want::Best if choice.iter().any(|b| b.cuda_min.is_none()) => meeting(&format!("={series}")),
-        Want::Best | Want::Latest => meeting(&range),
-        Want::Nothing => Want::Nothing,
+/// was made with older ones. It may be newer still only if all allow that. The same holds for cuDNN. Builds that bring their
+/// own CUDA need no toolkit, and get one only if it was asked for.
+fn combined(facts: &Facts, request: &Request, wishes: &[Wish], choice: &[&FrameworkBuild]) -> Combination {
+    let (brings, uses): (Choice, Choice) = choice.iter().partition(|b| b.needs == FrameworkNeeds::Driver);
+    let asked = request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
+    let cuda = match (uses.iter().map(|b| b.first_toolkit()).max(), &request.cuda) {
+        (_, Want::Nothing) => Want::Nothing,
+        (None, Want::Best) if request.driver.is_wanted() && !asked => Want::Nothing,
+        (None, mine) => mine.clone(),
+        (Some(first), mine) => {
+            let range = format!(">={first}, <{}", first.major + 1);
+            match mine {
+                // A toolkit that the user named may be newer than the builds, within their major version.
+                Want::Meeting(r) => meeting(&format!("{r}, {range}")),
+                Want::Best if uses.iter().any(|b| b.cuda_min.is_none()) => {
+                    meeting(&format!("={}, {range}", first.series()))
+                }
+                _ => meeting(&range),
+            }
+        }
     };
     let open = choice.iter().all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
     let theirs = choice.iter().filter_map(|b| b.first_cudnn()).max().map(|v| cudnn_from(v, open));
     let cudnn = match (&request.cudnn, theirs) {
         (Want::Meeting(r), Some(theirs)) => meeting(&format!("{r}, {theirs}")),
         (Want::Best | Want::Latest, Some(theirs)) => meeting(&theirs),
-        (mine, _) => mine.clone(),
+        (mine, _) if cuda.is_wanted() => mine.clone(),
+        _ => Want::Nothing,
     };
+    let brought_cuda = brings.iter().map(|b| b.cuda.series()).max();
     Combination {
-        request: Request { cuda, cudnn, ..request.clone() },
-        reason: wishes.iter().zip(choice).map(|(w, b)| needs(w.text, b)).collect::<Vec<_>>().join("; "),
+        request: Request { cuda, cudnn, brought_cuda, ..request.clone() },
+        reason: wishes.iter().zip(choice).map(|(w, b)| needs(facts, w, b)).collect::<Vec<_>>().join("; "),
         sources: wishes.iter().flat_map(|w| &w.release.sources).cloned().collect::<Vec<_>>().join(", "),
     }
 }
 
 /// What a build is made with, or runs with: "torch==2.9 is made with CUDA 12.8 and cuDNN 9.10.2".
-fn needs(framework: &str, build: &FrameworkBuild) -> String {
-    let open = |is: bool| if is { " or newer" } else { "" };
-    let verb = if build.cuda_min.is_some() { "runs" } else { "is made" };
-    let cudnn = build.first_cudnn().map(|v| format!(" and cuDNN {v}{}", open(build.cudnn_min.is_some())));
-    let cuda = format!("{}{}", build.first_cuda(), open(build.cuda_min.is_some()));
-    format!("{framework} {verb} with CUDA {cuda}{}", cudnn.unwrap_or_default())
+fn needs(facts: &Facts, wish: &Wish, build: &FrameworkBuild) -> String {
+    let verb = match build.needs {
+        FrameworkNeeds::Driver => return format!("{} brings CUDA {} and needs only a driver", wish.text, build.cuda),
+        FrameworkNeeds::Compiler => "is built from source",
+        FrameworkNeeds::Libraries if build.cuda_min.is_some() => "runs",
+        FrameworkNeeds::Libraries => "is made",
+    };
+    let nvcc = build.nvcc_min.map(|v| format!(", nvcc {v} or newer")).unwrap_or_default();
+    let newer = if build.cudnn_min.is_some() { " or newer" } else { "" };
+    let cudnn = build.first_cudnn().map(|v| format!(" and cuDNN {v}{newer}")).unwrap_or_default();
+    let arch = &facts.machine.arch;
+    let index = if wish.release.cpu_only.contains(arch) {
+        format!(" (from {}'s own index: its wheels for {arch} on PyPI have no CUDA)", wish.framework.title)
+    } else {
+        String::new()
+    };
+    format!("{} {verb} with CUDA {}{nvcc}{cudnn}{index}", wish.text, cuda_range(build))
 }
 
 /// The cuDNNs from this on: of its major version, or of its minor version, so that what was tested together stays together.

@@ -4,7 +4,7 @@
 use super::alternative::with_alternative;
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, toolkits};
+use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, runs_on, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
 use super::refusal::{Refusal, Subject, Told, Unpackaged};
@@ -338,6 +338,11 @@ type Layers<'a> = (Option<Toolkit<'a>>, Option<Cudnn<'a>>, Vec<(Subject<'a>, Ref
 /// Toolkit and cuDNN for one driver.
 fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
     let request = on.request;
+    if let Some((series, driver)) = request.brought_cuda.zip(driver)
+        && let Some(release) = on.database.cuda.iter().find(|release| release.version.series() == series)
+    {
+        runs_on(release, driver).map_err(|refusal| Unlayered::Cuda(Some((release.version, refusal))))?;
+    }
     if !request.cuda.is_wanted() {
         return Ok((None, None, Vec::new()));
     }

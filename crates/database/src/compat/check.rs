@@ -2,7 +2,7 @@
 //! Works on a database in memory; where a wrong fact stands in the files is looked up by [`super::problem`].
 
 use super::problem::{Problem, Record};
-use super::{Artifact, Database, Gpu, SourceId};
+use super::{Artifact, Database, FrameworkNeeds, Gpu, SourceId};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
@@ -88,6 +88,9 @@ fn frameworks(database: &Database, c: &mut Checker) {
     c.unique("frameworks", "name", database.frameworks.iter().map(|f| f.name.clone()));
     for f in &database.frameworks {
         let record = Record::of("frameworks", "name", &f.name);
+        if let Some(beside) = f.beside.as_ref().filter(|name| database.frameworks.iter().all(|f| f.name != **name)) {
+            c.wrong(&record, "beside", format!("{beside} is no framework of the database"));
+        }
         let mut seen = HashSet::new();
         for r in &f.releases {
             c.sourced(&record, &r.sources);
@@ -105,6 +108,15 @@ fn frameworks(database: &Database, c: &mut Checker) {
                 }
                 if build.first_cuda().major != build.cuda.major || build.first_cuda() > build.cuda.series() {
                     c.wrong(&record, "cuda_min", format!("{} of a build made with {}", build.first_cuda(), build.cuda));
+                }
+                if let Some(nvcc) = build.nvcc_min.filter(|nvcc| database.cuda.iter().all(|r| r.version != *nvcc)) {
+                    c.wrong(&record, "nvcc_min", format!("{nvcc} is no release of the database"));
+                }
+                if build.needs == FrameworkNeeds::Driver && build.first_cudnn().is_some() {
+                    c.wrong(&record, "needs", format!("cuDNN and only a driver, in {}", r.version));
+                }
+                for architecture in build.architectures.iter().chain(&r.cpu_only) {
+                    c.known_architecture(&record, architecture);
                 }
                 if let (Some(min), Some(made)) = (build.cudnn_min, build.cudnn)
                     && (min.major != made.major || min > made)
@@ -431,6 +443,13 @@ impl Checker {
             && low > high
         {
             self.wrong(record, key, format!("{low} is above {high}"));
+        }
+    }
+
+    /// What a host's architecture may be called.
+    fn known_architecture(&mut self, record: &Record, architecture: &str) {
+        if !matches!(architecture, "x86_64" | "aarch64" | "ppc64le") {
+            self.wrong(record, "architectures", format!("{architecture} is no architecture of a host"));
         }
     }
 

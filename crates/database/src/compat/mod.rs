@@ -213,6 +213,9 @@ pub struct Framework {
     /// Other names.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// The framework whose CUDA its own has to match: what `torch` is to an extension of it. A request has to name both.
+    #[serde(default)]
+    pub beside: Option<String>,
     /// Its releases, newest first.
     pub releases: Vec<FrameworkRelease>,
 }
@@ -228,8 +231,24 @@ pub struct FrameworkRelease {
     /// The oldest glibc that its wheels on PyPI load with, by machine architecture. Left out up to 2.17, which every system has.
     #[serde(default)]
     pub glibc_min: BTreeMap<String, String>,
+    /// The machine architectures whose wheels on PyPI have no CUDA. Builds for them come from the project's own index.
+    #[serde(default)]
+    pub cpu_only: Vec<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
+}
+
+/// What a build of a framework needs from the host beside the driver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameworkNeeds {
+    /// The toolkit's libraries.
+    #[default]
+    Libraries,
+    /// The whole toolkit: it is compiled on the host.
+    Compiler,
+    /// Nothing: it brings the parts of CUDA that it uses.
+    Driver,
 }
 
 /// A build of a framework.
@@ -242,6 +261,15 @@ pub struct FrameworkBuild {
     /// one that it is made with.
     #[serde(default)]
     pub cuda_min: Option<CudaVersion>,
+    /// The first CUDA release whose nvcc and ptxas it accepts, if that is newer.
+    #[serde(default)]
+    pub nvcc_min: Option<CudaVersion>,
+    /// What it needs from the host.
+    #[serde(default)]
+    pub needs: FrameworkNeeds,
+    /// The machine architectures that it is published for; empty for all.
+    #[serde(default)]
+    pub architectures: Vec<String>,
     /// The cuDNN that it is made with.
     #[serde(default)]
     pub cudnn: Option<CudnnVersion>,
@@ -263,6 +291,24 @@ impl FrameworkBuild {
     /// The first CUDA series that it runs with.
     pub fn first_cuda(&self) -> CudaVersion {
         self.cuda_min.unwrap_or(self.cuda).series()
+    }
+
+    /// The first toolkit that serves it, with its compiler.
+    pub fn first_toolkit(&self) -> CudaVersion {
+        self.nvcc_min.unwrap_or(self.first_cuda()).max(self.first_cuda())
+    }
+
+    /// Whether it runs with this CUDA series.
+    pub fn takes(&self, cuda: CudaVersion) -> bool {
+        match self.cuda_min {
+            Some(min) => cuda.major == min.major && cuda.series() >= min.series(),
+            None => cuda.series() == self.cuda.series(),
+        }
+    }
+
+    /// Whether it is published for a machine architecture.
+    pub fn is_for(&self, architecture: &str) -> bool {
+        self.architectures.is_empty() || self.architectures.iter().any(|a| a == architecture)
     }
 
     /// The first cuDNN that it runs with, if it uses cuDNN and a source names a version.
