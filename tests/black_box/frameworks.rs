@@ -36,6 +36,12 @@ fn within(version: &str, bounds: &str, depth: usize) -> bool {
     })
 }
 
+/// Their wheels have what they use of CUDA.
+const BRING_CUDA: &[&str] = &["triton==", "xgboost=="];
+
+/// Which CUDA they need is decided by another framework.
+const EXTENSIONS: &[&str] = &["bitsandbytes=="];
+
 #[test]
 fn plans_are_within_what_the_wheels_require() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/wheels.tsv");
@@ -50,7 +56,7 @@ fn plans_are_within_what_the_wheels_require() {
     // What the packages of a release require: those for several major versions of CUDA are alternatives.
     let mut releases: BTreeMap<String, Vec<(&str, &str)>> = BTreeMap::new();
     for row in &rows {
-        let [framework, _, _, version, architecture, .., cuda, cudnn, torch] = row.as_slice() else {
+        let [framework, _, _, version, architecture, .., cuda, cudnn, torch, _nvcc] = row.as_slice() else {
             panic!("{row:?}")
         };
         let cudnn = torch.strip_prefix('=').map_or(*cudnn, of_torch);
@@ -61,6 +67,9 @@ fn plans_are_within_what_the_wheels_require() {
     let host = Tree::ubuntu_24_04();
     let mut compared = 0;
     for (release, required) in &releases {
+        if BRING_CUDA.iter().chain(EXTENSIONS).any(|name| release.starts_with(name)) {
+            continue;
+        }
         // An A100 has kernels in each default build.
         let (cuda, cudnn) = chosen(&plan(&host, "a100", &["--for", release]));
         let meets = |wanted: &&(&str, &str)| {
@@ -86,7 +95,7 @@ fn builds_that_take_newer_libraries_get_them() {
         ("h100", &["--for", "cupy==14.2", "--driver", "550"][..], "12.4"),
         ("h100", &["--for", "cupy==14.2", "--cuda", "12.4"], "12.4"),
         ("k80", &["--for", "cupy==13.6"], "11.4"),
-        ("h100", &["--for", "jax==0.10", "--cuda", "12.4"], "12.4"),
+        ("h100", &["--for", "jax==0.10", "--cuda", "12.6"], "12.6"),
         ("h100", &["--for", "onnxruntime==1.26", "--cuda", "12.6"], "12.6"),
     ] {
         assert_eq!(chosen(&plan(&host, gpu, arguments)).0, series, "{gpu} {arguments:?}");
@@ -147,8 +156,111 @@ fn frameworks_of_the_wheels_are_known() {
         ("faiss-gpu-cu12", "12."),
         ("rapids==26.10", "13."),
         ("numba-cuda==0.30", "13."),
+        ("transformer-engine==2.20", "12."),
+        ("torch==2.9,transformer-engine==2.9", "12.8"),
     ] {
         let (found, _) = chosen(&plan(&host, "h100", &["--for", release]));
         assert!(found.starts_with(cuda), "{release}: {found}");
     }
+}
+
+#[test]
+fn aarch64_gets_what_is_published_for_it() {
+    let arm = || Tree::ubuntu_24_04().arch(183);
+    // PyPI has only CPU wheels, and no other index is known to have more.
+    let ran = plan(&arm(), "gh200", &["--for", "torch==2.5"]);
+    assert_eq!(ran.code, 4, "{}", ran.out);
+    for part in ["PyTorch 2.5 for aarch64 have no CUDA", "--for torch==2.6", "--cuda 12.4 --cudnn 9.1"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    for release in
+        ["tensorflow==2.20", "xformers==0.0.34", "onnxruntime==1.26", "vllm==0.9", "torch==1.9", "xgboost==2.0"]
+    {
+        assert_eq!(plan(&arm(), "gh200", &["--for", release]).code, 4, "{release}");
+        assert_eq!(plan(&Tree::ubuntu_24_04(), "a100", &["--for", release]).code, 0, "{release}");
+    }
+    // The project's own index has builds for some series.
+    for (release, series) in [("torch==2.6", "12.6"), ("torch==2.7", "12.8"), ("torch==2.9", "12.8")] {
+        let ran = plan(&arm(), "gh200", &["--for", release]);
+        assert!(ran.out.contains("its wheels for aarch64 on PyPI have no CUDA"), "{}", ran.out);
+        assert_eq!(chosen(&ran).0, series, "{release}");
+    }
+    let ran = plan(&arm(), "gh200", &["--for", "torch==2.14"]);
+    assert!(chosen(&ran).0 == "13.0" && !ran.out.contains("PyPI"), "{}", ran.out);
+    assert_eq!(plan(&arm(), "gh200", &["--for", "xgboost==3.4"]).code, 0);
+}
+
+#[test]
+fn what_brings_its_own_cuda_needs_only_a_driver() {
+    let host = Tree::ubuntu_24_04();
+    let branch = |ran: &Ran| {
+        let driver = ran.json()["selection"]["driver"]["version"].as_str().unwrap_or_default().to_owned();
+        numbers(&driver).first().copied().unwrap_or_default()
+    };
+    for release in ["xgboost==3.4", "triton==3.9"] {
+        let ran = plan(&host, "h100", &["--for", release]);
+        assert_eq!(chosen(&ran), ("none".to_owned(), "none".to_owned()), "{release}");
+        assert!(ran.out.contains("needs only a driver") && branch(&ran) >= 580, "{release}: {}", ran.out);
+        // CUDA 13 needs branch 580.
+        let ran = plan(&host, "h100", &["--for", release, "--driver", "570"]);
+        assert_eq!(ran.code, 4, "{release}: {}", ran.out);
+        assert!(ran.err.contains("needs driver 580"), "{}", ran.err);
+    }
+    // Triton takes its older ptxas for older GPUs.
+    for (gpu, release, driver, code) in [
+        ("a100", "triton==3.9", "570", 0),
+        ("h100", "triton==3.8", "570", 0),
+        ("b200", "triton==3.8", "570", 4),
+        ("b200", "triton==3.2", "580", 4),
+        ("v100", "xgboost==3.4", "580", 4),
+    ] {
+        let ran = plan(&host, gpu, &["--for", release, "--driver", driver]);
+        assert_eq!(ran.code, code, "{gpu} {release}: {}{}", ran.out, ran.err);
+    }
+    // A toolkit that was asked for, or that another framework needs, is installed.
+    assert_eq!(chosen(&plan(&host, "h100", &["--for", "xgboost==3.4", "--cuda", "12.8"])).0, "12.8");
+    assert_eq!(chosen(&plan(&host, "h100", &["--for", "xgboost==3.4,torch==2.9"])).0, "12.8");
+    assert!(chosen(&plan(&host, "h100", &["--for", "triton", "--cudnn", "9"])).1.starts_with("9."));
+}
+
+#[test]
+fn extensions_go_with_the_framework_they_extend() {
+    let host = Tree::ubuntu_24_04();
+    for (release, both) in
+        [("flash-attn==2.8", "--for torch=="), ("bitsandbytes==0.45", "--for torch==2.10,bitsandbytes==0.45")]
+    {
+        let ran = plan(&host, "h100", &["--for", release]);
+        assert_eq!(ran.code, 4, "{}", ran.out);
+        assert!(ran.err.contains("same CUDA as the PyTorch it extends") && ran.err.contains(both), "{}", ran.err);
+    }
+    for (frameworks, series) in [
+        ("torch==2.9,flash-attn==2.8", "12.8"),
+        ("torch==2.14,flash-attn==2.8", "13.0"),
+        ("torch==2.9,bitsandbytes==0.49", "12.8"),
+        ("bitsandbytes==0.49,torch==2.13", "13.0"),
+        // Its wheels have no library for CUDA 13, PyTorch has a build for 12.6.
+        ("torch==2.14,bitsandbytes==0.45", "12.6"),
+        // From 0.50 on it takes the nearest library.
+        ("torch==2.4,bitsandbytes==0.50", "12.1"),
+    ] {
+        let ran = plan(&host, "h100", &["--for", frameworks]);
+        assert_eq!(chosen(&ran).0, series, "{frameworks}");
+    }
+    let ran = plan(&host, "a100", &["--for", "torch==1.13,bitsandbytes==0.49"]);
+    assert_eq!(ran.code, 4, "{}", ran.out);
+    assert!(ran.err.contains("no builds are") && ran.err.contains("for CUDA 11.7"), "{}", ran.err);
+}
+
+#[test]
+fn compilers_are_as_new_as_the_wheels_require() {
+    let host = Tree::ubuntu_24_04();
+    // JAX requires ptxas of CUDA 12.6.3, and runs with libraries of 12.1.
+    let ran = plan(&host, "h100", &["--for", "jax==0.10", "--cuda", "12.4"]);
+    assert_eq!(ran.code, 4, "{}", ran.out);
+    assert!(ran.err.contains("nvcc 12.6.3 or newer"), "{}", ran.err);
+    assert_eq!(chosen(&plan(&host, "h100", &["--for", "jax==0.4.35", "--cuda", "12.4"])).0, "12.4");
+    let ran = plan(&host, "h100", &["--for", "jax==0.10", "--cuda", "12.6"]);
+    assert_eq!(ran.json()["selection"]["cuda"]["version"], "12.6.3", "{}", ran.out);
+    let ran = plan(&host, "h100", &["--for", "lightgbm==4.6"]);
+    assert!(chosen(&ran).0.starts_with("12.") && ran.out.contains("is built from source"), "{}", ran.out);
 }

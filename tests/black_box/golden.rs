@@ -106,6 +106,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     }
     let request = Request {
         frameworks: host.frameworks.clone(),
+        brought_cuda: None,
         prefer: host.prefer.unwrap_or(Prefer::Stable),
         method: host.method.unwrap_or(Method::Auto),
         upgrade: host.upgrade,
