@@ -9,7 +9,7 @@
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
 //! cargo xtask record headers ../wheels
 //! cargo xtask record redistrib ../cuda-packages
-//! cargo xtask record wheels
+//! cargo xtask record wheels [FRAMEWORK...]
 //! cargo xtask record libraries
 //! ```
 
@@ -96,6 +96,8 @@ enum Source {
         /// The index to read, with the JSON API for simple pages
         #[arg(long, default_value = "https://pypi.org/simple")]
         index: String,
+        /// Only these frameworks
+        frameworks: Vec<String>,
     },
 }
 
@@ -132,7 +134,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
                 Source::Redistrib { repository } => redistrib::record(&repository)?,
                 Source::Libraries { index } => libraries::record(&index)?,
-                Source::Wheels { index } => wheels::record(&database, &index)?,
+                Source::Wheels { index, frameworks } => wheels::record(&database, &index, &frameworks)?,
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -3,7 +3,7 @@
 
 use crate::{Comparison, Result, table};
 use flate2::read::DeflateDecoder;
-use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkRelease};
+use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use gpusetup_database::version::{CudaVersion, CudnnVersion};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,7 @@ const COLUMNS: &[&str] = &[
     "requires CUDA",
     "requires cuDNN",
     "requires torch",
+    "requires nvcc",
 ];
 
 /// Every system that CUDA runs on has it, so the database leaves it out.
@@ -43,17 +44,23 @@ struct Package {
     extra: &'static str,
     /// The end of the path of a file that says what the wheel is made with, and what precedes the versions of CUDA and cuDNN in it.
     made_with: Option<(&'static str, &'static str, &'static str)>,
+    /// What precedes the CUDA series in the names of its libraries, of which it has one for each: `libbitsandbytes_cuda124.so`.
+    libraries: Option<&'static str>,
 }
 
 const fn package(framework: &'static str, name: &'static str, extra: &'static str) -> Package {
-    Package { framework, name, extra, made_with: None }
+    Package { framework, name, extra, made_with: None, libraries: None }
 }
 
 const PACKAGES: &[Package] = &[
     Package { made_with: Some(("torch/version.py", "\ncuda", "")), ..package("torch", "torch", "") },
     Package {
-        made_with: Some(("python/platform/build_info.py", "'cuda_version'", "")),
+        made_with: Some(("python/platform/build_info.py", "cuda_version", "")),
         ..package("tensorflow", "tensorflow", "and-cuda")
+    },
+    Package {
+        made_with: Some(("python/platform/build_info.py", "cuda_version", "")),
+        ..package("tensorflow", "tensorflow-gpu", "")
     },
     package("jax", "jax-cuda12-plugin", "with-cuda"),
     package("jax", "jax-cuda13-plugin", "with-cuda"),
@@ -78,6 +85,14 @@ const PACKAGES: &[Package] = &[
         made_with: Some(("paddle/version/__init__.py", "\ncuda_version", "\ncudnn_version")),
         ..package("paddlepaddle-gpu", "paddlepaddle-gpu", "")
     },
+    Package {
+        made_with: Some(("bin/ptxas", "Cuda compilation tools, release ", "")),
+        ..package("triton", "triton", "")
+    },
+    package("xgboost", "xgboost", ""),
+    Package { libraries: Some("libbitsandbytes_cuda"), ..package("bitsandbytes", "bitsandbytes", "") },
+    package("transformer-engine", "transformer-engine-cu12", ""),
+    package("transformer-engine", "transformer-engine-cu13", ""),
 ];
 
 impl Package {
@@ -141,10 +156,12 @@ struct Job {
     file: File,
 }
 
-/// Records the newest wheels of each release that the database has, and of those that are newer than all that it has.
-pub fn record(database: &Database, index: &str) -> Result<()> {
+/// Records the newest wheels of each release that the database has, and of those that are newer than all that it has. Of the
+/// frameworks that are not named, if any is, the table keeps its rows.
+pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result<()> {
+    let is_named = |framework: &str| frameworks.is_empty() || frameworks.iter().any(|name| name == framework);
     let mut jobs = Vec::new();
-    for package in PACKAGES {
+    for package in PACKAGES.iter().filter(|package| is_named(package.framework)) {
         jobs.extend(wheels(database, index, package)?);
     }
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -159,6 +176,9 @@ pub fn record(database: &Database, index: &str) -> Result<()> {
         }
     });
     let mut rows = rows.into_inner().map_err(|e| e.to_string())?.into_iter().collect::<Result<Vec<_>>>()?;
+    if !frameworks.is_empty() {
+        rows.extend(table::read(TABLE)?.into_iter().filter(|row| !is_named(&row[0])));
+    }
     let place = |row: &Vec<String>| PACKAGES.iter().position(|p| p.framework == row[0] && p.title() == row[2]);
     rows.sort_by_key(|row| (place(row), std::cmp::Reverse(numbers(&row[3])), std::cmp::Reverse(row[4].clone())));
     table::write(TABLE, "Wheels on PyPI: the newest of each release", COLUMNS, &rows)
@@ -220,24 +240,27 @@ fn pythons(files: &[&File]) -> String {
 /// The row of a wheel.
 fn read(job: &Job) -> Result<Vec<String>> {
     let Job { package, release, version, architecture, python, file } = job;
-    let file_of_facts = package.made_with.map_or("", |(path, ..)| path);
-    let wanted = |path: &str| {
-        path.ends_with(".dist-info/METADATA") || !file_of_facts.is_empty() && path.ends_with(file_of_facts)
-    };
-    let (mut metadata, mut made_cuda, mut made_cudnn) = (String::new(), String::new(), String::new());
-    for (path, text) in members(file, &wanted)? {
-        match package.made_with {
-            Some((file, cuda, cudnn)) if path.ends_with(file) => {
-                made_cuda = version_after(&text, cuda);
-                made_cudnn = version_after(&text, cudnn);
-            }
-            _ => metadata = text,
-        }
+    let members = directory(file)?;
+    let text_of = |end: &str| members.iter().find(|m| m.path.ends_with(end)).map(|m| m.text(file)).transpose();
+    let metadata = text_of(".dist-info/METADATA")?.unwrap_or_default();
+    let (mut made_cuda, mut made_cudnn) = (String::new(), String::new());
+    if let Some((path, cuda, cudnn)) = package.made_with
+        && let Some(text) = text_of(path)?
+    {
+        made_cuda = version_after(&text, cuda);
+        made_cudnn = version_after(&text, cudnn);
+    }
+    if let Some(prefix) = package.libraries {
+        made_cuda = series_of_libraries(members.iter().map(|m| m.path.as_str()), prefix);
     }
     let requirements = requirements(&metadata, package.extra, architecture);
     let major = cuda_major(package.name).or_else(|| cuda_major(package.extra));
     let of = |is: &dyn Fn(&str) -> bool| requirements.iter().find(|(name, _)| is(name));
-    let cuda = match of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime")) {
+    let runtime = of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime"));
+    // What has the runtime built in may still ask for a library that is made for one major version.
+    let nccl = of(&|name| name.starts_with("nvidia-nccl-cu")).filter(|_| package.name == "xgboost");
+    let nvcc = of(&|name| name.starts_with("nvidia-cuda-nvcc")).map(|(_, specifier)| range(specifier, None));
+    let cuda = match runtime.or(nccl) {
         Some((name, specifier)) => range(specifier, cuda_major(name).or(major)),
         None => range(&described(&metadata), major),
     };
@@ -258,7 +281,18 @@ fn read(job: &Job) -> Result<Vec<String>> {
         cuda,
         cudnn.unwrap_or_default(),
         torch.unwrap_or_default(),
+        nvcc.unwrap_or_default(),
     ])
+}
+
+/// The CUDA series of libraries, `12.4, 12.8`, by the digits between a prefix and `.so` in their names.
+fn series_of_libraries<'a>(paths: impl Iterator<Item = &'a str>, prefix: &str) -> String {
+    let series = |path: &str| {
+        let number: u32 = path.rsplit('/').next()?.strip_prefix(prefix)?.strip_suffix(".so")?.parse().ok()?;
+        Some((number / 10, number % 10))
+    };
+    let all: BTreeSet<_> = paths.filter_map(series).collect();
+    all.iter().map(|(major, minor)| format!("{major}.{minor}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The oldest glibc of a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
@@ -357,16 +391,6 @@ pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
 }
 
-/// The files of a wheel that are wanted, with their paths.
-fn members(file: &File, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
-    let members = directory(file)?.into_iter().filter(|member| wanted(&member.path));
-    let text = |member: Member| {
-        let bytes = member.read(file, u64::MAX)?;
-        Ok((member.path, String::from_utf8_lossy(&bytes).into_owned()))
-    };
-    members.map(text).collect()
-}
-
 /// A file in a wheel.
 pub struct Member {
     /// Its path in the wheel.
@@ -378,6 +402,10 @@ pub struct Member {
 }
 
 impl Member {
+    fn text(&self, file: &File) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.read(file, u64::MAX)?).into_owned())
+    }
+
     /// Its contents, as far as so many bytes of the wheel hold them.
     pub fn read(&self, file: &File, most: u64) -> Result<Vec<u8>> {
         let header = part(file, self.offset, 30)?;
@@ -455,6 +483,7 @@ struct Wheel<'a> {
     cuda: Range,
     cudnn: Range,
     torch: Range,
+    nvcc: Range,
 }
 
 /// What a wheel requires of another: one version, or those from one on.
@@ -477,10 +506,24 @@ impl Range {
 /// Compares what each build is made with, what it runs with, and the glibc of each release.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
-    let (mut differences, mut floors, mut facts) = (BTreeSet::new(), BTreeMap::new(), 0);
+    let (mut differences, mut floors, mut published, mut facts) =
+        (BTreeSet::new(), BTreeMap::new(), BTreeMap::new(), 0);
     for row in &rows {
-        let [framework, release, package, version, architecture, glibc, _, made_cuda, made_cudnn, cuda, cudnn, torch] =
-            row.as_slice()
+        let [
+            framework,
+            release,
+            package,
+            version,
+            architecture,
+            glibc,
+            _,
+            made_cuda,
+            made_cudnn,
+            cuda,
+            cudnn,
+            torch,
+            nvcc,
+        ] = row.as_slice()
         else {
             return Err(format!("{TABLE}: {row:?}"));
         };
@@ -495,6 +538,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             cuda: Range::new(cuda),
             cudnn: Range::new(cudnn),
             torch: Range::new(torch),
+            nvcc: Range::new(nvcc),
         };
         facts += row[5..].iter().filter(|field| !field.is_empty()).count();
         let Some(known) = database.framework_release(&format!("{framework}=={version}")) else {
@@ -508,6 +552,12 @@ pub fn check(database: &Database) -> Result<Comparison> {
         differences.extend(
             differing(database, &wheel, known).into_iter().map(|what| format!("{framework} {release}: {what}")),
         );
+        published.entry((wheel.framework, wheel.release)).or_insert_with(Vec::new).push(Published {
+            package: wheel.package,
+            architecture: wheel.architecture,
+            is_made: !wheel.made_cuda.is_empty(),
+            requires: !matches!(wheel.cuda, Range::Unknown),
+        });
         let floor = floors.entry((wheel.framework, wheel.release, wheel.architecture)).or_insert_with(Vec::new);
         floor.extend(wheel.glibc.clone());
         if let Range::Exactly(torch) = &wheel.torch {
@@ -524,8 +574,53 @@ pub fn check(database: &Database) -> Result<Comparison> {
                 .insert(format!("{framework} {release}: glibc {floor:?} on {architecture}; the database has {ours:?}"));
         }
     }
+    for ((framework, release), wheels) in published {
+        if let Some(known) = database.framework_release(&format!("{framework}=={release}")) {
+            let what = architectures(&wheels, known).into_iter();
+            differences.extend(what.map(|what| format!("{framework} {release}: {what}")));
+        }
+    }
     let differences = differences.into_iter().collect();
     Ok(Comparison { what: "wheels of frameworks", facts, differences })
+}
+
+/// What one wheel of a release says of CUDA on its architecture.
+struct Published<'a> {
+    package: &'a str,
+    architecture: &'a str,
+    /// Whether it says what it is made with.
+    is_made: bool,
+    /// Whether it requires CUDA.
+    requires: bool,
+}
+
+/// How what the wheels of a release say of architectures differs from the database.
+fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> {
+    let mut differences = Vec::new();
+    if wheels.iter().any(|wheel| wheel.architecture == "any") {
+        return differences;
+    }
+    // What a wheel is made with says more than its requirements: TensorFlow's are the same on architectures without CUDA.
+    let has_cuda = |wheel: &Published| {
+        let of = |other: &&Published| other.package == wheel.package;
+        if wheels.iter().filter(of).any(|other| other.is_made) { wheel.is_made } else { wheel.requires }
+    };
+    let mentioned = wheels.iter().any(has_cuda);
+    for architecture in ["x86_64", "aarch64"] {
+        let of: Vec<_> = wheels.iter().filter(|wheel| wheel.architecture == architecture).collect();
+        let for_it = known.builds.iter().any(|build| build.is_for(architecture));
+        let cpu_only = known.cpu_only.iter().any(|a| a == architecture);
+        if of.is_empty() && for_it {
+            differences.push(format!("there are no wheels for {architecture}"));
+        }
+        // A project's own index may have what PyPI has not.
+        let has = of.iter().any(|wheel| has_cuda(wheel));
+        if mentioned && !of.is_empty() && (has == cpu_only || has && !for_it) {
+            let what = if has { "have" } else { "do not have" };
+            differences.push(format!("the wheels for {architecture} {what} CUDA"));
+        }
+    }
+    differences
 }
 
 /// How the build that a wheel is differs from it.
@@ -541,13 +636,16 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
             differences.push(format!("{} {what} {source}; the database has {ours}", wheel.package));
         }
     };
-    let made = wheel.made_cuda.parse::<CudaVersion>().ok();
-    differ(
-        made.is_some_and(|v| v.series() != build.cuda.series()),
-        "is made with CUDA",
-        wheel.made_cuda,
-        cuda_of(build),
-    );
+    if wheel.made_cuda.contains(", ") {
+        let ours: BTreeSet<_> = known.builds.iter().map(|build| cuda_numbers(build.cuda).to_vec()).collect();
+        let theirs: BTreeSet<_> = wheel.made_cuda.split(", ").map(numbers).collect();
+        differ(ours != theirs, "has libraries for CUDA", wheel.made_cuda, format!("{ours:?}"));
+    } else {
+        // Some name the major version alone.
+        let made = numbers(wheel.made_cuda);
+        let same = made.iter().zip(cuda_numbers(build.cuda)).all(|(theirs, ours)| *theirs == ours);
+        differ(!same, "is made with CUDA", wheel.made_cuda, cuda_of(build));
+    }
     let made = wheel.made_cudnn.parse::<CudnnVersion>().ok();
     differ(
         made.is_some() && made.map(release) != build.cudnn.map(release),
@@ -565,7 +663,8 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
             let (first, from) = (cuda_numbers(build.first_cuda()), numbers(version));
             // A major version alone leaves the first series open.
             let same = if from.len() > 1 { first == from[..2] } else { first[0] == from[0] };
-            differ(!same || build.cuda_min.is_none(), "requires CUDA from", version, cuda_of(build));
+            let is_open = build.cuda_min.is_some() || build.needs == FrameworkNeeds::Driver;
+            differ(!same || !is_open, "requires CUDA from", version, cuda_of(build));
         }
     }
     match &wheel.cudnn {
@@ -581,6 +680,15 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
             });
             differ(!newer, "requires cuDNN from", version, cudnn_of(build));
         }
+    }
+    // An nvcc counts if its series is newer than the rest that a wheel requires.
+    if let (Range::From(nvcc), Range::From(_)) = (&wheel.nvcc, &wheel.cuda) {
+        let newer = numbers(nvcc)
+            .get(..2)
+            .map(<[_]>::to_vec)
+            .filter(|series| series[..] > cuda_numbers(build.first_cuda())[..]);
+        let ours = build.nvcc_min.map(|v| cuda_numbers(v).to_vec());
+        differ(newer != ours, "requires nvcc from", nvcc, format!("{ours:?}"));
     }
     if let Range::Exactly(version) = &wheel.torch {
         let torch = database.framework_release(&format!("torch=={version}")).and_then(|torch| torch.builds.first());
@@ -643,6 +751,31 @@ mod tests {
     }
 
     #[test]
+    fn libraries_are_counted_by_series() {
+        let paths = ["b/libb_cuda130.so", "b/libb_cuda118.so", "b/libb_cuda118_nocublaslt.so", "b/libb_cpu.so"];
+        assert_eq!(series_of_libraries(paths.into_iter(), "libb_cuda"), "11.8, 13.0");
+    }
+
+    #[test]
+    fn wheels_without_cuda_are_told_from_those_with_it() {
+        let builds = |architectures: &str| {
+            let text = format!("{{version: \"1\", builds: [{{cuda: \"12.8\"{architectures}}}], sources: []}}");
+            serde_yaml::from_str::<FrameworkRelease>(&text).expect("a release")
+        };
+        let (both, one) = (builds(""), builds(", architectures: [x86_64]"));
+        let wheel = |architecture, is_made, requires| Published { package: "p", architecture, is_made, requires };
+        let (cuda, cpu) = (wheel("x86_64", true, true), wheel("aarch64", false, true));
+        assert_eq!(architectures(&[wheel("x86_64", true, true)], &one), Vec::<String>::new());
+        assert_eq!(architectures(&[wheel("x86_64", true, true)], &both), ["there are no wheels for aarch64"]);
+        assert_eq!(architectures(&[cuda, cpu], &both), ["the wheels for aarch64 do not have CUDA"]);
+        let required = [wheel("x86_64", false, true), wheel("aarch64", false, true)];
+        assert_eq!(architectures(&required, &both), Vec::<String>::new());
+        assert_eq!(architectures(&required, &one), ["the wheels for aarch64 have CUDA"]);
+        let silent = [wheel("x86_64", false, false), wheel("aarch64", false, false)];
+        assert_eq!(architectures(&silent, &one), Vec::<String>::new());
+    }
+
+    #[test]
     fn tags_name_the_oldest_glibc() {
         assert_eq!(glibc_of("manylinux_2_27_x86_64.manylinux_2_28_x86_64"), Some([2, 27]));
         assert_eq!(glibc_of("manylinux2014_aarch64"), Some([2, 17]));
@@ -654,6 +787,7 @@ mod tests {
         assert_eq!(version_after("x\ncuda: Optional[str] = '13.0'\nhip = '9'", "\ncuda"), "13.0");
         assert_eq!(version_after("[('cuda_version', '12.5.1'), ('cudnn_version', '9')]", "'cuda_version'"), "12.5.1");
         assert_eq!(version_after("{\"cuda\": 1208, \"hip\": null}", "\"cuda\""), "12.8");
+        assert_eq!(version_after("\x7fELF Cuda compilation tools, release 12.9, V12.9.86", "tools, release "), "12.9");
         assert_eq!(version_after("\ncuda = None\nhip = '9'", "\ncuda"), "");
     }
 }
