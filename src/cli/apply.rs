@@ -347,10 +347,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 Some(plan) => plan,
                 None => read_plan(path, &options.trust.trust()?)?,
             };
-            let here = |g: &&crate::host::Gpu| !g.assumed;
-            let same = (&read.database.sha256, read.host.gpus.iter().filter(here).count())
-                == (&database.sha256, facts.gpus.iter().filter(here).count());
-            if !same || !read.is_for(&facts) && read.request.assumed_gpus.is_empty() {
+            // A plan for assumed GPUs says nothing of the host's own.
+            let is_for_host = !read.request.assumed_gpus.is_empty() || read.is_for(&facts);
+            if read.database.sha256 != database.sha256 || !is_for_host {
                 let sentence = format!("{} was made for another host or with another database", path.display());
                 return Err(Problem::integrity(sentence).hint("make a new one here: gpusetup plan --out FILE"));
             }
