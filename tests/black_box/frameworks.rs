@@ -108,10 +108,21 @@ fn builds_that_take_newer_libraries_get_them() {
 #[test]
 fn a_build_without_kernels_for_the_gpu_is_not_taken() {
     let host = Tree::ubuntu_24_04();
-    for (gpu, release) in [("gtx 1080 ti", "vllm==0.6.3"), ("v100", "vllm==0.20"), ("gtx 1080 ti", "vllm==0.3")] {
+    for (gpu, release) in [
+        ("gtx 1080 ti", "vllm==0.6.3"),
+        ("v100", "vllm==0.20"),
+        ("gtx 1080 ti", "vllm==0.3"),
+        ("v100", "sglang==0.5.5"),
+        ("gtx 1080 ti", "cudf==25.10"),
+        ("h100", "faiss-gpu==1.12"),
+        ("rtx 5090", "jax==0.4.30"),
+    ] {
         let ran = plan(&host, gpu, &["--for", release]);
         assert!(ran.code == 4 && ran.err.contains("has kernels for"), "{gpu} {release}: {}{}", ran.out, ran.err);
     }
+    // What was made with cuDNN 8 does not get 9.
+    let (_, cudnn) = chosen(&plan(&host, "a100", &["--for", "onnxruntime==1.18", "--cuda", "11.8"]));
+    assert!(cudnn.starts_with("8."), "{cudnn}");
     // The variant for CUDA 11.8 has kernels for it, too.
     assert_eq!(chosen(&plan(&host, "v100", &["--for", "vllm==0.6.3", "--cuda", "11.8"])).0, "11.8");
 }
