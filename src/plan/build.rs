@@ -219,6 +219,11 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             };
             say("GS402", text);
         }
+        let gcc = job.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
+        if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
+            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, and this host has gcc {have}");
+            say("GS705", text);
+        }
     }
     for unreadable in job.facts.unreadable_gpus() {
         say("GS503", format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why));

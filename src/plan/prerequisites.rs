@@ -4,7 +4,7 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
-use crate::host::{Facts, Kernel};
+use crate::host::{Facts, Kernel, kernel_headers};
 use crate::operation::{Operation, Packages, packages};
 use crate::resolve::{ChosenToolkit, Misfit, distributions_gcc};
 
@@ -46,6 +46,9 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
     }
     names.sort();
     names.dedup();
+    if missing {
+        warnings.extend(unavailable(job.facts, distribution, &names));
+    }
     if names.is_empty() {
         return (step(StepId::Prerequisites, TITLE, "everything they need is there", Vec::new()), warnings);
     }
@@ -95,6 +98,40 @@ fn named_as(job: &Job, distribution: &Distribution) -> Option<Warning> {
     let name = &os.name;
     let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
     Some(Warning { check: "GS402".to_owned(), text })
+}
+
+/// Packages that the host's repositories do not have, as far as that is known: those of a repository that is not enabled, and the
+/// headers of an old kernel.
+fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
+    let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
+    let warning = |text: String| Warning { check: "GS402".to_owned(), text };
+    let mut warnings = Vec::new();
+    for extra in &distribution.extra_repositories {
+        let shows = |line: &String| extra.seen_as.iter().any(|part| line.contains(part.as_str()));
+        let is_missing = |p: &&String| names.contains(p) && offers(p) != Some(true);
+        let wanted: Vec<_> = extra.packages.iter().filter(is_missing).cloned().collect();
+        if !wanted.is_empty() && !facts.repositories.iter().any(shows) {
+            let enable = extra.enable.replace("{version}", &facts.os.version).replace("{arch}", &facts.machine.arch);
+            let (name, wanted) = (&extra.name, wanted.join(", "));
+            warnings.push(warning(format!("{wanted} comes from {name}, which is not enabled on this host: {enable}")));
+        }
+    }
+    for name in kernel_headers(facts, distribution).into_iter().filter(|name| names.contains(name)) {
+        match offers(&name) {
+            Some(true) => {}
+            Some(false) => warnings.push(warning(format!(
+                "no repository of this host has {name}: upgrade the kernel and reboot before apply, or enable the repository \
+                 that has it"
+            ))),
+            None if distribution.drops_old_headers => warnings.push(warning(format!(
+                "{} keeps the headers of its newest kernels only: if apt does not find {name}, upgrade the kernel and reboot \
+                 first",
+                distribution.name
+            ))),
+            None => {}
+        }
+    }
+    warnings
 }
 
 /// What a person must have installed where nobody knows the names of the packages.

@@ -160,8 +160,8 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Misfit> {
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
     Some(Misfit::new("gpu-fits-machine", sentence).check("GS503").hint(format!(
-        "plan on such a machine, or for its facts: gpusetup facts --json > facts.json there, then gpusetup plan --facts \
-         facts.json (for the toolkit that compiles on {arch}: --profile toolkit)"
+        "plan on such a machine, or for the facts that gpusetup facts --json prints there (for the toolkit that compiles on \
+         {arch}: --profile toolkit)"
     )))
 }
 

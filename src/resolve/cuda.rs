@@ -159,7 +159,7 @@ fn examine(
         if release.glibc_min.as_deref().is_some_and(|min| have < dotted(min)) {
             return Err(Refusal::OldLibrary);
         }
-        if release.glibc_breaks_from.as_deref().is_some_and(|from| have >= dotted(from)) {
+        if release.first_breaking_glibc(on.arch).is_some_and(|from| have >= dotted(from)) {
             return Err(Refusal::NewLibrary);
         }
     }

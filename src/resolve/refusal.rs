@@ -296,7 +296,8 @@ impl Refusal {
                 format!("it needs glibc {least} or newer, this host has {}", told.glibc.unwrap_or("?"))
             }
             Self::NewLibrary => {
-                let from = release(of, told).and_then(|r| r.glibc_breaks_from.as_deref()).unwrap_or("?");
+                let from =
+                    release(of, told).and_then(|r| r.first_breaking_glibc(super::cuda_arch(told.arch))).unwrap_or("?");
                 let have = told.glibc.unwrap_or("?");
                 format!("its headers do not compile with glibc {from} and newer ({have} here)")
             }

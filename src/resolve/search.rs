@@ -285,7 +285,11 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Told) -> Op
 
 /// Where the C library is too new for a toolkit's headers, they compile in a container of an older system.
 fn older_system(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<String> {
-    let from = told.database.cuda(version)?.glibc_breaks_from.as_deref().filter(|_| refusal == Refusal::NewLibrary)?;
+    let from = told
+        .database
+        .cuda(version)?
+        .first_breaking_glibc(super::cuda_arch(told.arch))
+        .filter(|_| refusal == Refusal::NewLibrary)?;
     let older = told.database.distributions.iter().filter_map(|d| Some((d, d.glibc.as_deref()?)));
     let older = older.filter(|(_, glibc)| dotted(glibc) < dotted(from));
     let (system, glibc) = older.max_by_key(|(d, glibc)| (d.id == told.os.id, dotted(glibc)))?;

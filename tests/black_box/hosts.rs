@@ -42,6 +42,67 @@ fn assumed_gpus_replace_those_of_a_description() {
 }
 
 #[test]
+fn packages_that_no_repository_has_are_named() {
+    let driver = ["--gpu", "h100", "--profile", "driver"];
+    let of = |tree: &Tree, change: &dyn Fn(&mut Value)| warnings(&plan_for(tree, change, &driver).json(), "GS402");
+    // DKMS comes from EPEL, which the host must have.
+    let rocky = Tree::rocky_9();
+    let said = of(&rocky, &|_| {});
+    assert!(
+        said.iter().any(|s| s.starts_with("dkms comes from EPEL") && s.contains("epel-release-latest-9")),
+        "{said:?}"
+    );
+    let enabled =
+        |facts: &mut Value| facts["repositories"] = json!(["https://mirrors.fedoraproject.org/metalink?repo=epel-9"]);
+    assert_eq!(of(&rocky, &enabled), [""; 0]);
+    let offered = |facts: &mut Value| facts["offered"] = json!({"dkms": "3.3.0-1.el9"});
+    assert_eq!(of(&rocky, &offered), [""; 0]);
+
+    // Debian's archive drops the headers of older kernels.
+    let debian = Tree::debian_12();
+    let headers =
+        |facts: &Value| format!("linux-headers-{}", facts["kernels"]["next_boot"].as_str().expect("a kernel"));
+    let without = |facts: &mut Value| facts["kernels"]["installed"][0]["headers"] = json!(false);
+    let unknown = of(&debian, &|facts| {
+        without(facts);
+        facts["offered"] = Value::Null;
+    });
+    assert!(unknown.len() == 1 && unknown[0].contains("keeps the headers of its newest kernels only"), "{unknown:?}");
+    let dropped = of(&debian, &|facts| {
+        without(facts);
+        facts["offered"] = json!({});
+    });
+    assert!(
+        dropped.len() == 1 && dropped[0].starts_with("no repository of this host has linux-headers-"),
+        "{dropped:?}"
+    );
+    let there = of(&debian, &|facts| {
+        without(facts);
+        facts["offered"] = json!({headers(facts): "6.1.0-1"});
+    });
+    assert_eq!(there, [""; 0]);
+}
+
+#[test]
+fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
+    // On aarch64 glibc 2.38 has types in its headers that nvcc before 12.5 does not know.
+    let tree = Tree::ubuntu_24_04().arch(183).glibc("2.39-0ubuntu8");
+    let ask = |cuda: &str| plan_for(&tree, |_| {}, &["--gpu", "10de:2342", "--cuda", cuda]);
+    let refused = ask("12.4");
+    assert!(refused.code == 4 && refused.err.contains("glibc 2.38 and newer"), "{}", refused.err);
+    assert_eq!(ask("12.6").code, 0);
+    assert_eq!(
+        plan_for(&Tree::ubuntu_24_04().glibc("2.39-0ubuntu8"), |_| {}, &["--gpu", "h100", "--cuda", "12.4"]).code,
+        0
+    );
+
+    let tree = Tree::ubuntu_24_04();
+    let old = |facts: &mut Value| facts["gcc"] = json!("4.8.5");
+    let said = warnings(&plan_for(&tree, old, &["--gpu", "h100", "--cuda", "12.4"]).json(), "GS705");
+    assert_eq!(said, ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, and this host has gcc 4"]);
+}
+
+#[test]
 fn joined_gpus_need_what_starts_their_switches() {
     let tree = Tree::ubuntu_24_04();
     for (gpu, needs) in [

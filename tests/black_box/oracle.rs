@@ -421,6 +421,7 @@ fn toolkit_fits(db: &Database, facts: &Facts, request: &Request, cards: &[Card],
     let library = facts.glibc.as_deref().is_none_or(|have| {
         c.glibc_min.as_deref().is_none_or(|min| number(have) >= number(min))
             && c.glibc_breaks_from.as_deref().is_none_or(|from| number(have) < number(from))
+            && (arch != "sbsa" || c.glibc_breaks_from_sbsa.as_deref().is_none_or(|from| number(have) < number(from)))
     });
     let compiler = has_compiler(db, facts, c);
     cards.iter().all(targets)

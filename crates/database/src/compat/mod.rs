@@ -802,6 +802,9 @@ pub struct CudaRelease {
     /// The C library from which on its headers do not compile.
     #[serde(default)]
     pub glibc_breaks_from: Option<String>,
+    /// The same on aarch64, if it is an older one there: glibc 2.38 declares vector types that nvcc before 12.5 does not know.
+    #[serde(default)]
+    pub glibc_breaks_from_sbsa: Option<String>,
     /// What `nvcc --version` calls it, `12.8.93`.
     #[serde(default)]
     pub nvcc: Option<String>,
@@ -813,6 +816,14 @@ pub struct CudaRelease {
     pub assumed: Option<String>,
     /// Where this is published.
     pub sources: Vec<SourceId>,
+}
+
+impl CudaRelease {
+    /// The first glibc that its headers do not compile with, on `sbsa`, `x86_64` or `ppc64le`.
+    pub fn first_breaking_glibc(&self, arch: &str) -> Option<&str> {
+        let of_arch = self.glibc_breaks_from_sbsa.as_deref().filter(|_| arch == "sbsa");
+        of_arch.or(self.glibc_breaks_from.as_deref())
+    }
 }
 
 /// A runfile of a CUDA release.
@@ -923,8 +934,14 @@ pub struct Distribution {
     /// (`-generic`, `-cloud-amd64`); the one with an empty ending is for all others.
     #[serde(default)]
     pub header_metas: Vec<HeaderMeta>,
+    /// Its repositories keep the headers of the newest kernels only.
+    #[serde(default)]
+    pub drops_old_headers: bool,
     /// DKMS, and what building a module takes beside it.
     pub build_tools: Vec<String>,
+    /// Repositories that are not enabled by default and have some of these packages.
+    #[serde(default)]
+    pub extra_repositories: Vec<ExtraRepository>,
     /// The default C++ compiler, with its library's headers.
     #[serde(default)]
     pub gxx: Option<String>,
@@ -946,6 +963,22 @@ pub struct Distribution {
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
+    /// Where this is published.
+    pub sources: Vec<SourceId>,
+}
+
+/// A repository that somebody must enable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtraRepository {
+    /// Its name for a person, `EPEL`.
+    pub name: String,
+    /// The packages that only it has.
+    pub packages: Vec<String>,
+    /// Parts of its address or name, any of which shows that it is enabled.
+    pub seen_as: Vec<String>,
+    /// The command that enables it; `{version}` and `{arch}` stand for those of the host.
+    pub enable: String,
     /// Where this is published.
     pub sources: Vec<SourceId>,
 }
