@@ -47,7 +47,7 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
     of_driver.chain(extra).cloned().chain(kernel_headers(facts, distribution)).collect()
 }
 
-/// The packages with the headers of the kernel that will run. Only apt has a name of its own for each kernel.
+/// The packages with the headers of the kernel that will run. Only apt has a separate name for each kernel.
 pub fn kernel_headers(facts: &Facts, distribution: &Distribution) -> Vec<String> {
     let kernel = facts.kernel().filter(|_| distribution.package_manager == PackageManager::Apt);
     let of_kernel =

@@ -24,7 +24,7 @@ const ARCHITECTURES: [&str; 3] = ["x86_64", "sbsa", "ppc64le"];
 
 /// What NVIDIA lists beside the parts of a toolkit, and why the database has it elsewhere or not at all.
 const OF_NO_TOOLKIT: [(&str, &str); 6] = [
-    ("nvidia_driver", "the driver has manifests of its own"),
+    ("nvidia_driver", "the driver has separate manifests"),
     ("nvidia_fs", "kernel modules are the driver's"),
     ("fabricmanager", "it goes with the driver, whose manifests have it"),
     ("imex", "it goes with the driver"),

@@ -451,7 +451,7 @@ pub struct Gpu {
     /// `PCIe`, `SXM4`, …
     #[serde(default)]
     pub form: Option<String>,
-    /// The machine architecture that it is built into, if it is no board of its own: Grace's is `aarch64`.
+    /// The machine architecture that it is built into, if it is not a separate board: Grace's is `aarch64`.
     #[serde(default)]
     pub only_on: Option<String>,
     /// What people mean by this name alone, of several boards that have it: `H100`.
