@@ -171,6 +171,7 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
             c.capability.is_some_and(|have| {
                 b.lowest_capability.is_some_and(|lowest| have < lowest)
                     || b.highest_capability.is_some_and(|highest| have.major > highest.major)
+                    || b.without_kernels_for.contains(&have.major)
             })
         };
         cards.iter().find(unserved)
@@ -182,7 +183,9 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
             let end = |c: Option<_>, open: &str| {
                 c.map_or(open.to_owned(), |c: crate::version::ComputeCapability| c.to_string())
             };
-            format!("for CUDA {} {} to {}", b.cuda, end(b.lowest_capability, "?"), end(b.highest_capability, "newest"))
+            let without: Vec<_> = b.without_kernels_for.iter().map(|major| format!(" without {major}.x")).collect();
+            let (from, to) = (end(b.lowest_capability, "?"), end(b.highest_capability, "newest"));
+            format!("for CUDA {} {from} to {to}{}", b.cuda, without.concat())
         };
         let sentence = format!(
             "no build of {} {} has kernels for {}, which is compute capability {capability}: they are {}",

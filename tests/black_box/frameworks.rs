@@ -116,6 +116,8 @@ fn a_build_without_kernels_for_the_gpu_is_not_taken() {
         ("gtx 1080 ti", "cudf==25.10"),
         ("h100", "faiss-gpu==1.12"),
         ("rtx 5090", "jax==0.4.30"),
+        // Between 9.0 and 12.0.
+        ("b200", "onnxruntime==1.31"),
     ] {
         let ran = plan(&host, gpu, &["--for", release]);
         assert!(ran.code == 4 && ran.err.contains("has kernels for"), "{gpu} {release}: {}{}", ran.out, ran.err);

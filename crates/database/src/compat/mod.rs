@@ -282,6 +282,9 @@ pub struct FrameworkBuild {
     /// The capability of its newest kernels, where it has no PTX: a GPU of a later major version does not run them.
     #[serde(default)]
     pub highest_capability: Option<ComputeCapability>,
+    /// Major versions between these two that it has neither kernels nor PTX for.
+    #[serde(default)]
+    pub without_kernels_for: Vec<u8>,
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
