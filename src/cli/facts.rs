@@ -56,7 +56,7 @@ pub fn look(
     Ok((facts.visible(), options.gpu.clone()))
 }
 
-/// The facts in a file, with the GPUs assumed by `--gpu` in place of its own.
+/// The facts in a file, with the GPUs that `--gpu` names instead of those in it.
 pub fn described(path: &Path, options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
     let mut facts = super::plan::read_facts(path)?;
     replace_gpus(&mut facts, options);

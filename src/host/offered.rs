@@ -50,7 +50,5 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
 /// The packages with the headers of the kernel that will run. Only apt has a separate name for each kernel.
 pub fn kernel_headers(facts: &Facts, distribution: &Distribution) -> Vec<String> {
     let kernel = facts.kernel().filter(|_| distribution.package_manager == PackageManager::Apt);
-    let of_kernel =
-        |release: &str| distribution.headers.iter().map(|name| name.replace("{release}", release)).collect();
-    kernel.map(of_kernel).unwrap_or_default()
+    kernel.into_iter().flat_map(|release| distribution.headers_of(release)).collect()
 }

@@ -174,9 +174,9 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         if job.facts.machine.kind == MachineKind::Container {
             say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
         }
-        if let Some(text) = job.facts.kernel().and_then(|kernel| unlikely_to_build(driver, kernel)) {
+        if let Some((kernel, text)) = job.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
             let when = if job.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
-            say("GS103", format!("kernel {} {when}, and {text}", job.facts.kernel().unwrap_or_default()));
+            say("GS103", format!("kernel {kernel} {when}, and {text}"));
         }
         let kernel = job.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref())

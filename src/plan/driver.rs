@@ -26,10 +26,10 @@ pub fn install_driver(job: &Job) -> Step {
         }
         Install::Packages(offer) => {
             let manager = job.distribution.map_or(PackageManager::Apt, |d| d.package_manager);
-            let names = offer.packages_for(job.facts.desktop.is_some());
-            let packages = Packages::to_install(manager, names.to_vec());
-            // The first two are of the driver's version. Only apt is asked for it before it installs.
-            let drivers = if manager == PackageManager::Apt { &names[..names.len().min(2)] } else { &[] };
+            let desktop = job.facts.desktop.is_some();
+            let packages = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
+            // Only apt is asked for their version before it installs.
+            let drivers = if manager == PackageManager::Apt { offer.versioned_packages(desktop) } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
                 drivers: drivers.iter().map(|name| (name.clone(), version)).collect(),

@@ -200,7 +200,7 @@ fn target_kernel<'a>(job: &'a Job) -> Result<&'a Kernel, Warning> {
 /// The headers of a kernel where they are not there, and what brings those of the kernels that come after it.
 pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
     let release = &kernel.release;
-    let exact = distribution.headers.iter().filter(|_| !kernel.headers).map(|p| p.replace("{release}", release));
+    let exact = distribution.headers_of(release).filter(|_| !kernel.headers);
     let fits = |kernel: &str, of: &Option<String>| release.ends_with(kernel) && of.as_deref().is_none_or(|a| a == arch);
     // The longest ending wins: -cloud-amd64 before -amd64 before none.
     let meta = distribution.header_metas.iter().filter(|m| fits(&m.kernel, &m.arch)).max_by_key(|m| m.kernel.len());

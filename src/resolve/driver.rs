@@ -172,10 +172,12 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
     match &facts.offered {
         // Packages of a module stream are hidden until it is enabled, so their absence says nothing.
         Some(all) if offer.module_stream.is_none() => {
-            let packages = offer.packages_for(facts.desktop.is_some());
-            let versions = packages.iter().map(|p| all.get(p)).collect::<Option<Vec<_>>>()?;
+            let desktop = facts.desktop.is_some();
+            if offer.packages_for(desktop).iter().any(|package| !all.contains_key(package)) {
+                return None;
+            }
             // Kernel modules run with the libcuda of their own version only.
-            let mut parts = versions.iter().take(2).filter_map(|v| upstream(v));
+            let mut parts = offer.versioned_packages(desktop).iter().filter_map(|package| upstream(&all[package]));
             let first = parts.next();
             if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None }
         }

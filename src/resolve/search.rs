@@ -125,7 +125,7 @@ pub fn attempt<'a>(
             }
         }
     }
-    Err(first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named")))
+    Err(first.unwrap_or_else(no_framework))
 }
 
 /// For releases of frameworks: their builds, preferred first.
@@ -152,7 +152,11 @@ fn for_frameworks<'a>(
             }
         }
     }
-    Err(first.unwrap_or_else(|| Misfit::new("framework-known", "no framework was named")))
+    Err(first.unwrap_or_else(no_framework))
+}
+
+fn no_framework() -> Misfit {
+    Misfit::new("framework-known", "no framework was named")
 }
 
 /// Systems that have a facts file, too, and no Linux driver.

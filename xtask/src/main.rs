@@ -29,6 +29,9 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The public index of Python packages.
+const PYPI: &str = "https://pypi.org/simple";
+
 /// What goes wrong, in words.
 type Result<T> = std::result::Result<T, String>;
 
@@ -88,13 +91,13 @@ enum Source {
     /// The oldest glibc that CUDA's and cuDNN's libraries load with
     Libraries {
         /// The index to read, with the JSON API for simple pages
-        #[arg(long, default_value = "https://pypi.org/simple")]
+        #[arg(long, default_value = PYPI)]
         index: String,
     },
     /// What the wheels of frameworks on PyPI require and are made with
     Wheels {
         /// The index to read, with the JSON API for simple pages
-        #[arg(long, default_value = "https://pypi.org/simple")]
+        #[arg(long, default_value = PYPI)]
         index: String,
         /// Only these frameworks
         frameworks: Vec<String>,

@@ -970,6 +970,13 @@ pub struct Distribution {
     pub sources: Vec<SourceId>,
 }
 
+impl Distribution {
+    /// The packages with the headers of a kernel, `uname -r`.
+    pub fn headers_of(&self, release: &str) -> impl Iterator<Item = String> {
+        self.headers.iter().map(move |name| name.replace("{release}", release))
+    }
+}
+
 /// A repository that somebody must enable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -1064,6 +1071,12 @@ impl DriverOffer {
     /// The packages for a host with a desktop, or without one.
     pub fn packages_for(&self, desktop: bool) -> &[String] {
         if desktop && !self.desktop_packages.is_empty() { &self.desktop_packages } else { &self.packages }
+    }
+
+    /// Of these, the ones that have the driver's version: its kernel modules and its libraries.
+    pub fn versioned_packages(&self, desktop: bool) -> &[String] {
+        let all = self.packages_for(desktop);
+        &all[..all.len().min(2)]
     }
 }
 
