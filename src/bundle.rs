@@ -19,7 +19,7 @@ use crate::compat::Database;
 use crate::database::store;
 use crate::host::{Facts, SystemId};
 use crate::operation::Operation;
-use crate::operation::packages::PackagesError;
+use crate::operation::packages::{PackagesError, is_among};
 use crate::plan::{Plan, PlanError};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
@@ -214,7 +214,7 @@ impl Bundle {
                 let Some(repository) = self.manifest.repository(&system) else {
                     return vec![format!("packages of {system}")];
                 };
-                let missing = wanted.install.iter().filter(|name| !repository.offers.contains_key(*name));
+                let missing = wanted.install.iter().filter(|asked| !is_among(asked, &repository.offers));
                 missing.map(|name| format!("the package {name}")).collect()
             }
             _ => Vec::new(),

@@ -35,7 +35,7 @@ pub use cudnn::soname;
 pub use dpkg::{installed as dpkg_installed, upstream};
 pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
 pub use holders::{Holder, holders};
-pub use offered::{kernel_headers, offered, offered_by};
+pub use offered::{kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GpuSource, Look, NotAHost, probe};
@@ -101,6 +101,9 @@ pub struct Facts {
     pub nvcc: Option<PathBuf>,
     /// The loader's cache.
     pub loader_cache: Option<LoaderCache>,
+    /// Whether libxml2.so.2 is there, which the installer in CUDA's runfiles loads. None in facts of a gpusetup that did not look.
+    #[serde(default)]
+    pub libxml2: Option<bool>,
     /// Enabled package repositories, one line each: address, suite and components.
     pub repositories: Vec<String>,
     /// Packages that the package manager began and did not come to the end with.
@@ -466,6 +469,13 @@ impl Facts {
     /// The lines of an lspci listing that name an NVIDIA GPU without its numbers.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))
+    }
+
+    /// Whether a repository is enabled that any of these marks means (`seen_as` of the database).
+    pub fn has_enabled(&self, marks: &[String]) -> bool {
+        let meant =
+            |line: &String| marks.iter().any(|mark| repositories::is_meant(line, mark, self.os.package_manager));
+        self.repositories.iter().any(meant)
     }
 
     /// The major version of the default gcc.

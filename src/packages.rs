@@ -59,6 +59,8 @@ pub fn offered_versions(
     match manager {
         PackageManager::Apt => apt::offered_versions(system, names, locked),
         PackageManager::Dnf => dnf::offered_versions(system, names, locked),
+        // How it names the folders of its lists is not known here.
+        PackageManager::Tdnf => Err(Unknown::NotFetched),
         PackageManager::Zypper => zypper::offered_versions(system, names, locked),
     }
 }

@@ -19,7 +19,7 @@ pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use fabric::Joined;
-pub use misfit::{Alternative, Misfit, MisfitKind};
+pub use misfit::{Alternative, Hint, Misfit, MisfitKind};
 pub use search::{Resolution, resolve, summary};
 
 use crate::compat::ModuleFlavour;

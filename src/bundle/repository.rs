@@ -9,7 +9,7 @@
 use super::BundleError;
 use crate::compat::PackageManager;
 use crate::host::SystemId;
-use crate::operation::packages::{Packages, pins, said};
+use crate::operation::packages::{Packages, is_among, pins, said};
 use crate::operation::program::ProgramError;
 use crate::plan::Plan;
 use crate::sum::sha256;
@@ -37,7 +37,7 @@ impl Closure {
     /// Itself, where it has what is to be installed. What else that needs, the package manager knew.
     fn with_all_of(self, transactions: &[&Packages]) -> Result<Self, BundleError> {
         let names: BTreeSet<_> = transactions.iter().flat_map(|t| &t.install).collect();
-        let missing: Vec<_> = names.into_iter().filter(|name| !self.offers.contains_key(*name)).cloned().collect();
+        let missing: Vec<_> = names.into_iter().filter(|asked| !is_among(asked, &self.offers)).cloned().collect();
         if missing.is_empty() { Ok(self) } else { Err(BundleError::NotBrought(missing)) }
     }
 }
@@ -121,6 +121,16 @@ impl Manager<'_> {
                 ];
                 own("dnf -y -q").into_iter().chain(options).collect()
             }
+            PackageManager::Tdnf => {
+                let options = [
+                    format!("--installroot={}", self.at("root")),
+                    format!("--releasever={}", self.system.version),
+                    "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
+                    "--downloadonly".to_owned(),
+                    format!("--downloaddir={}", self.at("archives")),
+                ];
+                own("tdnf -y").into_iter().chain(options).collect()
+            }
             PackageManager::Zypper => {
                 let options = [
                     ["--root".to_owned(), self.at("root")],
@@ -152,7 +162,7 @@ impl Manager<'_> {
     fn prepare(&self) -> Result<(), BundleError> {
         let folders: &[&str] = match self.kind {
             PackageManager::Apt => &["lists/partial", "archives/partial"],
-            PackageManager::Dnf | PackageManager::Zypper => &["root", "archives", "cache"],
+            PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => &["root", "archives", "cache"],
         };
         for folder in folders {
             self.on.make_directories(self.work.join(folder), 0o700).map_err(BundleError::io(self.work))?;
@@ -169,6 +179,7 @@ impl Manager<'_> {
         let words: &[&str] = match self.kind {
             PackageManager::Apt => &["--download-only", "install"],
             PackageManager::Dnf => &["--downloadonly", "install"],
+            PackageManager::Tdnf => &["install"],
             PackageManager::Zypper => &["install", "--download-only", "--no-recommends"],
         };
         if let Some(stream) = &transaction.stream {
@@ -209,7 +220,7 @@ impl Manager<'_> {
         files_below(self.on, &folder, ending, &mut found).map_err(BundleError::io(&folder))?;
         match self.kind {
             PackageManager::Apt => self.index_of_debs(&found, created),
-            PackageManager::Dnf | PackageManager::Zypper => self.index_of_rpms(&found),
+            PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => self.index_of_rpms(&found),
         }
     }
 
@@ -252,8 +263,8 @@ impl Manager<'_> {
         let names = self.ask(ask.chain(inside).collect(), "rpm")?;
         let pair = |line: &str| line.split_once(' ').map(|(name, version)| (name.to_owned(), version.to_owned()));
         closure.offers = names.lines().filter_map(pair).collect();
-        // zypper takes a folder of packages as it is; dnf wants to be told what is in it.
-        if self.kind == PackageManager::Dnf {
+        // zypper takes a folder of packages as it is; dnf and tdnf want to be told what is in it.
+        if self.kind != PackageManager::Zypper {
             self.ask(["createrepo_c", "--quiet", &self.at("repository")].map(str::to_owned).to_vec(), "createrepo_c")?;
             let folder = self.work.join("repository");
             let mut made = Vec::new();
@@ -327,6 +338,21 @@ mod tests {
     }
 
     #[test]
+    fn headers_of_one_kernel_are_found_among_what_was_brought() {
+        let offers = || {
+            let all = [("kernel-devel", "5.14.0-570.el9"), ("dkms", "3.2.1-1.el9")];
+            all.map(|(name, version)| (name.to_owned(), version.to_owned())).into()
+        };
+        let all_of = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let closure = Closure { offers: offers(), ..Closure::default() };
+            closure.with_all_of(&[&Packages::to_install(PackageManager::Dnf, names)]).map(|_| ())
+        };
+        assert!(all_of(&["dkms", "kernel-devel-5.14.0-570.el9.x86_64"]).is_ok());
+        assert!(all_of(&["dkms", "kernel-devel-5.14.0-503.el9.x86_64"]).is_err());
+    }
+
+    #[test]
     fn packages_in_folders_are_told_from_others() {
         let line = |address| format!("'{address}' gcc_4%3a12.2.0-3_amd64.deb 5216 SHA256:ab");
         let in_folder = line("file:/srv/my%20packages/./gcc_12.2.0-3_amd64.deb");
@@ -363,6 +389,9 @@ mod tests {
         );
         let dnf = argv(PackageManager::Dnf);
         assert!(dnf.contains("--installroot=/var/cache/w/root --releasever=9.6"), "{dnf}");
+        let tdnf = argv(PackageManager::Tdnf);
+        let all = "--downloadonly --downloaddir=/var/cache/w/archives";
+        assert!(tdnf.starts_with("tdnf -y --installroot=/var/cache/w/root") && tdnf.ends_with(all), "{tdnf}");
         let zypper = argv(PackageManager::Zypper);
         assert!(zypper.starts_with("zypper --non-interactive --root /var/cache/w/root"), "{zypper}");
     }

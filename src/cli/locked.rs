@@ -79,7 +79,7 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     for wanted in plan.packages() {
         all.extend(match manager {
             PackageManager::Apt => packages::transaction(system, wanted).map_err(unknown)?,
-            PackageManager::Dnf | PackageManager::Zypper => offered_to(system, manager, wanted)?,
+            PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => offered_to(system, manager, wanted)?,
         });
     }
     Ok(all)
@@ -94,7 +94,7 @@ fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     }
     let here = match manager {
         PackageManager::Apt => dpkg_installed(system).map_err(unknown)?,
-        PackageManager::Dnf | PackageManager::Zypper => Versions::new(),
+        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => Versions::new(),
     };
     for wanted in plan.packages() {
         all.extend(offered_to(system, manager, wanted)?);

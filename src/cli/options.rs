@@ -68,7 +68,7 @@ pub struct DatabaseOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request")]
 pub struct RequestOptions {
-    /// The driver: a version (580.159.04), a branch (580), a range, or none
+    /// The driver: a version (580.159.04), a branch (580), a range, latest (the newest production branch that fits), or none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
     pub driver: Option<String>,
     /// The toolkit: 12.8, 12.8.1, ">=12.4, <13", latest, or none. Of those that match and fit: an installed one (unless

@@ -46,11 +46,6 @@ impl Problem {
         self
     }
 
-    fn hints(mut self, hints: Vec<String>) -> Self {
-        self.hints = hints;
-        self
-    }
-
     /// Tells it on standard error; returns the exit code.
     #[allow(clippy::print_stderr)]
     pub fn report(&self) -> u8 {
@@ -105,6 +100,7 @@ impl From<Misfit> for Problem {
             if p.source.is_empty() { p.text.clone() } else { format!("{} ({})", p.text, p.source) }
         };
         let because = misfit.derivation.iter().map(because).collect();
-        Self { because, ..Self::new(misfit.exit_code(), misfit.to_string()).hints(misfit.hints) }
+        let hints = misfit.hints.iter().map(ToString::to_string).collect();
+        Self { because, hints, ..Self::new(misfit.exit_code(), misfit.to_string()) }
     }
 }

@@ -45,7 +45,7 @@ pub fn drivers(
             continue;
         }
         // With rpm its database would tell, which takes rpm to read; its licence files are a trace.
-        let rpm = matches!(manager, Some(PackageManager::Dnf | PackageManager::Zypper)) && rpm_trace(reader);
+        let rpm = !matches!(manager, None | Some(PackageManager::Apt)) && rpm_trace(reader);
         let unversioned = runfile.is_none() && has_uninstaller(reader);
         let origin = match (unversioned, rpm) {
             (true, _) => Origin::Runfile,

@@ -41,14 +41,41 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
     let Some(distribution) = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like) else {
         return BTreeSet::new();
     };
-    let of_driver =
-        distribution.drivers.iter().flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(&o.fabric_manager));
+    let of_driver = distribution
+        .drivers
+        .iter()
+        .flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(&o.fabric_manager).chain(&o.imex));
     let extra = distribution.extra_repositories.iter().flat_map(|r| &r.packages);
-    of_driver.chain(extra).cloned().chain(kernel_headers(facts, distribution)).collect()
+    let release = facts.kernel().unwrap_or_default();
+    let headers = kernel_headers(facts, distribution).into_iter().map(|name| match distribution.package_manager {
+        PackageManager::Dnf => listed_as(&name, release).to_owned(),
+        _ => name,
+    });
+    of_driver.chain(extra).cloned().chain(headers).collect()
 }
 
-/// The packages with the headers of the kernel that will run. Only apt has a separate name for each kernel.
+/// The packages with the headers of the kernel that will run, by the names that ask for them: those of apt and dnf, which name or
+/// number them after the kernel.
 pub fn kernel_headers(facts: &Facts, distribution: &Distribution) -> Vec<String> {
-    let kernel = facts.kernel().filter(|_| distribution.package_manager == PackageManager::Apt);
-    kernel.into_iter().flat_map(|release| distribution.headers_of(release)).collect()
+    let knows_lists = matches!(distribution.package_manager, PackageManager::Apt | PackageManager::Dnf);
+    let Some(release) = facts.kernel().filter(|_| knows_lists) else { return Vec::new() };
+    let arch = facts.machine.arch.as_str();
+    let all = distribution.headers_of(release, arch).chain(distribution.following(release, arch));
+    all.filter(|name| name.contains(release)).collect()
+}
+
+/// Whether the repositories have the headers of the kernel that will run, asked for by such a name. dnf's lists tell only which
+/// version they would install: another one says nothing of this one.
+pub fn offers_headers(facts: &Facts, manager: PackageManager, name: &str) -> Option<bool> {
+    let (offered, release) = (facts.offered.as_ref()?, facts.kernel()?);
+    if manager == PackageManager::Apt {
+        return Some(offered.contains_key(name));
+    }
+    let rest = release.strip_prefix(offered.get(listed_as(name, release))?.as_str())?;
+    (rest.is_empty() || rest.starts_with('.')).then_some(true)
+}
+
+/// What dnf's lists call the headers of a kernel: the name without the version.
+fn listed_as<'a>(name: &'a str, release: &str) -> &'a str {
+    name.strip_suffix(release).and_then(|name| name.strip_suffix('-')).unwrap_or(name)
 }

@@ -47,6 +47,8 @@ fn package_manager(reader: &Reader) -> Option<PackageManager> {
     let tools = [
         ("/usr/bin/apt-get", PackageManager::Apt),
         ("/usr/bin/zypper", PackageManager::Zypper),
+        // Where it is, dnf is an extra that keeps a history of its own.
+        ("/usr/bin/tdnf", PackageManager::Tdnf),
         ("/usr/bin/dnf", PackageManager::Dnf),
         ("/usr/bin/dnf5", PackageManager::Dnf),
     ];

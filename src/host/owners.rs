@@ -30,7 +30,7 @@ pub fn owners(
                 String::from_utf8_lossy(&text).lines().for_each(|file| note(package, file));
             }
         }
-        PackageManager::Dnf | PackageManager::Zypper => {
+        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => {
             let said = system.run(&Program::new(["rpm", "-qa", "--qf", "[%{=NAME}\\t%{FILENAMES}\\n]"]))?;
             said.text.lines().filter_map(|line| line.split_once('\t')).for_each(|(package, file)| note(package, file));
         }

@@ -79,6 +79,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         loaded_modules: modules::loaded(reader),
         cudnn: cudnn::cudnn(reader, packages, &toolkits, &libraries),
         nvcc: toolkit::nvcc(reader),
+        libxml2: Some(libraries::directories().iter().any(|d| reader.is_file(d.join("libxml2.so.2")))),
         loader_cache: loader::cache(reader),
         repositories: repositories::repositories(reader, os.package_manager),
         // The lists are long: who wants to know calls `offered` afterwards.

@@ -18,13 +18,28 @@ pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec
             files(reader, "/etc/apt/sources.list.d", ".list", |text| add(one_line_style(text)));
             files(reader, "/etc/apt/sources.list.d", ".sources", |text| add(deb822(text)));
         }
-        Some(PackageManager::Dnf) => files(reader, "/etc/yum.repos.d", ".repo", |text| lines.extend(ini(text))),
+        Some(PackageManager::Dnf | PackageManager::Tdnf) => {
+            files(reader, "/etc/yum.repos.d", ".repo", |text| lines.extend(ini(text)))
+        }
         Some(PackageManager::Zypper) => files(reader, "/etc/zypp/repos.d", ".repo", |text| lines.extend(ini(text))),
         None => {}
     }
     let mut seen = std::collections::BTreeSet::new();
     lines.retain(|l| seen.insert(l.clone()));
     lines
+}
+
+/// Whether a line of the enabled repositories is one that a mark means: a part of its address; for apt also the whole names of a
+/// component, or of a suite and a component (non-free is not non-free-firmware); for dnf and zypper a part of its name, in
+/// whatever case (Oracle's EPEL is `ol9_developer_EPEL`).
+pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool {
+    if mark.contains('/') {
+        return line.contains(mark);
+    }
+    if manager == Some(PackageManager::Apt) {
+        return mark.split_whitespace().all(|wanted| line.split_whitespace().any(|word| word == wanted));
+    }
+    line.to_ascii_lowercase().contains(&mark.to_ascii_lowercase())
 }
 
 fn files(reader: &mut Reader, directory: &str, ending: &str, mut each: impl FnMut(&str)) {
@@ -122,6 +137,28 @@ fn ini(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repository_is_known_by_its_components_its_name_or_its_address() {
+        let (apt, dnf) = (Some(PackageManager::Apt), Some(PackageManager::Dnf));
+        for (line, mark, manager, want) in [
+            ("http://deb.debian.org/debian bookworm non-free", "non-free", apt, true),
+            ("http://deb.debian.org/debian bookworm non-free-firmware", "non-free", apt, false),
+            ("http://security.debian.org bullseye-security non-free", "bullseye-security non-free", apt, true),
+            ("http://deb.debian.org/debian bullseye non-free", "bullseye-security non-free", apt, false),
+            ("https://mirrors.example/metalink?repo=epel-9&arch=$basearch epel", "epel", dnf, true),
+            (
+                "https://yum.example/repo/OracleLinux/OL9/developer/EPEL/$basearch/ ol9_developer_EPEL",
+                "epel",
+                dnf,
+                true,
+            ),
+            ("https://dl.example/pub/rocky/9/BaseOS/x86_64/os baseos", "epel", dnf, false),
+            ("https://cuda.example/compute/cuda/repos/rhel9/x86_64/ cuda", "example/compute/cuda/repos", dnf, true),
+        ] {
+            assert_eq!(is_meant(line, mark, manager), want, "{line}: {mark}");
+        }
+    }
 
     #[test]
     fn apt_has_two_styles() {

@@ -12,7 +12,7 @@ const APT: [&str; 4] =
     ["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"];
 /// libzypp's holds a process number, or nothing: zypper and YaST do not wait for each other, they give up.
 const ZYPP: &str = "/run/zypp.pid";
-/// rpm's own; dnf waits for others of its kind by itself.
+/// rpm's own; dnf and tdnf wait for others of their kind by themselves.
 const RPM: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
 
 /// Waits until nobody holds one, `limit` at most; `tell` hears who does, and for how long we have waited. An error is a
@@ -42,7 +42,7 @@ pub fn wait(
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
     let files: &[&str] = match manager {
         PackageManager::Apt => &APT,
-        PackageManager::Dnf | PackageManager::Zypper => &RPM,
+        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => &RPM,
     };
     // Whoever holds a lock in a tree is a process of this machine.
     let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));

@@ -64,7 +64,7 @@ impl Packages {
 
     /// What is to come, with the versions of a lock file as the manager takes them on its command line.
     pub fn with_versions(&self) -> Vec<String> {
-        let separator = if self.manager == PackageManager::Dnf { "-" } else { "=" };
+        let separator = if matches!(self.manager, PackageManager::Dnf | PackageManager::Tdnf) { "-" } else { "=" };
         let named = |name: &String| match self.versions.get(name) {
             Some(version) => format!("{name}{separator}{version}"),
             None => name.clone(),
@@ -156,20 +156,22 @@ pub fn needed_by(operation: &Operation) -> Option<PackageManager> {
     }
 }
 
-/// What apt, dnf and zypper say when nobody can be reached, and when a mirror has not what its lists name.
-const UNREACHABLE: [&str; 6] = [
+/// What apt, dnf, tdnf and zypper say when nobody can be reached, and when a mirror has not what its lists name. tdnf says then,
+/// too, that it knows no such package, where a repository may be skipped.
+const UNREACHABLE: [&str; 7] = [
     "Temporary failure resolving",
     "Could not resolve",
     "Could not connect to",
     "Unable to connect to",
     "Network is unreachable",
     "Curl error",
+    "Failed to synchronize cache for repo",
 ];
 const NOT_THERE: [&str; 4] =
     ["Failed to fetch", "Error downloading packages", "Download (curl) error", "No more mirrors to try"];
 
 /// What they say when repositories have not what a transaction needs.
-const LACKING: [&str; 8] = [
+const LACKING: [&str; 9] = [
     "Unable to locate package",
     "has no installation candidate",
     "unmet dependencies",
@@ -178,6 +180,7 @@ const LACKING: [&str; 8] = [
     "Unable to find a match",
     "No provider of",
     "not found in package names",
+    "package not found or not installed",
 ];
 
 fn says(text: &str, phrases: &[&str]) -> bool {
@@ -197,6 +200,8 @@ fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
         ),
         (PackageManager::Dnf, true) => words("dnf -y -q --setopt=tsflags=test install"),
         (PackageManager::Dnf, false) => words("dnf -y -q install"),
+        (PackageManager::Tdnf, true) => words("tdnf -y --testonly install"),
+        (PackageManager::Tdnf, false) => words("tdnf -y install"),
         (PackageManager::Zypper, true) => words("zypper --non-interactive install --dry-run --no-recommends"),
         (PackageManager::Zypper, false) => words("zypper --non-interactive install --no-recommends"),
     };
@@ -211,6 +216,8 @@ fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec
         (PackageManager::Apt, false) => words("apt-get -y -q -o DPkg::Lock::Timeout=900 purge"),
         (PackageManager::Dnf, true) => words("dnf -y -q --setopt=tsflags=test remove"),
         (PackageManager::Dnf, false) => words("dnf -y -q remove"),
+        (PackageManager::Tdnf, true) => words("tdnf -y --testonly remove"),
+        (PackageManager::Tdnf, false) => words("tdnf -y remove"),
         (PackageManager::Zypper, true) => words("zypper --non-interactive remove --dry-run"),
         (PackageManager::Zypper, false) => words("zypper --non-interactive remove"),
     };
@@ -230,11 +237,17 @@ struct Known {
     version: String,
 }
 
+impl Known {
+    fn is(&self, asked: &str) -> bool {
+        is_asked_for(asked, &self.name, &self.version)
+    }
+}
+
 /// All of them. A list that was cut short would make the rest look new, and a rollback would remove it: no list is better.
 fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
     let argv: &[&str] = match manager {
         PackageManager::Apt => &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
-        PackageManager::Dnf | PackageManager::Zypper => {
+        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => {
             &["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"]
         }
     };
@@ -247,10 +260,20 @@ fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
     Ok(output.text.lines().filter_map(package).collect())
 }
 
+/// Those that are installed. A kernel's packages can be there in several versions.
+fn known_installed(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
+    let mut known = known(on, manager)?;
+    known.retain(|package| package.state == "installed");
+    Ok(known)
+}
+
+fn versions(known: &[Known]) -> BTreeMap<String, String> {
+    known.iter().map(|package| (package.name.clone(), package.version.clone())).collect()
+}
+
 /// All packages installed, with their versions.
 pub fn installed(on: &System, manager: PackageManager) -> io::Result<BTreeMap<String, String>> {
-    let known = known(on, manager)?.into_iter();
-    Ok(known.filter(|k| k.state == "installed").map(|k| (k.name, k.version)).collect())
+    Ok(versions(&known_installed(on, manager)?))
 }
 
 /// The names of all packages of which more is there than their configuration: those that failed halfway too.
@@ -270,11 +293,29 @@ fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
     Ok(output.text.lines().filter_map(|l| l.split(':').next()).map(|l| l.trim().to_owned()).collect())
 }
 
+/// Whether a package is what a name on the package manager's command line asks for. Packages of kernels are asked for in one
+/// version: dnf and tdnf take `kernel-devel-5.14.0-570.el9.x86_64`, zypper takes `kernel-default-devel=6.4.0-150600.23.65`, which
+/// is what the kernel calls itself: SUSE's packages have the number of their build behind it.
+fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
+    let Some(rest) = asked.strip_prefix(name) else { return false };
+    if let Some(asked) = rest.strip_prefix('=') {
+        return version.strip_prefix(asked).is_some_and(|build| build.is_empty() || build.starts_with('.'));
+    }
+    let is_architecture = |text: &str| text.strip_prefix('.').is_some_and(|word| !word.contains('.'));
+    let of_version = |rest: &str| rest.strip_prefix(version).is_some_and(|end| end.is_empty() || is_architecture(end));
+    rest.is_empty() || rest.strip_prefix('-').is_some_and(of_version)
+}
+
+/// Whether packages, by name and version, have one that a name on the command line asks for.
+pub fn is_among(asked: &str, packages: &BTreeMap<String, String>) -> bool {
+    packages.iter().any(|(name, version)| is_asked_for(asked, name, version))
+}
+
 /// Whether they are all there, and those to go are not.
 pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
-    let now = installed(on, wanted.manager)?;
-    let there = |name: &String| now.contains_key(name);
-    let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &now).is_empty();
+    let now = known_installed(on, wanted.manager)?;
+    let there = |name: &String| now.iter().any(|package| package.is(name));
+    let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &versions(&now)).is_empty();
     let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there) && !strange;
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
@@ -587,10 +628,11 @@ fn performed(
 /// An exit status is no proof.
 fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-    let now = installed(on, wanted.manager).map_err(ask)?;
-    let missing: Vec<_> = wanted.install.iter().filter(|p| !now.contains_key(*p)).cloned().collect();
-    let there: Vec<_> = wanted.remove.iter().filter(|p| now.contains_key(*p)).cloned().collect();
-    let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &now);
+    let now = known_installed(on, wanted.manager).map_err(ask)?;
+    let is_there = |asked: &&String| now.iter().any(|package| package.is(asked));
+    let missing: Vec<_> = wanted.install.iter().filter(|asked| !is_there(asked)).cloned().collect();
+    let there: Vec<_> = wanted.remove.iter().filter(is_there).cloned().collect();
+    let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &versions(&now));
     if !strangers.is_empty() {
         return Err(PackagesError::Strangers { strangers });
     }
@@ -683,6 +725,31 @@ mod tests {
     }
 
     #[test]
+    fn a_package_of_one_version_is_found_by_the_name_that_asks_for_it() {
+        for (asked, name, version) in [
+            ("dkms", "dkms", "3.0.11-1.el9"),
+            ("kernel-devel-5.14.0-570.el9.x86_64", "kernel-devel", "5.14.0-570.el9"),
+            ("kernel-uek-devel-5.15.0-302.167.6.el9uek.x86_64", "kernel-uek-devel", "5.15.0-302.167.6.el9uek"),
+            ("kernel-devel-6.6.134.1-2.azl3", "kernel-devel", "6.6.134.1-2.azl3"),
+            ("kernel-default-devel=6.4.0-150600.23.65", "kernel-default-devel", "6.4.0-150600.23.65.1"),
+            ("kernel-default-devel=6.4.0-150600.23.65", "kernel-default-devel", "6.4.0-150600.23.65"),
+        ] {
+            assert!(is_asked_for(asked, name, version), "{asked}: {name} {version}");
+        }
+        for (asked, name, version) in [
+            ("dkms", "dkms-nvidia", "1-1"),
+            ("dkms-nvidia", "dkms", "nvidi-1"),
+            ("kernel-devel-5.14.0-570.el9.x86_64", "kernel-devel", "5.14.0-503.el9"),
+            ("kernel-devel-5.14.0-570.12.1.el9.x86_64", "kernel-devel", "5.14.0-570"),
+            ("kernel-devel-5.14.0-570.el9.x86_64", "kernel", "5.14.0-570.el9"),
+            ("kernel-default-devel=6.4.0-150600.23.6", "kernel-default-devel", "6.4.0-150600.23.65.1"),
+            ("kernel-default-devel=6.4.0-150600.23.65", "kernel-default", "6.4.0-150600.23.65.1"),
+        ] {
+            assert!(!is_asked_for(asked, name, version), "{asked}: {name} {version}");
+        }
+    }
+
+    #[test]
     fn a_simulation_tells_what_would_go_and_what_is_held() {
         let text =
             "Inst a [1] (2 Debian:12 [amd64])\nRemv nvidia-driver-535 [535.1-0]\nPurg b [1]\nConf a (2 Debian:12)\n";
@@ -745,7 +812,7 @@ mod tests {
     #[test]
     fn no_manager_asks_anything() {
         let names = ["dkms".to_owned()];
-        for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Zypper] {
+        for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Tdnf, PackageManager::Zypper] {
             for argv in [
                 install_argv(&Packages::to_install(manager, names.to_vec()), false),
                 remove_argv(manager, &names, false),

@@ -61,6 +61,14 @@ impl Supply {
                 "--setopt=gpusetup.module_hotfixes=1".to_owned(),
                 format!("--setopt=cachedir={}", at("lists")),
             ],
+            // It keeps lists in its own cache, and forgets there what an earlier bundle had in this folder.
+            PackageManager::Tdnf => vec![
+                "--disablerepo=*".to_owned(),
+                format!("--repofrompath=gpusetup,file://{}", folder.display()),
+                "--enablerepo=gpusetup".to_owned(),
+                "--setopt=gpusetup.gpgcheck=0".to_owned(),
+                "--refresh".to_owned(),
+            ],
             PackageManager::Zypper => vec![
                 "--no-gpg-checks".to_owned(),
                 "--reposd-dir".to_owned(),
@@ -96,7 +104,7 @@ mod tests {
     #[test]
     fn a_folder_is_all_that_a_manager_is_told_of() {
         let folder = Supply::Folder("/var/cache/b".into());
-        for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Zypper] {
+        for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Tdnf, PackageManager::Zypper] {
             let own = told(manager, &folder);
             assert_eq!(told(manager, &Supply::Repositories), ["PROGRAM", "-y", "install", "dkms"]);
             // The program, what it is told of the folder, and all the rest as ever.

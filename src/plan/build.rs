@@ -5,23 +5,46 @@ use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
     toolkit, verify,
 };
-use crate::compat::{Database, DriverOffer, ReleaseLimit, Role};
+use crate::compat::{Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{
-    ChosenDriver, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, dotted, is_over,
-    resolve,
+    Card, ChosenDriver, Hint, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, dotted,
+    is_over, resolve,
 };
 use crate::sum::sha256;
 use crate::text::quoted;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What the firmware of the driver adds to an initramfs, as users measured it (pop-os/pop issue 3593: +132 MiB each).
 const GROWTH: u64 = 132 << 20;
 
-/// The plan for a host, or why there is none.
+/// The plan for a host, or why there is none, and what stands before the plan that is suggested instead.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Misfit> {
+    planned(database, facts.clone(), request).map_err(|misfit| {
+        let asked = misfit.hints.iter().filter_map(Hint::asks);
+        let mut said: Vec<_> = asked.flat_map(|request| obstacles(database, &facts, request)).collect();
+        said.sort();
+        said.dedup();
+        said.into_iter().fold(misfit, Misfit::hint)
+    })
+}
+
+/// What stands before a plan that is suggested, or makes it doubtful.
+fn obstacles(database: &Database, facts: &Facts, request: &Request) -> Vec<String> {
+    match planned(database, facts.clone(), request.clone()) {
+        Err(blocked) => vec![format!("before what fits: {}", blocked.sentence)],
+        Ok(plan) => {
+            let doubtful = |warning: &&Warning| ["GS103", "GS505"].contains(&warning.check.as_str());
+            let warnings = plan.warnings.iter().filter(doubtful);
+            warnings.map(|warning| format!("with what fits: {}", warning.text)).collect()
+        }
+    }
+}
+
+fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, Misfit> {
     not_our_driver(&facts, &request)?;
     let chosen = resolve(database, &facts, &request)?;
     not_mixed(&facts, &chosen)?;
@@ -32,6 +55,9 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     prerequisites::not_without_tools(&job)?;
     let (first, mut warnings) = prerequisites::prerequisites(&job);
     warnings.extend(warn(database, &job));
+    // Of equal GPUs one is enough.
+    let mut said = BTreeSet::new();
+    warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
     let steps = in_order(&job, first);
     let plan = Plan::of(database, facts.clone(), request.clone(), steps, warnings);
     let (reasons, rejected) = (chosen.reasons.clone(), chosen.rejected.clone());
@@ -77,7 +103,7 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Misfit> {
         _ if facts.os.immutable => ("GS908", "this system's /usr is an image that packages and runfiles cannot change"),
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
     };
-    Err(Misfit::blocked(check, sentence).hint("leave the driver out: gpusetup plan --profile toolkit".to_owned()))
+    Err(Misfit::blocked(check, sentence).hint(Hint::plan("leave the driver out", "--profile toolkit")))
 }
 
 /// A runfile over packages, or packages over a runfile, is how hosts are broken.
@@ -188,6 +214,14 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             say("GS801", joined_by_switches(database, job, driver, joined));
         }
     }
+    for card in job.chosen.cards.iter().filter(|card| !card.is_listed) {
+        if let Some(driver) = job.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
+            say("GS503", unlisted(card, driver));
+        }
+    }
+    for caution in &job.chosen.cautions {
+        say("GS505", caution.clone());
+    }
     if let Some(text) = without_gpu(job) {
         say("GS503", text);
     }
@@ -232,6 +266,14 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
     warnings
+}
+
+/// That nobody lists a GPU, and what to check.
+fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
+    format!(
+        "no list of the GPUs that NVIDIA's drivers know has {}: driver {} was chosen by its architecture alone; look for its id in          supported-gpus.json of that driver, and run gpusetup doctor after the install",
+        card.name, driver.version
+    )
 }
 
 /// A toolkit was chosen though no GPU is known that it must target.
@@ -294,10 +336,8 @@ fn joined_by_switches(database: &Database, job: &Job, driver: &ChosenDriver, joi
     let version = driver.version;
     let named = |role| {
         let package = match driver.install {
-            Install::Packages(DriverOffer { fabric_manager: Some(name), repository, .. })
-                if role == Role::FabricManager =>
-            {
-                Some(format!("in {} the package {name}", repository.name))
+            Install::Packages(offer) if offer.joining(role).is_some() => {
+                offer.joining(role).map(|name| format!("in {} the package {name}", offer.repository.name))
             }
             _ => manager
                 .and_then(|m| database.name_of(role, m, version))
@@ -311,7 +351,7 @@ fn joined_by_switches(database: &Database, job: &Job, driver: &ChosenDriver, joi
         0 => format!("GPUs like these are joined by NVSwitches ({name})"),
         count => format!("this host has {count} NVSwitches"),
     };
-    if !joined.needs_fabric_manager() {
+    if joined.needs() == Role::Imex {
         return format!(
             "{host}: Fabric Manager runs there, not on this host. Programs that share memory between hosts need IMEX of \
              exactly driver {version}{}",

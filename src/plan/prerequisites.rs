@@ -4,7 +4,7 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
-use crate::host::{Facts, Kernel, kernel_headers};
+use crate::host::{Facts, Kernel, kernel_headers, offers_headers};
 use crate::operation::{Operation, Packages, packages};
 use crate::resolve::{ChosenToolkit, Misfit, distributions_gcc};
 
@@ -30,6 +30,11 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
                     names.push(package);
                 }
                 why.push(format!("kernel {} needs its headers", kernel.release));
+                let modules: Vec<_> = distribution.modules_of(&kernel.release, &job.facts.machine.arch).collect();
+                if !modules.is_empty() {
+                    why.push("the driver loads with modules that the kernel's own package leaves out".to_owned());
+                    names.extend(modules);
+                }
                 if let Some(gcc) = side_compiler(distribution, kernel, job.facts.gcc.as_deref()) {
                     why.push(format!("kernel {} was built with {gcc}", kernel.release));
                     names.push(gcc);
@@ -43,6 +48,11 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
         missing |= !compiler.is_empty();
         names.extend(compiler);
         why.extend(reasons);
+    }
+    if let Some(library) = installers_library(distribution, job) {
+        missing = true;
+        names.push(library);
+        why.push("the installer in CUDA's runfile loads libxml2.so.2".to_owned());
     }
     names.sort();
     names.dedup();
@@ -104,34 +114,44 @@ fn named_as(job: &Job, distribution: &Distribution) -> Option<Warning> {
 /// headers of an old kernel.
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
     let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
+    let manager = distribution.package_manager;
     let warning = |text: String| Warning { check: "GS402".to_owned(), text };
     let mut warnings = Vec::new();
     for extra in &distribution.extra_repositories {
-        let shows = |line: &String| extra.seen_as.iter().any(|part| line.contains(part.as_str()));
         let is_missing = |p: &&String| names.contains(p) && offers(p) != Some(true);
         let wanted: Vec<_> = extra.packages.iter().filter(is_missing).cloned().collect();
-        if !wanted.is_empty() && !facts.repositories.iter().any(shows) {
+        if !wanted.is_empty() && !facts.has_enabled(&extra.seen_as) {
             let enable = extra.enable.replace("{version}", &facts.os.version).replace("{arch}", &facts.machine.arch);
             let (name, wanted) = (&extra.name, wanted.join(", "));
             warnings.push(warning(format!("{wanted} comes from {name}, which is not enabled on this host: {enable}")));
         }
     }
-    for name in kernel_headers(facts, distribution).into_iter().filter(|name| names.contains(name)) {
-        match offers(&name) {
-            Some(true) => {}
-            Some(false) => warnings.push(warning(format!(
-                "no repository of this host has {name}: upgrade the kernel and reboot before apply, or enable the repository \
-                 that has it"
-            ))),
-            None if distribution.drops_old_headers => warnings.push(warning(format!(
-                "{} keeps the headers of its newest kernels only: if apt does not find {name}, upgrade the kernel and reboot \
-                 first",
-                distribution.name
-            ))),
-            None => {}
-        }
+    let headers: Vec<_> = kernel_headers(facts, distribution).into_iter().filter(|name| names.contains(name)).collect();
+    let which = |known: Option<bool>| {
+        let these = headers.iter().filter(|name| offers_headers(facts, manager, name) == known);
+        these.cloned().collect::<Vec<_>>().join(", ")
+    };
+    let (gone, unsure) = (which(Some(false)), which(None));
+    if !gone.is_empty() {
+        warnings.push(warning(format!(
+            "no repository of this host has {gone}: upgrade the kernel and reboot before apply, or enable the repository that \
+             has it"
+        )));
+    }
+    if !unsure.is_empty() && distribution.drops_old_headers {
+        warnings.push(warning(format!(
+            "{} keeps the headers of its newest kernels only: if {manager} does not find {unsure}, upgrade the kernel and \
+             reboot first, or enable the repository that has it",
+            distribution.name
+        )));
     }
     warnings
+}
+
+/// The package with the library that the installer in CUDA's runfiles loads, where one is run and the library is not there.
+fn installers_library(distribution: &Distribution, job: &Job) -> Option<String> {
+    let runs = job.chosen.parts.is_empty() && job.chosen.cuda.as_ref().is_some_and(|cuda| !cuda.is_kept());
+    distribution.libxml2.clone().filter(|_| runs && job.facts.libxml2 == Some(false))
 }
 
 /// What a person must have installed where nobody knows the names of the packages.
@@ -200,11 +220,8 @@ fn target_kernel<'a>(job: &'a Job) -> Result<&'a Kernel, Warning> {
 /// The headers of a kernel where they are not there, and what brings those of the kernels that come after it.
 pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
     let release = &kernel.release;
-    let exact = distribution.headers_of(release).filter(|_| !kernel.headers);
-    let fits = |kernel: &str, of: &Option<String>| release.ends_with(kernel) && of.as_deref().is_none_or(|a| a == arch);
-    // The longest ending wins: -cloud-amd64 before -amd64 before none.
-    let meta = distribution.header_metas.iter().filter(|m| fits(&m.kernel, &m.arch)).max_by_key(|m| m.kernel.len());
-    exact.chain(meta.map(|m| m.package.clone())).collect()
+    let exact = distribution.headers_of(release, arch).filter(|_| !kernel.headers);
+    exact.chain(distribution.following(release, arch)).collect()
 }
 
 /// `gcc-12` where the kernel was built with that and the host's default is another.
@@ -223,7 +240,9 @@ mod tests {
             "id": "debian", "version": "12", "name": "Debian 12", "package_manager": "apt",
             "initramfs": "update-initramfs", "headers": ["linux-headers-{release}"],
             "header_metas": [{"kernel": "-amd64", "package": "linux-headers-amd64"},
-                             {"kernel": "-cloud-amd64", "package": "linux-headers-cloud-amd64"}],
+                             {"kernel": "-cloud-amd64", "package": "linux-headers-cloud-amd64"},
+                             {"kernel": "-generic", "series": "6.8", "package": "linux-headers-generic"},
+                             {"kernel": "-generic", "package": "linux-headers-generic-hwe-24.04"}],
             "build_tools": ["dkms"], "gcc_package": "gcc-{major}", "gxx_package": "g++-{major}",
             "gccs": [11, 12], "sources": ["test"]
         }))
@@ -249,6 +268,14 @@ mod tests {
         );
         let plain = kernel("6.1.0-25-amd64", "gcc-12 (Debian 12.2.0-14) 12.2.0", true);
         assert_eq!(kernel_packages(&debian(), &plain, "x86_64"), ["linux-headers-amd64"]);
+    }
+
+    #[test]
+    fn headers_follow_the_kernels_series() {
+        let metas = |release: &str| kernel_packages(&debian(), &kernel(release, "", true), "x86_64");
+        assert_eq!(metas("6.8.0-71-generic"), ["linux-headers-generic"]);
+        assert_eq!(metas("6.17.0-19-generic"), ["linux-headers-generic-hwe-24.04"]);
+        assert_eq!(metas("6.80.0-1-generic"), ["linux-headers-generic-hwe-24.04"]);
     }
 
     #[test]

@@ -150,12 +150,7 @@ pub fn frameworks(database: &Database, card: Option<&Card>) -> String {
         for release in &framework.releases {
             let name = format!("{}=={}", framework.name, release.version);
             let capability = card.and_then(|c| c.capability);
-            let has = |b: &&crate::compat::FrameworkBuild| {
-                capability.is_none_or(|have| {
-                    b.lowest_capability.is_none_or(|lowest| have >= lowest)
-                        && b.highest_capability.is_none_or(|highest| have.major <= highest.major)
-                })
-            };
+            let has = |b: &&crate::compat::FrameworkBuild| capability.is_none_or(|have| b.has_kernels_for(have));
             for build in release.builds.iter().filter(has) {
                 let newer = |open: bool| if open { " or newer" } else { "" };
                 rows.push(vec![

@@ -2,7 +2,7 @@
 
 use super::{Paint, wrapped};
 use crate::compat::Database;
-use crate::resolve::{Misfit, Premise, Reason, Selection, source_titles, summary};
+use crate::resolve::{Hint, Misfit, Premise, Reason, Selection, source_titles, summary};
 use serde::Serialize;
 
 /// Yes with its reasons, or no with what excludes it.
@@ -18,7 +18,7 @@ pub struct Proof<'a> {
     refusal: Option<&'a str>,
     rule: Option<&'a str>,
     derivation: &'a [Premise],
-    hints: &'a [String],
+    hints: &'a [Hint],
 }
 
 impl<'a> Proof<'a> {
@@ -79,7 +79,7 @@ pub fn text(asked: &str, answer: &Answer, database: &Database, paint: Paint, wid
                 }
             }
             for hint in &misfit.hints {
-                out += &wrapped("Hint  ", hint, width);
+                out += &wrapped("Hint  ", &hint.to_string(), width);
             }
         }
     }

@@ -57,6 +57,7 @@ fn card(a: &Architecture) -> Card {
         listed_from: Vec::new(),
         is_virtual: false,
         last_branch: a.last_driver_branch,
+        is_listed: true,
         data_center: false,
         only_on: a.only_on.clone(),
         embedded: a.embedded.clone(),

@@ -136,6 +136,7 @@ pub fn by_hand(operation: &Operation) -> String {
             let install_ = match manager {
                 PackageManager::Apt => "apt-get install --reinstall",
                 PackageManager::Dnf => "dnf install",
+                PackageManager::Tdnf => "tdnf install",
                 PackageManager::Zypper => "zypper install --force",
             };
             format!("sudo {install_} {}", list(install))
@@ -172,6 +173,7 @@ fn packages(wanted: &Packages) -> String {
     let (refresh, add, drop) = match manager {
         PackageManager::Apt => ("apt-get update\n", "apt-get install -y --no-install-recommends", "apt-get remove -y"),
         PackageManager::Dnf => ("", "dnf install -y", "dnf remove -y"),
+        PackageManager::Tdnf => ("", "tdnf install -y", "tdnf remove -y"),
         PackageManager::Zypper => ("", "zypper --non-interactive install", "zypper --non-interactive remove"),
     };
     let mut out = String::new();

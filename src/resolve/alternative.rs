@@ -1,10 +1,11 @@
 //! What would fit instead of a request that is refused, as commands. Each was tried before it is suggested.
 
+use super::card::{cards, without_hopeless};
 use super::driver::Known;
-use super::misfit::{Alternative, Misfit};
+use super::misfit::{Alternative, Hint, Misfit};
 use super::search::{Telling, attempt, summary};
-use super::{Method, Prefer, Request, card::cards};
-use crate::compat::Database;
+use super::{Method, Prefer, Request};
+use crate::compat::{Database, FrameworkBuild, FrameworkNeeds};
 use crate::host::Facts;
 use crate::text::quoted;
 use crate::version::Want;
@@ -13,7 +14,8 @@ use std::path::Path;
 /// A toolkit that compiles: what is suggested when the runfile cannot be used.
 const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 
-/// Adds to a refusal what would fit: the same with component archives instead of the runfile, and the nearest smaller request.
+/// Adds to a refusal what would fit: the same without the GPUs that nothing serves here, the same with component archives
+/// instead of the runfile, and the nearest smaller request.
 pub fn with_alternative(
     database: &Database,
     facts: &Facts,
@@ -21,6 +23,8 @@ pub fn with_alternative(
     request: &Request,
     misfit: Misfit,
 ) -> Misfit {
+    let without = without_hopeless(database, facts, known, request);
+    let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
     let by_components = Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then_some(by_components);
     let fits = |smaller: Request| {
@@ -31,14 +35,55 @@ pub fn with_alternative(
         let answer = attempt(database, facts, known, &exact, Telling::Choice).ok()?;
         Some((exact, answer))
     };
-    let found = [by_components.and_then(fits), smaller(database, request).into_iter().find_map(fits)];
+    let is_served = without.is_some() || cards(database, facts, known, request).is_ok();
+    let whole = if is_served { same } else { toolkit_alone(request, &misfit) }.and_then(fits);
+    let asks_less = is_served && whole.is_none();
+    let by_components = by_components.filter(|_| asks_less).and_then(fits);
+    let wheels_alone = (asks_less && does_not_compile(&misfit)).then(|| wheels_alone(database, request));
+    let wheels_alone = wheels_alone.flatten().and_then(fits);
+    let instead = whole.or_else(|| smaller(database, request).into_iter().filter(|_| asks_less).find_map(fits));
+    let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = misfit;
-    for (instead, answer) in found.into_iter().flatten() {
+    let has_answer = |asked: &Request| attempt(database, facts, known, asked, Telling::Choice).is_ok();
+    out.hints.retain(|hint| hint.asks().is_none_or(has_answer));
+    let alone =
+        "without a toolkit, which the framework's wheels do not need if pip installs CUDA's libraries with them";
+    for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
+        let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
-        out = out.hint(format!("{}  # what fits: {}", instead.command(), summary(&selection)));
+        out = out.hint(instead.as_hint(why, format!("what fits: {}", summary(&selection))));
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons }));
     }
     if out.alternative.is_some() { out } else { kinds_alone(database, facts, known, request, out) }
+}
+
+/// Whether a toolkit was refused only because its compiler does not work here.
+fn does_not_compile(misfit: &Misfit) -> bool {
+    ["cuda-host-compiler", "cuda-host-headers"].contains(&misfit.rule)
+}
+
+/// The driver alone, for frameworks none of which is compiled on the host.
+fn wheels_alone(database: &Database, request: &Request) -> Option<Request> {
+    let is_compiled = |framework: &String| {
+        let release = database.framework_release(framework);
+        release.is_some_and(|r| r.builds.iter().any(|build| build.needs == FrameworkNeeds::Compiler))
+    };
+    // Without the toolkit's limits those of the wheels must be known.
+    let is_limited = |build: &FrameworkBuild| build.lowest_capability.or(build.highest_capability).is_some();
+    let is_known = |framework: &String| {
+        database.framework_release(framework).is_some_and(|release| release.builds.iter().all(is_limited))
+    };
+    let has_wheels = !request.frameworks.is_empty()
+        && request.frameworks.iter().all(is_known)
+        && !request.frameworks.iter().any(is_compiled);
+    let with_frameworks = || Request { frameworks: request.frameworks.clone(), ..request.driver_alone() };
+    (has_wheels && request.driver.is_wanted()).then(with_frameworks)
+}
+
+/// The toolkit without a driver, where no driver serves any GPU here and the refusal does not say so itself.
+fn toolkit_alone(request: &Request, misfit: &Misfit) -> Option<Request> {
+    let is_news = request.cuda.is_wanted() && misfit.hints.iter().all(|hint| hint.command().is_none());
+    is_news.then(|| Request { driver: Want::Nothing, ..request.clone() })
 }
 
 /// Requests with fewer wishes, the nearest first.
@@ -58,11 +103,9 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
     all.push(Request { driver: driver.clone(), ..request.clone() });
     let open = Request { driver, cuda, cudnn, modules: None, method: Method::Auto, ..request.clone() };
     all.push(open.clone());
-    all.push(Request { components: Vec::new(), ..open });
-    let driver_only = Request { cuda: Want::Nothing, cudnn: Want::Nothing, components: Vec::new(), ..request.clone() };
+    all.push(Request { components: Vec::new(), ..open.clone() });
     if request.driver.is_wanted() {
-        all.push(driver_only.clone());
-        all.push(Request { frameworks: Vec::new(), ..driver_only });
+        all.extend([request.driver_alone(), open.driver_alone()]);
     }
     all.retain(|smaller| smaller != request);
     all
@@ -70,7 +113,7 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
 
 /// The cards that exclude each other, each kind alone.
 fn kinds_alone(database: &Database, facts: &Facts, known: &[Known], request: &Request, misfit: Misfit) -> Misfit {
-    let Ok(cards) = cards(database, facts, request) else { return misfit };
+    let Ok(cards) = cards(database, facts, known, request) else { return misfit };
     let there = facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
     let named: Vec<_> = cards.iter().map(|card| card.name.as_str()).zip(there.map(|g| &g.address)).collect();
     let mut kinds: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
@@ -81,7 +124,7 @@ fn kinds_alone(database: &Database, facts: &Facts, known: &[Known], request: &Re
         let leave_out = request.leave_out.iter().cloned().chain(others).collect();
         let alone = Request { leave_out, ..request.clone() };
         if let Ok(answer) = attempt(database, facts, known, &alone, Telling::Choice) {
-            out = out.hint(format!("{}  # {kind} alone: {}", alone.command(), summary(&answer.selection())));
+            out = out.hint(alone.as_hint("", format!("{kind} alone: {}", summary(&answer.selection()))));
         }
     }
     out
@@ -92,10 +135,32 @@ fn eased<V>(want: &Want<V>) -> Want<V> {
 }
 
 impl Request {
-    /// The command that asks for this, on this host.
-    pub fn command(&self) -> String {
+    /// The same driver without a toolkit, and without the frameworks that need one.
+    pub fn driver_alone(&self) -> Self {
+        Self {
+            cuda: Want::Nothing,
+            cudnn: Want::Nothing,
+            components: Vec::new(),
+            frameworks: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The plan that asks for this instead, and what comes of it.
+    fn as_hint(&self, why: &'static str, gives: String) -> Hint {
+        Hint::Plan {
+            why,
+            host: String::new(),
+            request: self.options(),
+            asks: Some(Box::new(self.clone())),
+            gives: Some(gives),
+        }
+    }
+
+    /// The options that ask for this.
+    pub fn options(&self) -> String {
         let plain = Self::no_wishes(self.today.clone());
-        let mut words = vec!["gpusetup plan".to_owned()];
+        let mut words = Vec::new();
         let mut say = |flag: &str, value: &str| words.push(format!("{flag} {}", quoted(value)));
         let all = |values: &[String]| values.join(",");
         self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));

@@ -1,6 +1,7 @@
 //! The GPUs of a host as the rules see them: what each can run, and which drivers know it.
 
-use super::{Misfit, Request};
+use super::driver::Known;
+use super::{Hint, Misfit, Request};
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
 use crate::version::{ComputeCapability, DriverVersion, Want};
@@ -23,6 +24,8 @@ pub struct Card {
     pub listed_from: Vec<DriverVersion>,
     /// The last driver branch that knows it; none is the newest.
     pub last_branch: Option<u16>,
+    /// Whether a list of the GPUs that a driver knows has it, or no such list could: it is known by its capability alone.
+    pub is_listed: bool,
     /// Of NVIDIA's line for data centres.
     pub data_center: bool,
     /// A virtual GPU (vGPU), which only NVIDIA's guest drivers run.
@@ -44,7 +47,7 @@ impl Card {
 }
 
 /// The GPUs that the plan is for, those left out not among them.
-pub fn cards(database: &Database, facts: &Facts, request: &Request) -> Result<Vec<Card>, Misfit> {
+pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Request) -> Result<Vec<Card>, Misfit> {
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
             let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
@@ -52,14 +55,25 @@ pub fn cards(database: &Database, facts: &Facts, request: &Request) -> Result<Ve
                 .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
         }
     }
-    let arch = facts.machine.arch.as_str();
-    let served = facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
-    served.map(|g| card(database, g, arch, request)).collect()
+    served(facts, request).map(|gpu| card(database, gpu, facts, known, request)).collect()
 }
 
-fn card(database: &Database, gpu: &Gpu, arch: &str, request: &Request) -> Result<Card, Misfit> {
-    let known = known_card(database, gpu);
-    match (known, request.modules, &request.driver) {
+/// The same without the GPUs that cannot be served here, whichever driver is asked for. None if that is none or all of them.
+pub fn without_hopeless(database: &Database, facts: &Facts, known: &[Known], request: &Request) -> Option<Request> {
+    let (hopeless, others): (Vec<_>, Vec<_>) =
+        served(facts, request).partition(|gpu| card(database, gpu, facts, known, request).is_err());
+    let more = hopeless.iter().map(|gpu| gpu.address.clone());
+    let leave_out = request.leave_out.iter().cloned().chain(more).collect();
+    (!hopeless.is_empty() && !others.is_empty()).then(|| Request { leave_out, ..request.clone() })
+}
+
+fn served<'a>(facts: &'a Facts, request: &'a Request) -> impl Iterator<Item = &'a Gpu> {
+    facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address))
+}
+
+fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], request: &Request) -> Result<Card, Misfit> {
+    let arch = facts.machine.arch.as_str();
+    match (known_card(database, gpu), request.modules, &request.driver) {
         (Err(misfit), Some(modules), Want::Meeting(_)) if misfit.rule == UNKNOWN => Ok(Card {
             name: format!("the unknown GPU {}", gpu.pci_id),
             capability: None,
@@ -68,13 +82,16 @@ fn card(database: &Database, gpu: &Gpu, arch: &str, request: &Request) -> Result
             sure_branch: None,
             listed_from: Vec::new(),
             last_branch: None,
+            is_listed: false,
             data_center: false,
             is_virtual: false,
             only_on: None,
             embedded: None,
             sources: Vec::new(),
         }),
-        (Ok(card), ..) if request.driver.is_wanted() => no_driver(&card, gpu, arch).map_or(Ok(card), Err),
+        (Ok(card), ..) if request.driver.is_wanted() => {
+            no_driver(&card, gpu, arch).or_else(|| outlived(database, &card, arch, drivers)).map_or(Ok(card), Err)
+        }
         (known, ..) => known,
     }
 }
@@ -91,7 +108,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             None => None,
             Some(text) => match text.parse() {
                 Ok(branch) => Some(branch),
-                Err(_) => return Err(too_old(&known.name, text)),
+                Err(_) => return Err(needs_branch(&known.name, text, TOO_OLD)),
             },
         };
         return Ok(Card {
@@ -105,6 +122,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             sure_branch: known.first_driver_branch,
             listed_from: known.listed_from.clone(),
             last_branch,
+            is_listed: database.is_listed(known),
             data_center: known.line.as_deref() == Some("Tesla/Data Center"),
             is_virtual: gpu.subsystem.as_deref().is_some_and(|id| database.is_virtual_gpu(known.device, id)),
             only_on: known.only_on.clone(),
@@ -122,6 +140,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             sure_branch: None,
             listed_from: Vec::new(),
             last_branch: architecture.last_driver_branch,
+            is_listed: true,
             data_center: false,
             is_virtual: false,
             only_on: architecture.only_on.clone(),
@@ -151,18 +170,24 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Misfit> {
             "{} is part of {board}, whose driver comes with the board's own system software (JetPack)",
             card.name
         );
-        return Some(Misfit::new("gpu-has-board-driver", sentence).check("GS907").hint(
-            "flash the board with a release of JetPack that has the driver; for the toolkit alone: gpusetup plan --profile \
-             toolkit"
-                .to_owned(),
-        ));
+        return Some(Misfit::new("gpu-has-board-driver", sentence).check("GS907").hint(Hint::plan(
+            "flash the board with a release of JetPack that has the driver; for the toolkit alone",
+            "--profile toolkit",
+        )));
     }
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
-    Some(Misfit::new("gpu-fits-machine", sentence).check("GS503").hint(format!(
-        "plan on such a machine, or for the facts that gpusetup facts --json prints there (for the toolkit that compiles on \
-         {arch}: --profile toolkit)"
-    )))
+    let hint = "plan on such a machine, or for the facts that gpusetup facts --json prints there";
+    Some(Misfit::new("gpu-fits-machine", sentence).check("GS503").hint(hint))
+}
+
+/// Why no driver can be installed for a GPU whose last branch is older than every driver that is known for such a machine.
+fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> Option<Misfit> {
+    let oldest = drivers.iter().map(|(version, ..)| version.branch).min()?;
+    let last = card.last_branch.filter(|last| *last < oldest)?;
+    let elsewhere = database.branch(last).map(|_| format!("of which none is known for {arch}"));
+    let why = elsewhere.unwrap_or_else(|| TOO_OLD.to_owned());
+    Some(needs_branch(&card.name, &last.to_string(), &why))
 }
 
 fn virtual_gpu(name: &str, gpu: &Gpu) -> Misfit {
@@ -172,15 +197,17 @@ fn virtual_gpu(name: &str, gpu: &Gpu) -> Misfit {
          which gpusetup does not install",
         gpu.address
     );
-    Misfit::new("gpu-is-physical", sentence).check("GS503").hint(
+    Misfit::new("gpu-is-physical", sentence).check("GS503").hint(Hint::plan(
         "install the guest driver that the cloud provider or NVIDIA's licensing portal offers for the host's vGPU release, \
-         then the toolkit alone: gpusetup plan --profile toolkit"
-            .to_owned(),
-    )
+         then the toolkit alone",
+        "--profile toolkit",
+    ))
 }
 
-fn too_old(name: &str, branch: &str) -> Misfit {
-    Misfit::new("driver-knows-gpu", format!("{name} needs a driver of branch {branch}, which no kernel of today runs"))
+fn needs_branch(name: &str, branch: &str, why: &str) -> Misfit {
+    Misfit::new("driver-knows-gpu", format!("{name} needs a driver of branch {branch}, {why}"))
         .check("GS503")
-        .hint("leave the card out with --leave-out BUS_ID, or keep it on nouveau".to_owned())
+        .hint("keep the card on nouveau")
 }
+
+const TOO_OLD: &str = "which no kernel of today runs";

@@ -59,6 +59,12 @@ pub fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &
     named.iter().position(missing).map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
 }
 
+/// The components that a release has archives of.
+pub fn published<'a>(database: &'a Database, release: &ComponentRelease, arch: &str) -> Vec<&'a Component> {
+    let has = |c: &&Component| release.component(c).is_some_and(|part| part.archive(arch).is_some());
+    database.components.iter().filter(has).collect()
+}
+
 /// What was named and all that this needs, as far as the release has it apart, each behind what it is there for; and what
 /// `installed`, the toolkit that stands there already, has beside.
 pub fn parts<'a>(

@@ -1,6 +1,6 @@
 //! The toolkit and cuDNN that fit a driver, the GPUs and the host's compiler and C library.
 
-use super::component::{Part, has_all, parts};
+use super::component::{Part, has_all, parts, published};
 use super::driver::Candidate;
 use super::refusal::Refusal;
 use super::{Card, Request};
@@ -28,6 +28,8 @@ pub struct Ground<'a, 'f> {
     glibc: Option<(u32, u32)>,
     /// The components that were named; none is the whole toolkit.
     pub named: Vec<&'a Component>,
+    /// Whether the installer in CUDA's runfiles finds the library that it loads, or a package brings it.
+    runfiles_run: bool,
 }
 
 impl<'a, 'f> Ground<'a, 'f> {
@@ -38,6 +40,8 @@ impl<'a, 'f> Ground<'a, 'f> {
             arch: super::cuda_arch(&facts.machine.arch),
             gcc: facts.gcc_major().or_else(|| distributions_gcc(distribution, facts)),
             glibc: facts.glibc.as_deref().map(dotted),
+            runfiles_run: facts.libxml2 == Some(true)
+                || distribution.map_or(facts.libxml2 != Some(false), |d| d.libxml2.is_some()),
             // Names that mean none were refused before.
             named: super::component::named(database, request).unwrap_or_default(),
             database,
@@ -64,11 +68,22 @@ impl<'a, 'f> Ground<'a, 'f> {
         })
     }
 
-    /// What a toolkit is put together of, where components were named and archives of its release are known.
+    /// What a toolkit is put together of, where archives of its release are known: the components that were named, or, where its
+    /// runfile does not run, all of them, or those that are there.
     pub fn parts(&self, toolkit: &Toolkit<'a>, with_cudnn: bool) -> Vec<Part<'a>> {
-        let Some(release) = toolkit.archives.filter(|_| !self.named.is_empty()) else { return Vec::new() };
+        let Some(release) = toolkit.archives else { return Vec::new() };
         let installed = self.installed(toolkit.release.version);
-        parts(self.database, release, &self.named, with_cudnn, self.arch, installed)
+        if !self.named.is_empty() {
+            return parts(self.database, release, &self.named, with_cudnn, self.arch, installed);
+        }
+        let all = || published(self.database, release, self.arch).into_iter();
+        let named: Vec<_> = match installed.map(|toolkit| &toolkit.components) {
+            _ if self.runfiles_run => return Vec::new(),
+            None => all().collect(),
+            Some(None) => return Vec::new(),
+            Some(Some(there)) => all().filter(|c| there.iter().any(|name| c.is_called(name))).collect(),
+        };
+        parts(self.database, release, &named, false, self.arch, installed)
     }
 }
 
@@ -167,7 +182,11 @@ fn examine(
     if !on.named.is_empty() && !whole {
         has_all(on.database.component_release(release.version), &on.named, on.arch)?;
     }
-    let by_runfile = !kept && on.named.is_empty();
+    let whole = !kept && on.named.is_empty();
+    let by_runfile = whole && on.runfiles_run;
+    if whole && !by_runfile && on.database.component_release(release.version).is_none() {
+        return Err(Refusal::NoInstallerLibrary);
+    }
     if by_runfile && artifact.is_none() {
         return Err(Refusal::NoRunfile);
     }
@@ -315,8 +334,7 @@ fn cudnn_fits<'a>(
         return Err(Refusal::Unknown);
     };
     let series = toolkit.release.version.series();
-    let major_differs = series.major != range.cuda_min.major;
-    if major_differs || series < range.cuda_min.series() || range.cuda_max.is_some_and(|max| series > max.series()) {
+    if !goes_with(range, series) {
         return Err(Refusal::OtherLine(series));
     }
     for (n, card) in on.cards.iter().enumerate() {
@@ -343,6 +361,28 @@ fn cudnn_fits<'a>(
         return Err(Refusal::NoSum(missing));
     }
     Ok(range)
+}
+
+/// Whether a build of cuDNN is for a series of CUDA.
+fn goes_with(range: &CudnnRange, series: CudaVersion) -> bool {
+    let (first, last) = (range.cuda_min, range.cuda_max);
+    series.major == first.major && series >= first.series() && last.is_none_or(|last| series <= last.series())
+}
+
+/// Of the toolkits that a cuDNN asked for is built for, the refusal of the one that came nearest.
+pub fn refused_for_cudnn<'a>(
+    on: &Ground<'a, '_>,
+    refused: &[(CudaVersion, Refusal)],
+) -> Option<(&'a CudnnArtifact, CudaVersion, Refusal)> {
+    let wanted = |a: &&CudnnArtifact| a.artifact.arch == on.arch && on.request.cudnn.accepts(a.version);
+    let builds = || on.database.cudnn_artifacts.iter().filter(wanted);
+    let is_for = |a: &CudnnArtifact, v: CudaVersion| {
+        on.database.cudnn_range(a.version, &a.cuda_line).is_some_and(|range| goes_with(range, v.series()))
+    };
+    let other = refused.iter().filter(|(_, r)| !matches!(r, Refusal::NotWanted | Refusal::NoCudnn));
+    let other = other.filter(|(v, _)| on.request.cuda.accepts(*v));
+    let both = other.flat_map(|(v, r)| builds().filter(|a| is_for(a, *v)).map(|a| (a, *v, *r)));
+    both.max_by_key(|(a, v, r)| (r.came_far(), a.version, *v))
 }
 
 /// What is not known of an archive that cannot be fetched or verified.

@@ -131,7 +131,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
         }
         Refusal::NoCapability(n) => vec![card(n)],
         Refusal::NotWanted
-        | Refusal::NoFabricManager
+        | Refusal::NotJoined(_)
         | Refusal::NotPackaged
         | Refusal::Packaged
         | Refusal::NoSum(_)
@@ -139,6 +139,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
         | Refusal::BranchOver(_)
         | Refusal::NoFlavour(None, _)
         | Refusal::NoRunfile
+        | Refusal::NoInstallerLibrary
         | Refusal::NoArchives
         | Refusal::NoComponent(_)
         | Refusal::NotNative(..)

@@ -6,7 +6,7 @@ use super::refusal::{Refusal, Subject, Told};
 use super::{Card, Joined, Method, Misfit, Prefer, Request};
 use crate::compat::{
     BranchKind, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer, DriverVariant,
-    Maturity, ModuleFlavour,
+    Maturity, ModuleFlavour, Role,
 };
 use crate::host::Facts;
 use crate::version::{DriverVersion, Want};
@@ -66,11 +66,11 @@ pub fn candidates<'a>(
     cards: &[Card],
 ) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
     let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
-    let needs_manager = Joined::of(database, facts).is_some_and(Joined::needs_fabric_manager);
+    let needed = Joined::of(database, facts).map(Joined::needs);
     for (version, maturity, install) in known.iter().copied() {
         let Some(branch) = database.branch(version.branch) else { continue };
         let verdict = examine(version, branch, &install, request, cards)
-            .and_then(|modules| runs_switches(version, &install, facts, needs_manager).map(|()| modules))
+            .and_then(|modules| runs_switches(database, version, &install, facts, request, needed).map(|()| modules))
             .and_then(|modules| runs_kernel(branch, &install, facts).map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
@@ -139,13 +139,8 @@ pub fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<Known<'a>> {
         }
     }
     // A driver that is published only inside a CUDA runfile.
-    let published = |v: &DriverVersion| {
-        let at = database.drivers.binary_search_by(|r| v.cmp(&r.version));
-        at.is_ok_and(|at| {
-            let mut artifacts = database.drivers[at].artifacts.iter();
-            artifacts.any(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch)
-        })
-    };
+    let full = |a: &DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == arch;
+    let published = |v: &DriverVersion| database.driver(*v).is_some_and(|r| r.artifacts.iter().any(full));
     for artifact in database.cuda_artifacts.iter().filter(|a| a.artifact.arch == super::cuda_arch(arch)) {
         if let Some(version) = artifact.bundled_driver.filter(|v| !published(v)) {
             all.push((version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact)));
@@ -181,22 +176,38 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
             let first = parts.next();
             if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None }
         }
-        _ => published().filter(|_| enabled(offer, facts)),
+        _ => {
+            published().filter(|_| offer.repository.seen_as.is_empty() || facts.has_enabled(&offer.repository.seen_as))
+        }
     }
 }
 
-/// A host with NVSwitches computes only while Fabric Manager of the driver's version runs. Of packages that one must be in
-/// the same repository.
-fn runs_switches(version: DriverVersion, install: &Install, facts: &Facts, needed: bool) -> Result<(), Refusal> {
-    let Install::Packages(offer) = install else { return Ok(()) };
-    let offered = |name: &String| match &facts.offered {
+/// A host with NVSwitches computes only while Fabric Manager of the driver's version runs, and one of an NVLink domain reaches
+/// the others only through IMEX of that version. Of packages that one must be in the same repository. Of runfiles NVIDIA publishes
+/// one beside those for data centres, and IMEX with it; not all of them are known, so a version that is named is not refused.
+fn runs_switches(
+    database: &Database,
+    version: DriverVersion,
+    install: &Install,
+    facts: &Facts,
+    request: &Request,
+    needed: Option<Role>,
+) -> Result<(), Refusal> {
+    let Some(role) = needed else { return Ok(()) };
+    let offered = |name: &String, offer: &DriverOffer| match &facts.offered {
         Some(all) if offer.module_stream.is_none() => all.get(name).and_then(|v| upstream(v)) == Some(version),
         _ => true,
     };
-    if !needed || offer.fabric_manager.as_ref().is_some_and(offered) {
-        return Ok(());
-    }
-    Err(Refusal::NoFabricManager)
+    let runs = match install {
+        Install::Packages(offer) => offer.joining(role).is_some_and(|name| offered(name, offer)),
+        Install::Runfile(_) if !matches!(request.driver, Want::Meeting(_)) => {
+            let arch = super::cuda_arch(&facts.machine.arch);
+            let manager = |a: &DriverArtifact| a.variant == DriverVariant::FabricManager && a.artifact.arch == arch;
+            database.driver(version).is_some_and(|release| release.artifacts.iter().any(manager))
+        }
+        Install::Runfile(_) | Install::CudaRunfile(_) | Install::Kept(..) => true,
+    };
+    if runs { Ok(()) } else { Err(Refusal::NotJoined(role)) }
 }
 
 /// Whether the branch supports a kernel as old as the one that will run.
@@ -211,17 +222,6 @@ fn upstream(version: &str) -> Option<DriverVersion> {
     let version = version.split_once(':').map_or(version, |(_, v)| v);
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     version[..end].parse().ok()
-}
-
-/// Whether the host has the repository that the offer is in: by part of its address, or by the whole names of a suite and a
-/// component (non-free is not non-free-firmware).
-fn enabled(offer: &DriverOffer, facts: &Facts) -> bool {
-    let shows = |line: &String, text: &String| {
-        let has = |wanted: &str| line.split_whitespace().any(|word| word == wanted);
-        if text.contains('/') { line.contains(text.as_str()) } else { text.split_whitespace().all(has) }
-    };
-    let seen = &offer.repository.seen_as;
-    seen.is_empty() || facts.repositories.iter().any(|line| seen.iter().any(|text| shows(line, text)))
 }
 
 /// What a repository that follows a branch is expected to have, where no source says it exactly.
@@ -401,7 +401,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged | Refusal::Packaged | Refusal::NoFabricManager => 3,
+        Refusal::NotPackaged | Refusal::Packaged | Refusal::NotJoined(_) => 3,
         Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,
         Refusal::AfterLastBranch(..)
         | Refusal::BeforeFirstBranch(..)

@@ -27,9 +27,9 @@ impl<'a> Joined<'a> {
         fabrics().find(|f| shows(f, facts)).map(|fabric| Self { fabric: Some(fabric), seen: 0 })
     }
 
-    /// Whether this host itself runs Fabric Manager.
-    pub fn needs_fabric_manager(self) -> bool {
-        self.fabric.is_none_or(|f| f.needs == Role::FabricManager)
+    /// What this host itself runs, in the driver's version.
+    pub fn needs(self) -> Role {
+        self.fabric.map_or(Role::FabricManager, |f| f.needs)
     }
 }
 

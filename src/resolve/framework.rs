@@ -2,7 +2,7 @@
 //! together, and the CUDA series and cuDNN that they come to.
 
 use super::cuda::dotted;
-use super::{Card, Misfit, Request};
+use super::{Card, Hint, Misfit, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::host::Facts;
 use crate::version::{CudnnVersion, Want};
@@ -28,6 +28,8 @@ pub struct Combination {
     pub reason: String,
     /// Where that is published.
     pub sources: String,
+    /// What does not work on these GPUs: `tensorflow==2.21: kernels are compiled at the first start`.
+    pub cautions: Vec<String>,
 }
 
 /// The releases that these frameworks may mean, the newest first: a framework without a version means any of its releases.
@@ -57,8 +59,11 @@ pub fn combinations<'a>(
     request: &'a Request,
     cards: &[Card],
 ) -> Result<Vec<Combination>, Misfit> {
-    let wishes =
-        request.frameworks.iter().map(|text| wish(database, facts, text, cards)).collect::<Result<Vec<_>, _>>()?;
+    let wishes = request
+        .frameworks
+        .iter()
+        .map(|text| wish(database, facts, request, text, cards))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wish in &wishes {
         let with = |choice: Choice<'a>| {
@@ -87,7 +92,7 @@ pub fn combinations<'a>(
                 .hint("plan for one of them, and run the other in a container".to_owned()));
         }
     }
-    Ok(choices.iter().map(|choice| combined(facts, request, &wishes, choice)).collect())
+    Ok(choices.iter().map(|choice| combined(facts, request, &wishes, choice, cards)).collect())
 }
 
 /// None for a build that uses no toolkit.
@@ -149,7 +154,13 @@ fn majors(wish: &Wish, major: fn(&FrameworkBuild) -> Option<u16>) -> Vec<String>
     all
 }
 
-fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]) -> Result<Wish<'a>, Misfit> {
+fn wish<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    request: &Request,
+    text: &'a str,
+    cards: &[Card],
+) -> Result<Wish<'a>, Misfit> {
     let (name, version) = text.split_once("==").unwrap_or((text, ""));
     let Some(framework) = database.framework(name.trim()) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
@@ -164,16 +175,9 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
         )
         .hint(format!("known are {}", nearest(&known, version.trim()).join(", "))));
     };
-    let builds = published(facts, framework, release)?;
-    loads(facts, framework, release)?;
+    let builds = published(facts, framework, release, request)?;
     let unfit = |b: &FrameworkBuild| {
-        let unserved = |c: &&Card| {
-            c.capability.is_some_and(|have| {
-                b.lowest_capability.is_some_and(|lowest| have < lowest)
-                    || b.highest_capability.is_some_and(|highest| have.major > highest.major)
-                    || b.without_kernels_for.contains(&have.major)
-            })
-        };
+        let unserved = |c: &&Card| c.capability.is_some_and(|have| !b.has_kernels_for(have));
         cards.iter().find(unserved)
     };
     let runs: Vec<_> = builds.iter().copied().filter(|b| unfit(b).is_none()).collect();
@@ -183,7 +187,9 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
             let end = |c: Option<_>, open: &str| {
                 c.map_or(open.to_owned(), |c: crate::version::ComputeCapability| c.to_string())
             };
-            let without: Vec<_> = b.without_kernels_for.iter().map(|major| format!(" without {major}.x")).collect();
+            let majors = b.without_kernels_for.iter().map(|major| format!(" without {major}.x"));
+            let single = b.without_capabilities.iter().map(|capability| format!(" without {capability}"));
+            let without: Vec<_> = majors.chain(single).collect();
             let (from, to) = (end(b.lowest_capability, "?"), end(b.highest_capability, "newest"));
             format!("for CUDA {} {from} to {to}{}", b.cuda, without.concat())
         };
@@ -196,11 +202,17 @@ fn wish<'a>(database: &'a Database, facts: &Facts, text: &'a str, cards: &[Card]
         );
         return Err(Misfit::new("framework-runs-on-gpu", sentence));
     }
+    loads(facts, framework, release, request)?;
     Ok(Wish { text, builds: runs, framework, release })
 }
 
 /// The builds of a release for the host's architecture.
-fn published<'a>(facts: &Facts, framework: &Framework, release: &'a FrameworkRelease) -> Result<Choice<'a>, Misfit> {
+fn published<'a>(
+    facts: &Facts,
+    framework: &Framework,
+    release: &'a FrameworkRelease,
+    request: &Request,
+) -> Result<Choice<'a>, Misfit> {
     let arch = &facts.machine.arch;
     let builds: Vec<_> = release.builds.iter().filter(|b| b.is_for(arch)).collect();
     if !builds.is_empty() {
@@ -214,18 +226,25 @@ fn published<'a>(facts: &Facts, framework: &Framework, release: &'a FrameworkRel
     let newer = framework.releases.iter().take_while(|r| r.version != release.version).filter(is_for).last();
     let other = newer.or_else(|| framework.releases.iter().find(is_for));
     let other = other.map(|r| format!("{} {} has CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
-    Err(other.into_iter().chain(otherwise(release)).fold(misfit, Misfit::hint))
+    let hints = other.map(Hint::from).into_iter().chain(otherwise(release, request));
+    Err(hints.fold(misfit, Misfit::hint))
 }
 
-/// What to do where no wheels help.
-fn otherwise(release: &FrameworkRelease) -> Option<String> {
-    let build = release.builds.first()?;
-    let cudnn = build.first_cudnn().map(|v| format!(" --cudnn {}.{}", v.major, v.minor)).unwrap_or_default();
-    Some(format!("for a container, --profile driver; for a build from source, --cuda {}{cudnn}", build.cuda.series()))
+/// What to do where no wheels help: plans for a container, and for a build from source.
+fn otherwise(release: &FrameworkRelease, request: &Request) -> Vec<Hint> {
+    let without = Request { frameworks: Vec::new(), components: Vec::new(), ..request.clone() };
+    let driver = || Hint::asking("for a container", request.driver_alone());
+    let mut hints: Vec<_> = request.driver.is_wanted().then(driver).into_iter().collect();
+    if let Some(build) = release.builds.first() {
+        let cudnn = build.first_cudnn().map_or(Want::Best, |v| meeting(&format!("{}.{}", v.major, v.minor)));
+        let toolkit = Request { cuda: meeting(&build.cuda.series().to_string()), cudnn, ..without };
+        hints.push(Hint::asking("for a build from source", toolkit));
+    }
+    hints
 }
 
 /// Whether the wheels of a release load with the host's glibc.
-fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease) -> Result<(), Misfit> {
+fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, request: &Request) -> Result<(), Misfit> {
     let Some(have) = facts.glibc.as_deref() else { return Ok(()) };
     let needed = |r: &FrameworkRelease| r.glibc_min.get(&facts.machine.arch).cloned();
     let too_new = |r: &FrameworkRelease| needed(r).filter(|min| dotted(have) < dotted(min));
@@ -234,9 +253,7 @@ fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease) -> Re
         "the wheels of {} {} need glibc {min} or newer, and this system has {have}",
         framework.title, release.version
     );
-    let newest = framework.releases.iter().find(|r| too_new(r).is_none());
-    let newest = newest.map(|r| format!("wheels of {} {} load here", framework.title, r.version));
-    Err(newest.into_iter().chain(otherwise(release)).fold(Misfit::new("framework-loads", sentence), Misfit::hint))
+    Err(otherwise(release, request).into_iter().fold(Misfit::new("framework-loads", sentence), Misfit::hint))
 }
 
 /// The known versions around one that is not known.
@@ -252,7 +269,13 @@ fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
 /// One choice of builds: the highest series that any of them starts with, since newer libraries of one major version serve what
 /// was made with older ones. It may be newer still only if all allow that. The same holds for cuDNN. Builds that bring their
 /// own CUDA need no toolkit, and get one only if it was asked for.
-fn combined(facts: &Facts, request: &Request, wishes: &[Wish], choice: &[&FrameworkBuild]) -> Combination {
+fn combined(
+    facts: &Facts,
+    request: &Request,
+    wishes: &[Wish],
+    choice: &[&FrameworkBuild],
+    cards: &[Card],
+) -> Combination {
     let (brings, uses): (Choice, Choice) = choice.iter().partition(|b| b.needs == FrameworkNeeds::Driver);
     let asked = request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
     let cuda = match (uses.iter().map(|b| b.first_toolkit()).max(), &request.cuda) {
@@ -279,11 +302,19 @@ fn combined(facts: &Facts, request: &Request, wishes: &[Wish], choice: &[&Framew
         (mine, _) if cuda.is_wanted() => mine.clone(),
         _ => Want::Nothing,
     };
-    let brought_cuda = brings.iter().map(|b| b.cuda.series()).max();
+    // Without a toolkit, what runs in the end is the CUDA that comes with the framework's packages.
+    let from_packages = uses.iter().filter(|b| !cuda.is_wanted() && b.needs == FrameworkNeeds::Libraries);
+    let brought_cuda = brings.iter().map(|b| b.cuda.series()).chain(from_packages.map(|b| b.first_cuda())).max();
+    let caution = |(wish, build): (&Wish, &&FrameworkBuild)| {
+        let concerns = |from| cards.iter().any(|card| card.capability.is_some_and(|have| have >= from));
+        let concerning = build.cautions.iter().filter(|caution| concerns(caution.from));
+        concerning.map(|caution| format!("{}: {}", wish.text, caution.text)).collect::<Vec<_>>()
+    };
     Combination {
         request: Request { cuda, cudnn, brought_cuda, ..request.clone() },
         reason: wishes.iter().zip(choice).map(|(w, b)| needs(facts, w, b)).collect::<Vec<_>>().join("; "),
         sources: wishes.iter().flat_map(|w| &w.release.sources).cloned().collect::<Vec<_>>().join(", "),
+        cautions: wishes.iter().zip(choice).flat_map(caution).collect(),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::derive::{Premise, premises};
 use super::refusal::{Refusal, Subject, Told};
-use super::{Reason, Selection};
+use super::{Reason, Request, Selection};
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// Why there is no plan.
@@ -17,11 +18,86 @@ pub struct Misfit {
     /// One sentence.
     pub sentence: String,
     /// What would help.
-    pub hints: Vec<String>,
+    pub hints: Vec<Hint>,
     /// The facts that exclude each other.
     pub derivation: Vec<Premise>,
     /// What would fit instead.
     pub alternative: Option<Box<Alternative>>,
+}
+
+/// What would help.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Hint {
+    /// In words.
+    Words(String),
+    /// Another plan for the same host.
+    Plan {
+        /// What it is for, when that needs saying: `leave the driver out`.
+        why: &'static str,
+        /// The options that name the host: `--root /mnt/image`.
+        host: String,
+        /// What is asked for: `--profile toolkit`.
+        request: String,
+        /// The same as a request; none where it is not known to have an answer.
+        asks: Option<Box<Request>>,
+        /// What comes of it, when that is known: `driver 580.159.04, CUDA 13.0.3`.
+        gives: Option<String>,
+    },
+}
+
+impl Hint {
+    /// Another plan for the same host: what for, and what to ask.
+    pub fn plan(why: &'static str, request: impl Into<String>) -> Self {
+        Self::Plan { why, host: String::new(), request: request.into(), asks: None, gives: None }
+    }
+
+    /// A plan that is to be tried before it is suggested.
+    pub fn asking(why: &'static str, request: Request) -> Self {
+        Self::Plan { why, host: String::new(), request: request.options(), asks: Some(Box::new(request)), gives: None }
+    }
+
+    /// What it asks, where that is known.
+    pub fn asks(&self) -> Option<&Request> {
+        if let Self::Plan { asks: Some(request), .. } = self { Some(request) } else { None }
+    }
+
+    /// The command that plans it.
+    pub fn command(&self) -> Option<String> {
+        let Self::Plan { host, request, .. } = self else { return None };
+        let parts = ["gpusetup plan", host, request].into_iter().filter(|part| !part.is_empty());
+        Some(parts.collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl From<String> for Hint {
+    fn from(words: String) -> Self {
+        Self::Words(words)
+    }
+}
+
+impl From<&str> for Hint {
+    fn from(words: &str) -> Self {
+        Self::Words(words.to_owned())
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => f.write_str(words),
+            Self::Plan { why, gives, .. } => {
+                let why = if why.is_empty() { String::new() } else { format!("{why}: ") };
+                write!(f, "{why}{}", self.command().unwrap_or_default())?;
+                gives.as_ref().map_or(Ok(()), |gives| write!(f, "  # {gives}"))
+            }
+        }
+    }
+}
+
+impl Serialize for Hint {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
 }
 
 /// What fits when less is asked.
@@ -79,7 +155,7 @@ impl Misfit {
     /// There is no GPU.
     pub fn no_gpu() -> Self {
         Self { kind: MisfitKind::NoGpu, ..Self::new("gpu-present", "this host has no NVIDIA GPU on its PCI bus") }
-            .hint("plan as if one were there with --gpu (gpusetup plan --gpu h100)".to_owned())
+            .hint(Hint::plan("plan as if one were there", "--gpu h100"))
     }
 
     /// With the id of the check that finds the same thing.
@@ -89,16 +165,17 @@ impl Misfit {
     }
 
     /// With something that would help.
-    pub fn hint(mut self, hint: String) -> Self {
-        self.hints.push(hint);
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
+        self.hints.push(hint.into());
         self
     }
 
-    /// With the options that name the host in the commands that it suggests: `--root /mnt/image`.
+    /// With the options that name the host in the plans that it suggests: `--root /mnt/image`.
     pub fn on_host(mut self, options: &str) -> Self {
-        const COMMAND: &str = "gpusetup plan ";
-        for hint in self.hints.iter_mut().filter(|_| !options.is_empty()) {
-            *hint = hint.replacen(COMMAND, &format!("{COMMAND}{options} "), 1);
+        for hint in &mut self.hints {
+            if let Hint::Plan { host, .. } = hint {
+                options.clone_into(host);
+            }
         }
         self
     }

@@ -2,7 +2,7 @@
 //! sentences are made only of those; the same values give the facts of a derivation, each with its source.
 
 use super::{Card, Rejection, Request};
-use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour};
+use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour, Role};
 use crate::host::Os;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
@@ -27,8 +27,8 @@ pub enum Refusal {
     NoFlavour(Option<usize>, u16),
     /// Another version was asked for.
     NotWanted,
-    /// The host has NVSwitches, and the repository has no Fabric Manager of exactly this version.
-    NoFabricManager,
+    /// NVSwitches join the GPUs, and what they need is not known in exactly this version.
+    NotJoined(Role),
     /// Packages were asked for.
     NotPackaged,
     /// The runfile was asked for.
@@ -63,6 +63,8 @@ pub enum Refusal {
     NewLibrary,
     /// There is no runfile for the machine's architecture.
     NoRunfile,
+    /// The installer in its runfile loads a library of which the host has no package, and archives are not known.
+    NoInstallerLibrary,
     /// No component archives of it are known.
     NoArchives,
     /// It does not have this one of the components that were named, each counted once, for the machine's architecture.
@@ -124,6 +126,8 @@ pub struct Told<'a> {
 pub enum Unpackaged {
     /// The database does not know the distribution.
     Unknown,
+    /// It knows the distribution, and no driver packages of it.
+    Unlisted,
     /// It does not know the release, and the package manager does not tell what there is.
     Untold,
 }
@@ -141,7 +145,8 @@ impl Refusal {
                 _,
             ) => "driver-knows-gpu",
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => "driver-has-modules",
-            (Self::NoFabricManager, _) => "driver-has-fabric-manager",
+            (Self::NotJoined(Role::Imex), _) => "driver-has-imex",
+            (Self::NotJoined(_), _) => "driver-has-fabric-manager",
             (Self::NotPackaged | Self::Packaged, _) => "driver-method",
             (Self::Unripe(_), _) => "driver-release-kind",
             (Self::BranchOver(_), _) => "driver-branch-life",
@@ -166,8 +171,9 @@ impl Refusal {
             (Self::OldDriver(..), _) => "cuda-runs-on-driver",
             (Self::NotNative(..), _) => "cuda-native-driver",
             (Self::OldLibrary, Layer::Cudnn) => "cudnn-c-library",
-            (Self::OldLibrary | Self::NewLibrary, _) => "cuda-c-library",
-            (Self::NoArchives | Self::NoComponent(_), _) => "cuda-components",
+            (Self::OldLibrary, _) => "cuda-c-library",
+            (Self::NewLibrary, _) => "cuda-host-headers",
+            (Self::NoArchives | Self::NoComponent(_) | Self::NoInstallerLibrary, _) => "cuda-components",
             (Self::NewCompiler(..), _) => "cuda-host-compiler",
             (Self::Installed, Layer::Driver) => "driver-kept",
             (Self::Installed, Layer::Cuda) => "cuda-kept",
@@ -227,16 +233,21 @@ impl Refusal {
                 Some(Unpackaged::Unknown) => {
                     format!("packages were asked for, and the database does not know those of {}", told.os.name)
                 }
+                Some(Unpackaged::Unlisted) => {
+                    format!("packages were asked for, and the database lists no driver packages of {}", told.os.name)
+                }
                 Some(Unpackaged::Untold) => format!(
                     "packages were asked for, and which drivers {} has only its package lists can tell, which are not here \
                      (apt-get update)",
                     told.os.name
                 ),
             },
-            Self::NoFabricManager => {
-                "NVSwitches join the GPUs of this host, which need Fabric Manager of exactly the driver's version, \
-                and the repository of these packages has none"
-                    .to_owned()
+            Self::NotJoined(role) => {
+                let what = if role == Role::Imex { "IMEX" } else { "Fabric Manager" };
+                format!(
+                    "NVSwitches join the GPUs of this host, which need {what} of exactly the driver's version, and \
+                     none is known for this one"
+                )
             }
             Self::Packaged => "the runfile was asked for".to_owned(),
             Self::NoSum(what) => what.to_owned(),
@@ -302,6 +313,9 @@ impl Refusal {
                 format!("its headers do not compile with glibc {from} and newer ({have} here)")
             }
             Self::NoRunfile => format!("there is no runfile of it for {}", told.arch),
+            Self::NoInstallerLibrary => {
+                format!("{}, and no component archives of it are known", installer_library(&told.os.name))
+            }
             Self::NoArchives => "no component archives of it are known".to_owned(),
             Self::NoComponent(n) => {
                 let named = super::component::named(told.database, told.request).unwrap_or_default();
@@ -340,7 +354,7 @@ impl Refusal {
             Self::NewCompiler(..) => 5,
             Self::OldLibrary | Self::NewLibrary => 4,
             Self::NoComponent(_) => 3,
-            Self::OldDriver(..) | Self::NoArchives => 2,
+            Self::OldDriver(..) | Self::NoArchives | Self::NoInstallerLibrary => 2,
             _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,
             _ => 0,
         }
@@ -407,4 +421,9 @@ pub fn end(branch: &DriverBranch) -> String {
         (None, Some(last)) => format!("had its last release in {last}"),
         (None, None) => "has had no release for years".to_owned(),
     }
+}
+
+/// Why a runfile cannot be used on a system.
+pub fn installer_library(system: &str) -> String {
+    format!("the installer in its runfile loads libxml2.so.2, of which no package is known for {system}")
 }

@@ -4,15 +4,17 @@
 use super::alternative::with_alternative;
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, runs_on, toolkits};
+use super::cuda::{
+    Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, refused_for_cudnn, runs_on, toolkits,
+};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
-use super::refusal::{Refusal, Subject, Told, Unpackaged};
+use super::refusal::{Refusal, Subject, Told, Unpackaged, installer_library};
 use super::{
-    Card, Method, Misfit, MisfitKind, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
+    Card, Hint, Method, Misfit, MisfitKind, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
     SelectedDriver, Selection,
 };
-use crate::compat::{CudnnArtifact, Database, ModuleFlavour, short};
+use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
 use crate::version::{CudaVersion, Want};
 
@@ -33,6 +35,8 @@ pub struct Resolution<'a> {
     pub reasons: Vec<Reason>,
     /// Why not newer ones.
     pub rejected: Vec<Rejection>,
+    /// What of the frameworks asked for does not work on these GPUs.
+    pub cautions: Vec<String>,
 }
 
 impl Resolution<'_> {
@@ -96,7 +100,7 @@ pub fn attempt<'a>(
     telling: Telling,
 ) -> Result<Resolution<'a>, Misfit> {
     named(database, request)?;
-    let cards = cards(database, facts, request)?;
+    let cards = cards(database, facts, drivers, request)?;
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(if unreadable == 0 { Misfit::no_gpu() } else { unreadable_gpus(unreadable) });
@@ -141,7 +145,8 @@ fn for_frameworks<'a>(
     for combination in combinations(database, facts, request, cards)? {
         match search(database, facts, drivers, &combination.request, cards, telling) {
             Ok(mut found) => {
-                let Combination { reason: text, sources: source, .. } = combination;
+                let Combination { reason: text, sources: source, cautions, .. } = combination;
+                found.cautions = cautions;
                 let (subject, rule) = ("for".to_owned(), "framework-build".to_owned());
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);
@@ -174,8 +179,9 @@ fn unknown_board(database: &Database) -> Misfit {
         "of Jetson's boards, NVIDIA's toolkits for servers (sbsa) serve {} only, and which board this is does not show",
         served.join(", ")
     );
-    Misfit::new("cuda-targets-gpu", sentence).check("GS907").hint(format!(
-        "on such a board: gpusetup plan --profile toolkit --gpu {gpu}; others have their toolkit from JetPack"
+    Misfit::new("cuda-targets-gpu", sentence).check("GS907").hint(Hint::plan(
+        "on such a board (others have their toolkit from JetPack)",
+        format!("--profile toolkit --gpu {gpu}"),
     ))
 }
 
@@ -244,9 +250,19 @@ fn search<'a>(
                     rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
                 }
                 let parts = cuda.as_ref().map(|c| ground.parts(c, cudnn.is_some())).unwrap_or_default();
-                let mut reasons = reasons(facts, cards, request, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
+                let mut reasons = reasons(told, facts, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
                 reasons.extend(parts.iter().filter_map(along));
-                return Ok(Resolution { cards: cards.to_vec(), driver, cuda, parts, cudnn, reasons, rejected });
+                reasons.extend(without_runfile(facts, request, &parts));
+                return Ok(Resolution {
+                    cards: cards.to_vec(),
+                    driver,
+                    cuda,
+                    parts,
+                    cudnn,
+                    reasons,
+                    rejected,
+                    cautions: Vec::new(),
+                });
             }
         }
     }
@@ -263,11 +279,28 @@ fn along(part: &Part) -> Option<Reason> {
     Some(Reason { subject: "cuda".to_owned(), text, rule: "cuda-components".to_owned(), source })
 }
 
-fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Told<'a> {
-    let unpackaged = match distribution(database, facts) {
+/// Why nothing is known of the host's driver packages, where that is so.
+fn unpackaged(database: &Database, facts: &Facts) -> Option<Unpackaged> {
+    match distribution(database, facts) {
         None => Some(Unpackaged::Unknown),
+        Some(d) if d.drivers.is_empty() => Some(Unpackaged::Unlisted),
         Some(d) => (d.named_as.is_some() && facts.offered.is_none()).then_some(Unpackaged::Untold),
-    };
+    }
+}
+
+/// Why a whole toolkit is put together of component archives.
+fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
+    let is_whole = request.components.is_empty() && parts.iter().any(|part| !part.there);
+    is_whole.then(|| Reason {
+        subject: "cuda".to_owned(),
+        text: format!("from the archives of its components: {}", installer_library(&facts.os.name)),
+        rule: "cuda-components".to_owned(),
+        source: "cuda-installer-libxml2".to_owned(),
+    })
+}
+
+fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Told<'a> {
+    let unpackaged = unpackaged(database, facts);
     let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
     Told { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
 }
@@ -295,13 +328,25 @@ fn older_system(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<S
         .first_breaking_glibc(super::cuda_arch(told.arch))
         .filter(|_| refusal == Refusal::NewLibrary)?;
     let older = told.database.distributions.iter().filter_map(|d| Some((d, d.glibc.as_deref()?)));
-    let older = older.filter(|(_, glibc)| dotted(glibc) < dotted(from));
-    let (system, glibc) = older.max_by_key(|(d, glibc)| (d.id == told.os.id, dotted(glibc)))?;
+    let older = older.filter(|(d, glibc)| dotted(glibc) < dotted(from) && compiles(d, told.database.cuda(version)));
+    let release = told.database.cuda(version)?;
+    let by_default = |d: &Distribution| d.gcc.is_some_and(|gcc| takes(release, gcc));
+    let (system, glibc) = older.max_by_key(|(d, glibc)| (by_default(d), d.id == told.os.id, dotted(glibc)))?;
+    let system = &system.name;
     Some(format!(
-        "it compiles in a container of an older system, such as {}, whose glibc is {glibc}; from the host that needs the \
-         driver alone: --profile driver",
-        system.name
+        "it compiles in a container of an older system, such as {system}, whose glibc is {glibc}: the host has the driver alone"
     ))
+}
+
+/// Whether a distribution has a gcc that a release takes.
+fn compiles(distribution: &Distribution, release: Option<&CudaRelease>) -> bool {
+    let mut all = distribution.gcc.into_iter().chain(distribution.gccs.iter().copied());
+    release.is_some_and(|release| all.any(|gcc| takes(release, gcc)))
+}
+
+/// Whether nvcc of a release takes a gcc.
+fn takes(release: &CudaRelease, gcc: u16) -> bool {
+    release.gcc_max.is_none_or(|max| gcc <= max) && release.gcc_min.is_none_or(|min| gcc >= min)
 }
 
 /// Why there are no layers for a driver: the refusal that is worth telling; none where nothing like it is known at all.
@@ -309,6 +354,8 @@ fn older_system(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<S
 enum Unlayered<'a> {
     Cuda(Option<(CudaVersion, Refusal)>),
     Cudnn(Option<(&'a CudnnArtifact, Refusal)>),
+    /// A cuDNN is for a toolkit that is refused itself.
+    OtherCuda(&'a CudnnArtifact, CudaVersion, Refusal),
 }
 
 impl Unlayered<'_> {
@@ -323,6 +370,14 @@ impl Unlayered<'_> {
             Self::Cuda(None) => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
             Self::Cudnn(Some((a, refusal))) => {
                 Misfit::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
+            }
+            Self::OtherCuda(a, version, refusal) => {
+                let misfit = Self::Cuda(Some((*version, *refusal))).misfit(told);
+                let sentence = format!(
+                    "cuDNN {} does not fit: it is built for CUDA {}, and {}",
+                    a.version, a.cuda_line, misfit.sentence
+                );
+                Misfit { sentence, ..misfit }
             }
             Self::Cudnn(None) => {
                 Misfit::new("cudnn-wanted", format!("no cuDNN release {} is known", told.request.cudnn))
@@ -388,6 +443,9 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
         return Ok((Some(cuda), cudnn, rejected));
     }
     Err(match without_cudnn {
+        Some(Some((_, Refusal::OtherLine(_)))) if let Some((a, v, r)) = refused_for_cudnn(on, &refused) => {
+            Unlayered::OtherCuda(a, v, r)
+        }
         Some(nearest) => Unlayered::Cudnn(nearest),
         None => {
             let wanted = refused.into_iter().filter(|(v, _)| request.cuda.accepts(*v));
@@ -396,10 +454,16 @@ fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<
     })
 }
 
+/// How many components stand in a line by their names.
+const LISTED: usize = 12;
+
 /// A selection in a line.
 pub fn summary(selection: &Selection) -> String {
     let driver = selection.driver.as_ref().map(|d| format!("driver {} ({} modules)", d.version, d.modules));
-    let parts = |c: &SelectedCuda| c.components.iter().map(|part| short(&part.name)).collect::<Vec<_>>().join(", ");
+    let parts = |c: &SelectedCuda| match c.components.as_slice() {
+        few if few.len() <= LISTED => few.iter().map(|part| short(&part.name)).collect::<Vec<_>>().join(", "),
+        all => format!("{} components", all.len()),
+    };
     let of = |c: &SelectedCuda| if c.components.is_empty() { String::new() } else { format!(" ({})", parts(c)) };
     let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}{}", c.version, of(c)));
     let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
@@ -407,13 +471,13 @@ pub fn summary(selection: &Selection) -> String {
 }
 
 fn reasons(
+    told: &Told,
     facts: &Facts,
-    cards: &[Card],
-    request: &Request,
     driver: Option<&Candidate>,
     cuda: Option<&Toolkit>,
     cudnn: Option<&Cudnn>,
 ) -> Vec<Reason> {
+    let Told { cards, request, unpackaged, .. } = *told;
     let mut reasons = Vec::new();
     let mut say = |subject: &str, rule: &str, text: String, source: String| {
         reasons.push(Reason { subject: subject.to_owned(), text, rule: rule.to_owned(), source });
@@ -424,20 +488,21 @@ fn reasons(
         let (rule, text) = modules_reason(cards, request, d);
         let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
         say("modules", rule, text, source);
-        let (rule, text, source) = method_reason(facts, request, d);
+        let (rule, text, source) = method_reason(facts, request, unpackaged, d);
         say("method", rule, text, source);
     }
     if let Some(c) = cuda {
         let release = c.release;
-        let (rule, text) = cuda_reason(c, driver, cards);
+        let (rule, text) = cuda_reason(c, driver, cards, request);
         let of_branch = driver.filter(|_| rule == "cuda-native-driver").map(|d| d.branch.sources.as_slice());
         let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
         say("cuda", rule, text, sources.join(", "));
     }
     if let (Some(n), Some(c)) = (cudnn, cuda) {
+        let (newest, series) = (newest(&request.cudnn, request), c.release.version.series());
+        let and = if is_for_frameworks(&request.cudnn, request) { "and" } else { "for" };
         let text = format!(
-            "the newest for CUDA {} that runs on compute capability {} and up",
-            c.release.version.series(),
+            "{newest} {and} CUDA {series} that runs on compute capability {} and up",
             n.range.lowest_capability
         );
         say("cudnn", "cudnn-for-cuda", text, n.range.sources.join(", "));
@@ -455,8 +520,35 @@ fn reasons(
     reasons
 }
 
-fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card]) -> (&'static str, String) {
+/// The newest of what was asked for: "the newest 12.4", "the newest for torch==2.9". Ranges are not repeated.
+fn newest<V>(want: &Want<V>, request: &Request) -> String
+where
+    Want<V>: std::fmt::Display,
+{
+    let asked = want.to_string();
+    let is_version = asked.chars().all(|c| c.is_ascii_digit() || c == '.');
+    match want {
+        Want::Meeting(_) if is_for_frameworks(want, request) => {
+            format!("the newest for {}", request.frameworks.join(", "))
+        }
+        Want::Meeting(_) if is_version => format!("the newest {asked}"),
+        _ => "the newest".to_owned(),
+    }
+}
+
+/// Whether it is what the frameworks need, and what was asked for besides.
+fn is_for_frameworks<V>(want: &Want<V>, request: &Request) -> bool {
+    matches!(want, Want::Meeting(_)) && !request.frameworks.is_empty()
+}
+
+fn cuda_reason(
+    toolkit: &Toolkit,
+    driver: Option<&Candidate>,
+    cards: &[Card],
+    request: &Request,
+) -> (&'static str, String) {
     let release = toolkit.release;
+    let newest = newest(&request.cuda, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
         let text =
             format!("a CUDA {} is installed, whose files do not say of which release, and fits", toolkit.version());
@@ -467,9 +559,9 @@ fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card]) ->
     }
     let Some(driver) = driver else {
         let fits = if cards.is_empty() {
-            "the newest that this host takes, since no GPU is known that it must target"
+            format!("{newest} that this host takes, since no GPU is known that it must target")
         } else {
-            "the newest that fits"
+            format!("{newest} that fits")
         };
         let text = format!("{fits}; it needs driver {} or newer", release.minimum_driver);
         return ("cuda-targets-gpu", text);
@@ -486,9 +578,9 @@ fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card]) ->
         }
         Some(native) => (
             "cuda-native-driver",
-            format!("the newest that fits and is native to driver branch {branch} (CUDA {native} or older)"),
+            format!("{newest} that fits and is native to driver branch {branch} (CUDA {native} or older)"),
         ),
-        None => ("cuda-runs-on-driver", format!("the newest that fits driver branch {branch}")),
+        None => ("cuda-runs-on-driver", format!("{newest} that fits driver branch {branch}")),
     }
 }
 
@@ -533,8 +625,13 @@ fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static
     }
 }
 
-fn method_reason(facts: &Facts, request: &Request, d: &Candidate) -> (&'static str, String, String) {
-    let source = d.branch.sources.join(", ");
+fn method_reason(
+    facts: &Facts,
+    request: &Request,
+    unpackaged: Option<Unpackaged>,
+    d: &Candidate,
+) -> (&'static str, String, String) {
+    let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
         Install::Kept(..) => ("method-kept", "it is there".to_owned(), source),
         Install::Packages(offer) => {
@@ -550,8 +647,17 @@ fn method_reason(facts: &Facts, request: &Request, d: &Candidate) -> (&'static s
             ("method-wanted", "the runfile was asked for".to_owned(), a.artifact.sources.join(", "))
         }
         Install::Runfile(a) => {
-            let text =
-                format!("no enabled repository of this host offers a branch that fits as well as {}", d.branch.branch);
+            let text = match unpackaged {
+                Some(Unpackaged::Unknown) => format!("the database does not know the packages of {name}"),
+                Some(Unpackaged::Unlisted) => format!("the database lists no driver packages of {name}"),
+                Some(Unpackaged::Untold) => {
+                    format!("which drivers {name} has only its package lists can tell, which are not here")
+                }
+                None => {
+                    let branch = d.branch.branch;
+                    format!("no enabled repository of this host offers a branch that fits as well as {branch}")
+                }
+            };
             ("method-runfile", text, a.artifact.sources.join(", "))
         }
         Install::CudaRunfile(a) => {

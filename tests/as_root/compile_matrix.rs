@@ -252,7 +252,7 @@ fn outcome(database: &Database, facts: &Facts, release: &CudaRelease) -> Outcome
             None => Outcome::Other("no toolkit".to_owned()),
         },
         Err(misfit) => match misfit.rule {
-            "cuda-c-library" => Outcome::GlibcBreaks,
+            "cuda-host-headers" => Outcome::GlibcBreaks,
             "cuda-host-compiler" => Outcome::GxxRefused,
             _ => Outcome::Other(misfit.sentence),
         },

@@ -302,15 +302,17 @@ fn cccl_works(host: &Host) {
     host.ask("cd /root && /usr/local/cuda/bin/nvcc -std=c++17 -arch=sm_80 -c library.cu && rm library.*");
 }
 
-/// The same files, links and modes as on a host where the runfile was run, but for the licences, the list of what there is,
-/// and the runfile's uninstaller; and doctor finds no more to say of it.
+/// The same files, links and modes as on a host where the runfile was run, but for the licences, the list of what there is, the
+/// runfile's uninstaller, and the library that its installer loads; and doctor finds no more to say of it.
 fn is_as_the_runfile_leaves_it(host: &Host, libraries_alone: &Host) {
     let whole = Host::new("whole");
     apply(&whole, &parts_of(&[])).succeeds();
     let own = ["version.json", "share", "bin/cuda-uninstaller"].map(|f| format!("usr/local/cuda-13.4/{f}"));
     let ignored: Vec<_> =
         [RECORDS, AFTER_ROLLBACK].concat().into_iter().chain(own.iter().map(String::as_str)).collect();
-    assert_eq!(differences(&whole.root(), &host.root(), &ignored), [""; 0]);
+    let beside = host.clone_as("beside-libxml2");
+    beside.ask("apt-get -qq update && apt-get -qq -y install --no-install-recommends libxml2 >&2");
+    assert_eq!(differences(&whole.root(), &beside.root(), &ignored), [""; 0]);
     let found = findings(&whole).1;
     for other in [host, libraries_alone] {
         let (report, findings) = findings(other);

@@ -86,7 +86,7 @@ fn plans_are_within_what_the_wheels_require() {
 fn builds_that_take_newer_libraries_get_them() {
     let host = Tree::ubuntu_24_04();
     // Of a major version that the wheels admit, the newest that targets the GPU.
-    for (gpu, release, major) in [("b200", "tensorflow==2.20", "12."), ("rtx 5090", "tf==2.21", "12.")] {
+    for (gpu, release, major) in [("h200", "tensorflow==2.20", "12."), ("rtx 5090", "tf==2.21", "12.")] {
         let (cuda, cudnn) = chosen(&plan(&host, gpu, &["--for", release]));
         assert!(cuda.starts_with(major) && within(&cudnn, ">=9.3, <10", 2), "{release}: {cuda} {cudnn}");
     }
@@ -116,6 +116,14 @@ fn a_build_without_kernels_for_the_gpu_is_not_taken() {
         ("gtx 1080 ti", "cudf==25.10"),
         ("h100", "faiss-gpu==1.12"),
         ("rtx 5090", "jax==0.4.30"),
+        // Its PTX is for 9.0a, which no other GPU runs.
+        ("b200", "tensorflow==2.20"),
+        ("rtx 5090", "tensorflow==2.18"),
+        ("rtx 5090", "tensorflow==2.16"),
+        // Those for 10.0a do not run on 10.3.
+        ("b300", "onnxruntime==1.28"),
+        ("h100", "xgboost==1.7"),
+        ("h100", "paddlepaddle-gpu==2.6"),
         // Between 9.0 and 12.0.
         ("b200", "onnxruntime==1.31"),
     ] {
@@ -127,6 +135,53 @@ fn a_build_without_kernels_for_the_gpu_is_not_taken() {
     assert!(cudnn.starts_with("8."), "{cudnn}");
     // The variant for CUDA 11.8 has kernels for it, too.
     assert_eq!(chosen(&plan(&host, "v100", &["--for", "vllm==0.6.3", "--cuda", "11.8"])).0, "11.8");
+}
+
+#[test]
+fn what_fails_on_newer_gpus_is_warned_about() {
+    let host = Tree::ubuntu_24_04();
+    let warnings = |gpu: &str| {
+        let ran = plan(&host, gpu, &["--for", "tensorflow==2.21"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let all = ran.json()["warnings"].as_array().cloned().unwrap_or_default();
+        all.iter().filter(|warning| warning["check"] == "GS505").map(|w| w["text"].to_string()).collect::<Vec<_>>()
+    };
+    assert!(warnings("h100").is_empty());
+    let [compiled] = &warnings("b200")[..] else { panic!("one warning") };
+    assert!(compiled.contains("tensorflow==2.21: on GPUs newer than 9.0 its kernels are compiled"), "{compiled}");
+    let [_, xla] = &warnings("rtx 5090")[..] else { panic!("two warnings") };
+    assert!(xla.contains("XLA (jit_compile=True) was reported to fail"), "{xla}");
+}
+
+#[test]
+fn a_list_of_builds_leaves_out_those_without_kernels() {
+    let ran = crate::common::run(&["db", "list", "frameworks", "--for", "b200"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("onnxruntime==1.28") && !ran.out.contains("onnxruntime==1.31"), "{}", ran.out);
+}
+
+#[test]
+fn wheels_without_a_toolkit_need_a_driver_that_runs_their_cuda() {
+    let host = Tree::ubuntu_24_04();
+    let with = |driver: &str| plan(&host, "a100", &["--for", "torch==2.15", "--profile", "driver", "--driver", driver]);
+    assert_eq!(chosen(&with("580")), ("none".to_owned(), "none".to_owned()));
+    let ran = with("535");
+    assert!(ran.code == 4 && ran.err.contains("needs driver 580"), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn where_no_toolkit_compiles_the_driver_alone_is_suggested_for_wheels() {
+    let sid = Tree::debian_sid(15);
+    let ran = plan(&sid, "a100", &["--for", "torch==2.1"]);
+    let hint = "--for torch==2.1 --profile driver";
+    assert!(ran.code == 4 && ran.err.contains("do not compile with glibc") && ran.err.contains(hint), "{}", ran.err);
+    assert_eq!(plan(&sid, "a100", &["--for", "torch==2.1", "--profile", "driver"]).code, 0);
+    // What is compiled on the host needs the toolkit.
+    let ran = plan(&sid, "a100", &["--for", "torch==2.1,flash-attn==2.6"]);
+    assert!(ran.code == 4 && !ran.err.contains("flash-attn==2.6 --profile driver"), "{}", ran.err);
+    // So does a user who asks for a toolkit that does not exist for other reasons.
+    let ran = plan(&sid, "a100", &["--for", "torch==2.1", "--driver", "470"]);
+    assert!(ran.code == 4 && !ran.err.contains("without a toolkit"), "{}", ran.err);
 }
 
 #[test]
@@ -172,7 +227,7 @@ fn frameworks_of_the_wheels_are_known() {
         ("transformer-engine==2.20", "12."),
         ("torch==2.9,transformer-engine==2.9", "12.8"),
     ] {
-        let (found, _) = chosen(&plan(&host, "h100", &["--for", release]));
+        let (found, _) = chosen(&plan(&host, "a100", &["--for", release]));
         assert!(found.starts_with(cuda), "{release}: {found}");
     }
 }
@@ -277,4 +332,32 @@ fn compilers_are_as_new_as_the_wheels_require() {
     assert_eq!(ran.json()["selection"]["cuda"]["version"], "12.6.3", "{}", ran.out);
     let ran = plan(&host, "h100", &["--for", "lightgbm==4.6"]);
     assert!(chosen(&ran).0.starts_with("12.") && ran.out.contains("is built from source"), "{}", ran.out);
+}
+
+#[test]
+fn what_is_suggested_instead_works_and_its_doubts_are_told() {
+    let hints =
+        |err: &str| err.lines().filter(|line| line.starts_with("hint: ")).map(str::to_owned).collect::<Vec<_>>();
+    // Whatever the libraries: cuDF has no kernels for Maxwell, so neither a container nor a build from source helps.
+    let old = Tree::rocky_9();
+    old.write("etc/os-release", "PRETTY_NAME=\"CentOS 7\"\nID=centos\nID_LIKE=\"rhel fedora\"\nVERSION_ID=7\n");
+    let ran = plan(&old, "gtx 980", &["--for", "cudf==25.10"]);
+    assert!(ran.code == 4 && ran.err.contains("no build of RAPIDS cuDF 25.10 has kernels"), "{}", ran.err);
+    assert!(!ran.err.contains("for a build from source"), "{}", ran.err);
+    // vLLM 0.6.3 says nothing of GPUs: without a toolkit nothing would tell that its CUDA is too old for this one.
+    for host in [Tree::ubuntu_24_04(), Tree::debian_sid(15)] {
+        let ran = plan(&host, "rtx 5090", &["--for", "vllm==0.6.3"]);
+        assert!(ran.code == 4 && !ran.err.contains("--for vllm==0.6.3"), "{}", ran.err);
+    }
+    // What is suggested may be slow, or not build: that is told with it.
+    let ran = plan(&Tree::ubuntu_24_04(), "b200", &["--for", "tensorflow==2.15"]);
+    let all = hints(&ran.err);
+    assert!(all.iter().any(|hint| hint.contains("--for tensorflow==2.21")), "{all:?}");
+    assert!(all.iter().any(|hint| hint.starts_with("hint: with what fits: tensorflow==2.21: ")), "{all:?}");
+}
+
+#[test]
+fn tensorrt_8_gets_the_cudnn_that_its_plugins_load() {
+    let ran = plan(&Tree::ubuntu_24_04(), "a100", &["--for", "tensorrt==8.6"]);
+    assert!(chosen(&ran).1.starts_with("8.9."), "{}", ran.out);
 }

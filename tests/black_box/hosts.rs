@@ -41,6 +41,156 @@ fn assumed_gpus_replace_those_of_a_description() {
     assert_eq!((gpus(&plan), warnings(&plan, "GS503").len()), (vec!["10de:2b85"], 0));
 }
 
+/// What the first step installs.
+fn prerequisites(plan: &Value) -> Vec<&str> {
+    let steps = plan["steps"].as_array().expect("a list").iter();
+    let operations = steps.filter(|s| s["id"] == "prerequisites").flat_map(|s| s["operations"].as_array()).flatten();
+    operations.flat_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn headers_are_those_of_the_kernel_that_will_run() {
+    let suse = |id: &str, version: &str| format!("PRETTY_NAME=\"{id}\"\nID=\"{id}\"\nVERSION_ID=\"{version}\"\n");
+    let oracle = |version: &str| format!("PRETTY_NAME=\"Oracle Linux\"\nID=\"ol\"\nVERSION_ID=\"{version}\"\n");
+    for (release, kernel, program, wanted) in [
+        (
+            suse("sles", "15.6"),
+            "6.4.0-150600.23.65-default",
+            "usr/bin/zypper",
+            "kernel-default-devel=6.4.0-150600.23.65",
+        ),
+        (suse("sles", "15.6"), "6.4.0-150600.8.40-azure", "usr/bin/zypper", "kernel-azure-devel=6.4.0-150600.8.40"),
+        (suse("sles", "16.0"), "6.12.0-160000.9-default", "usr/bin/zypper", "kernel-default-devel=6.12.0-160000.9"),
+        (
+            suse("opensuse-leap", "15.6"),
+            "6.4.0-150600.23.65-64kb",
+            "usr/bin/zypper",
+            "kernel-64kb-devel=6.4.0-150600.23.65",
+        ),
+        (
+            oracle("9.6"),
+            "5.14.0-570.el9_6.x86_64",
+            "usr/bin/dnf",
+            "kernel-devel-5.14.0-570.el9_6.x86_64 kernel-devel-matched-5.14.0-570.el9_6.x86_64",
+        ),
+        (
+            AMAZON.to_owned(),
+            "6.1.155-176.282.amzn2023.x86_64",
+            "usr/bin/dnf",
+            "kernel-devel-6.1.155-176.282.amzn2023.x86_64 kernel-headers-6.1.155-176.282.amzn2023.x86_64 \
+             kernel-modules-extra-6.1.155-176.282.amzn2023.x86_64",
+        ),
+        (
+            AMAZON.to_owned(),
+            "6.12.55-74.119.amzn2023.x86_64",
+            "usr/bin/dnf",
+            "kernel6.12-devel-6.12.55-74.119.amzn2023.x86_64 kernel6.12-headers-6.12.55-74.119.amzn2023.x86_64 \
+             kernel6.12-modules-extra-6.12.55-74.119.amzn2023.x86_64",
+        ),
+        (
+            oracle("9.6"),
+            "5.15.0-302.167.6.el9uek.x86_64",
+            "usr/bin/dnf",
+            "kernel-uek-devel-5.15.0-302.167.6.el9uek.x86_64",
+        ),
+        (
+            oracle("10.0"),
+            "6.12.0-100.28.2.el10uek.x86_64",
+            "usr/bin/dnf",
+            "kernel-uek-devel-6.12.0-100.28.2.el10uek.x86_64",
+        ),
+    ] {
+        let tree = Tree::fresh(&release, kernel, program).gpu("0000:17:00.0", "2330", None);
+        let plan = tree.run(&["plan", "--json"]).json();
+        let headers: Vec<_> =
+            prerequisites(&plan).into_iter().filter(|name| name.contains(kernel_version(kernel))).collect();
+        assert_eq!(headers.join(" "), wanted, "{kernel}: {:?}", prerequisites(&plan));
+    }
+}
+
+const AMAZON: &str = "PRETTY_NAME=\"Amazon Linux 2023\"\nID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n";
+
+#[test]
+fn amazons_kernel_gets_the_modules_that_the_driver_loads_with() {
+    let tree = Tree::new(AMAZON, "6.1.155-176.282.amzn2023.x86_64", 11).gpu("0000:17:00.0", "2330", None);
+    let has = |arguments: &[&str]| {
+        let plan = tree.run(&[&["plan", "--json"], arguments].concat()).json();
+        prerequisites(&plan).contains(&"kernel-modules-extra-6.1.155-176.282.amzn2023.x86_64")
+    };
+    // With the headers there, too. A toolkit loads nothing.
+    assert!(has(&[]) && !has(&["--profile", "toolkit"]));
+}
+
+#[test]
+fn no_step_brings_another_kernel_than_the_one_it_builds_for() {
+    let release =
+        |id: &str, version: &str| format!("PRETTY_NAME=\"{id} {version}\"\nID=\"{id}\"\nVERSION_ID=\"{version}\"\n");
+    for (id, version, kernel) in [
+        ("rhel", "9.6", "5.14.0-570.12.1.el9_6.x86_64"),
+        ("rocky", "9.6", "5.14.0-570.12.1.el9_6.x86_64"),
+        ("almalinux", "10.0", "6.12.0-55.9.1.el10_0.x86_64"),
+        ("centos", "9", "5.14.0-570.el9.x86_64"),
+        ("ol", "10.0", "6.12.0-55.9.1.el10_0.x86_64"),
+        ("fedora", "44", "6.19.8-300.fc44.x86_64"),
+    ] {
+        let tree = Tree::new(&release(id, version), kernel, 11).gpu("0000:17:00.0", "2330", None);
+        let plan = tree.run(&["plan", "--json", "--profile", "driver"]).json();
+        let names = prerequisites(&plan);
+        let matched: Vec<_> = names.iter().filter(|name| name.contains("matched")).collect();
+        assert_eq!(matched, [&format!("kernel-devel-matched-{kernel}")], "{id} {version}");
+    }
+}
+
+fn kernel_version(kernel: &str) -> &str {
+    kernel.split('-').next().expect("a version")
+}
+
+const SLES: &str = "PRETTY_NAME=\"SLES 15 SP6\"\nID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
+
+#[test]
+fn azure_linux_has_tdnf() {
+    let tree = Tree::azure_linux_3().gpu("0000:17:00.0", "2330", Some("nouveau"));
+    // dnf is an extra there.
+    tree.write("usr/bin/dnf", "");
+    assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["package_manager"], "tdnf");
+    let plan = tree.run(&["plan", "--json"]).json();
+    let all =
+        "binutils diffutils dkms gcc gcc-c++ glibc-devel kernel-devel-6.6.134.1-2.azl3 kernel-headers libxml2 make";
+    assert_eq!(prerequisites(&plan).join(" "), all);
+    assert!(warnings(&plan, "GS402").iter().all(|w| !w.contains("does not know")), "{plan:#}");
+    let script = tree.run(&["plan", "--format", "sh"]);
+    assert!(script.out.contains("\ntdnf install -y binutils ") && !script.out.contains("\ndnf "), "{}", script.out);
+}
+
+#[test]
+fn why_there_are_no_packages_is_said_as_it_is() {
+    let why = |tree: &Tree, change: &dyn Fn(&mut Value)| {
+        let plan = plan_for(tree, change, &["--gpu", "h100", "--profile", "driver"]).json();
+        let reasons = plan["reasons"].as_array().expect("a list").clone();
+        let method = reasons.iter().find(|r| r["subject"] == "method").expect("a reason");
+        method["text"].as_str().expect("a text").to_owned()
+    };
+    let mint = |facts: &mut Value| {
+        facts["os"]["id"] = json!("linuxmint");
+        facts["os"]["version"] = json!("22");
+        facts["os"]["name"] = json!("Linux Mint 22");
+        facts["os"]["like"] = json!(["ubuntu", "debian"]);
+    };
+    let ubuntu = Tree::ubuntu_24_04();
+    assert_eq!(why(&ubuntu, &mint), "the database lists no driver packages of Linux Mint 22");
+    let sles = Tree::new(SLES, "6.4.0-150600.23.65-default", 7);
+    assert_eq!(why(&sles, &|_| {}), "the database lists no driver packages of SLES 15 SP6");
+    assert!(why(&Tree::debian_sid(16), &|_| {}).contains("only its package lists can tell"));
+    let arch = Tree::new("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "6.17.1-arch1-1", 15);
+    assert_eq!(why(&arch, &|_| {}), "the database does not know the packages of Arch Linux");
+    // Where they are known and not enabled, that is why.
+    assert!(why(&Tree::rocky_9(), &|_| {}).starts_with("no enabled repository of this host offers"));
+    let file = ubuntu.path().join("facts.json");
+    let refused = run(&["plan", "--facts", file.to_str().expect("UTF-8"), "--gpu", "h100", "--method", "packages"]);
+    let said = "packages were asked for, and the database lists no driver packages of Linux Mint 22";
+    assert!(refused.code == 4 && refused.err.contains(said), "{}", refused.err);
+}
+
 #[test]
 fn packages_that_no_repository_has_are_named() {
     let driver = ["--gpu", "h100", "--profile", "driver"];
@@ -54,9 +204,48 @@ fn packages_that_no_repository_has_are_named() {
     );
     let enabled =
         |facts: &mut Value| facts["repositories"] = json!(["https://mirrors.fedoraproject.org/metalink?repo=epel-9"]);
-    assert_eq!(of(&rocky, &enabled), [""; 0]);
+    let about_dkms = |said: Vec<String>| said.into_iter().filter(|s| s.contains("dkms")).collect::<Vec<_>>();
+    assert_eq!(about_dkms(of(&rocky, &enabled)), [""; 0]);
     let offered = |facts: &mut Value| facts["offered"] = json!({"dkms": "3.3.0-1.el9"});
-    assert_eq!(of(&rocky, &offered), [""; 0]);
+    assert_eq!(about_dkms(of(&rocky, &offered)), [""; 0]);
+    // Oracle builds EPEL itself.
+    for (version, repository) in
+        [("8.10", "ol8_developer_EPEL"), ("9.6", "ol9_developer_EPEL"), ("10.0", "ol10_*developer_EPEL")]
+    {
+        let oracle = |facts: &mut Value| (facts["os"]["id"], facts["os"]["version"]) = (json!("ol"), json!(version));
+        let said = of(&rocky, &oracle);
+        let enables =
+            |s: &String| s.contains("oracle-epel-release-el") && s.contains(repository) && !s.contains("fedoraproject");
+        assert!(said.iter().any(enables), "{said:?}");
+        let enabled = |facts: &mut Value| {
+            oracle(facts);
+            facts["repositories"] = json!(["https://yum.oracle.com/repo/OracleLinux/x ol10_u1_developer_EPEL"]);
+        };
+        assert_eq!(of(&rocky, &enabled), [""; 0]);
+    }
+
+    // Rocky's mirrors have the newest minor release alone. dnf's lists tell which version they have; an older one is in the vault.
+    let kernel = "5.14.0-570.12.1.el9_6.x86_64";
+    let mirrors = |id: &str, version: Value| {
+        of(&rocky, &|facts: &mut Value| {
+            facts["os"]["id"] = json!(id);
+            facts["kernels"]["next_boot"] = json!(kernel);
+            facts["kernels"]["installed"] = json!([{"release": kernel, "headers": false}]);
+            facts["offered"] = version.clone();
+        })
+    };
+    let has = |version: &str| json!({"dkms": "3.3.0-1.el9", "kernel-devel": version, "kernel-devel-matched": version});
+    for id in ["rocky", "almalinux"] {
+        for offered in [has("5.14.0-687.el9_8"), has("5.14.0-570.1")] {
+            let said = mirrors(id, offered);
+            let names =
+                "if dnf does not find kernel-devel-5.14.0-570.12.1.el9_6.x86_64, kernel-devel-matched-5.14.0-570";
+            assert!(said.len() == 1 && said[0].contains(names) && !said[0].contains("apt"), "{said:?}");
+        }
+        assert_eq!(mirrors(id, has("5.14.0-570.12.1.el9_6")), [""; 0]);
+        assert!(mirrors(id, Value::Null).iter().any(|said| said.contains("if dnf does not find kernel-devel-5.14")));
+    }
+    assert_eq!(mirrors("rhel", has("5.14.0-687.el9_8")), [""; 0]);
 
     // Debian's archive drops the headers of older kernels.
     let debian = Tree::debian_12();
@@ -103,6 +292,27 @@ fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
 }
 
 #[test]
+fn the_library_that_the_installer_of_runfiles_loads_is_there_or_archives_are_unpacked() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "2330", None);
+    let asked = ["--profile", "toolkit"];
+    let with = |there: bool| plan_for(&tree, |facts| facts["libxml2"] = json!(there), &asked).json();
+    assert!(!prerequisites(&with(true)).contains(&"libxml2"));
+    assert!(prerequisites(&with(false)).contains(&"libxml2"));
+    let resolute = |facts: &mut Value| {
+        facts["os"]["version"] = json!("26.04");
+        facts["os"]["name"] = json!("Ubuntu 26.04 LTS");
+        facts["glibc"] = json!("2.43");
+        facts["libxml2"] = json!(false);
+    };
+    let plan = plan_for(&tree, resolute, &[]).json();
+    let parts = plan["selection"]["cuda"]["components"].as_array().map_or(&[][..], Vec::as_slice);
+    assert!(parts.len() > 30 && parts.iter().any(|part| part["name"] == "cuda_nvcc"), "{plan}");
+    assert!(!plan["steps"].to_string().contains("cuda_13.2.1_595.58.03_linux.run"), "{plan}");
+    let why = "libxml2.so.2, of which no package is known for Ubuntu 26.04";
+    assert!(plan["reasons"].to_string().contains(why), "{plan}");
+}
+
+#[test]
 fn joined_gpus_need_what_starts_their_switches() {
     let tree = Tree::ubuntu_24_04();
     for (gpu, needs) in [
@@ -116,9 +326,15 @@ fn joined_gpus_need_what_starts_their_switches() {
         assert_eq!(said.len(), usize::from(!needs.is_empty()), "{gpu}: {said:?}");
         assert!(needs.iter().all(|part| said[0].contains(part)), "{gpu}: {said:?}");
     }
-    let grace = Tree::ubuntu_24_04().arch(183).run(&["plan", "--json", "--gpu", "gb200x4"]).json();
+    let tree = Tree::ubuntu_24_04().arch(183);
+    let grace = tree.run(&["plan", "--json", "--gpu", "gb200x4"]).json();
     let said = warnings(&grace, "GS801");
     assert!(said[0].contains("nvidia-imex") && !said[0].contains("nvlsm"), "{said:?}");
+    // Ubuntu's 595.99.02 has no IMEX, nor has NVIDIA's.
+    assert_eq!(grace["selection"]["driver"]["version"], "595.71.05");
+    let packages = tree.run(&["plan", "--json", "--gpu", "gb200x4", "--method", "packages"]).json();
+    assert_eq!(packages["selection"]["driver"]["version"], "580.178.04");
+    assert!(warnings(&packages, "GS801")[0].contains("Ubuntu restricted the package nvidia-imex-580"), "{packages}");
     // The data of a network function shows the switches; of other hosts it is not read.
     for (device, seen) in [("2901", 1), ("20b2", 0)] {
         let tree = Tree::ubuntu_24_04().gpu("0000:1b:00.0", device, None);
@@ -146,7 +362,8 @@ fn gpus_that_a_machine_cannot_have_get_no_driver() {
         ("10de:2b00", "comes with the board"),
     ] {
         let ran = server.run(&["plan", "--gpu", gpu]);
-        assert!(ran.code == 4 && ran.err.contains(says) && ran.err.contains("--profile toolkit"), "{gpu}: {}", ran.err);
+        let toolkit = ran.err.contains("--profile toolkit") || ran.err.contains("--driver none  # what fits: CUDA ");
+        assert!(ran.code == 4 && ran.err.contains(says) && toolkit, "{gpu}: {}", ran.err);
         let plan = server.run(&["plan", "--json", "--gpu", gpu, "--profile", "toolkit", "--cuda", "13"]).json();
         assert!(warnings(&plan, "GS503")[0].contains("compiles for it on x86_64, no more"), "{gpu}");
     }
@@ -238,4 +455,89 @@ fn a_toolkit_for_no_gpu_says_so() {
     assert!(warnings(&wsl, "GS503")[0].starts_with("WSL2 does not show"));
     let known = Tree::ubuntu_24_04().run(&["plan", "--json", "--profile", "toolkit", "--gpu", "h100"]).json();
     assert_eq!(warnings(&known, "GS503"), [""; 0]);
+}
+
+#[test]
+fn ubuntu_18_04_has_packages_of_drivers() {
+    let release = "PRETTY_NAME=\"Ubuntu 18.04.6 LTS\"\nID=ubuntu\nVERSION_ID=\"18.04\"\n";
+    let tree = Tree::new(release, "4.15.0-213-generic", 7).gpu("0000:17:00.0", "102d", None);
+    let ask = |driver: &str, enabled: &str| {
+        let enable =
+            |facts: &mut Value| facts["repositories"] = json!([format!("http://a.b/ubuntu bionic-updates {enabled}")]);
+        plan_for(&tree, enable, &["--method", "packages", "--driver", driver, "--profile", "driver"])
+    };
+    for (driver, packages) in [
+        ("470", "nvidia-headless-470-server nvidia-utils-470-server"),
+        ("450", "nvidia-headless-450-server nvidia-utils-450-server"),
+        ("418", "nvidia-headless-418-server nvidia-utils-418-server"),
+        ("390", "nvidia-headless-390 nvidia-utils-390"),
+    ] {
+        let plan = ask(driver, "main restricted").json();
+        let steps = plan["steps"].as_array().expect("a list").iter();
+        let operations =
+            steps.filter(|s| s["id"] == "install-driver").flat_map(|s| s["operations"].as_array()).flatten();
+        let names: Vec<_> =
+            operations.filter_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect();
+        assert_eq!(names.join(" "), packages, "{driver}: {plan:#}");
+    }
+    let without = ask("470", "main");
+    assert!(without.code == 4 && without.err.contains("no enabled repository"), "{}", without.err);
+}
+
+#[test]
+fn guides_that_were_read_in_part_say_what_they_list() {
+    let release =
+        |id: &str, version: &str| format!("PRETTY_NAME=\"{id} {version}\"\nID={id}\nVERSION_ID=\"{version}\"\n");
+    let said = |id: &str, version: &str, cuda: &str| {
+        let tree = Tree::new(&release(id, version), "5.10.0-35-amd64", 10).glibc("2.31-13");
+        let asked = ["plan", "--json", "--profile", "toolkit", "--gpu", "a100", "--cuda", cuda];
+        let about = |w: &String| w.contains("installation guide");
+        warnings(&tree.run(&asked).json(), "GS402").iter().filter(|w| about(w)).count()
+    };
+    for (id, version, cuda) in
+        [("debian", "11", "11.8"), ("debian", "11", "11.6"), ("ubuntu", "22.04", "11.8"), ("ubuntu", "22.04", "11.7")]
+    {
+        assert_eq!(said(id, version, cuda), 0, "{id} {version}, CUDA {cuda}");
+    }
+    assert_eq!(
+        (said("debian", "11", "11.4"), said("debian", "12", "11.8"), said("ubuntu", "24.04", "11.8")),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn the_oldest_cards_get_no_driver_of_today() {
+    for gpu in ["10de:0008", "10de:0018"] {
+        let ran = Tree::ubuntu_24_04().run(&["plan", "--profile", "driver", "--gpu", gpu]);
+        assert!(ran.code == 4 && ran.err.contains("which no kernel of today runs"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn gpus_that_no_driver_serves_are_left_out_where_others_are() {
+    let ask = |gpus: &[&str], arguments: &[&str]| {
+        let tree = gpus
+            .iter()
+            .enumerate()
+            .fold(Tree::debian_12(), |tree, (n, id)| tree.gpu(&format!("0000:{n}1:00.0"), id, None));
+        let refused = plan_for(&tree, |_| {}, arguments);
+        assert_eq!(refused.code, 4, "{}", refused.err);
+        refused.err
+    };
+    // GeForce 6600 LE is of branch 304, which is no more in the database than 96.43 of GeForce2 Go.
+    for (id, branch) in [("00f4", "304"), ("0112", "96.43")] {
+        let said = ask(&[id], &[]);
+        let wanted = format!("needs a driver of branch {branch}, which no kernel of today runs");
+        assert!(said.contains(&wanted) && said.contains("keep the card on nouveau"), "{said}");
+        assert!(!said.contains("--leave-out") && !said.contains("615."), "{said}");
+        let said = ask(&[id, "2235", id], &[]);
+        assert!(said.contains("--leave-out 0000:01:00.0,0000:21:00.0  # what fits: driver "), "{said}");
+    }
+    // GB10, which no x86_64 machine has: with what fits the other one, where what was asked for does not.
+    let said = ask(&["2e12", "2235"], &["--cuda", "12.8"]);
+    assert!(said.contains("exists only in machines with aarch64 processors") && !said.contains("toolkit"), "{said}");
+    assert!(said.contains("--cuda 12.8") && said.contains("--leave-out 0000:01:00.0  # what fits:"), "{said}");
+    let said = ask(&["2e12", "2235"], &["--cuda", "8.0"]);
+    assert!(said.contains("--leave-out 0000:01:00.0  # what fits:") && !said.contains("--cuda 8"), "{said}");
+    assert!(!ask(&["2e12"], &[]).contains("--leave-out"));
 }

@@ -4,8 +4,8 @@
 
 use crate::fleet::Fleet;
 use gpusetup::compat::{
-    BranchKind, CudaRelease, CudnnArtifact, Database, Distribution, DriverBranch, DriverVariant, Maturity,
-    ModuleFlavour,
+    BranchKind, CudaRelease, CudnnArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverVariant,
+    Fabric, Maturity, ModuleFlavour, Role,
 };
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin, Toolkit};
@@ -213,9 +213,19 @@ fn no_driver_here(db: &Database, facts: &Facts, gpu: &gpusetup::compat::Gpu) -> 
 
 /// NVSwitches that only Fabric Manager on this host starts: seen on its bus, or on every board that has such a GPU.
 fn has_switches(db: &Database, facts: &Facts) -> bool {
-    let off_the_bus = db.fabrics.iter().filter(|f| f.vital_product_data.is_some()).flat_map(|f| &f.gpus);
-    let ids: Vec<_> = off_the_bus.map(|id| format!("10de:{id}")).collect();
-    !facts.nvswitches.is_empty() || facts.gpus.iter().any(|g| ids.contains(&g.pci_id))
+    let off_the_bus = |f: &Fabric| f.vital_product_data.is_some();
+    !facts.nvswitches.is_empty() || has_gpus_of(db, facts, off_the_bus)
+}
+
+/// Whether the switches are in trays of their own.
+fn is_in_a_rack(db: &Database, facts: &Facts) -> bool {
+    !has_switches(db, facts) && has_gpus_of(db, facts, |f| f.needs == Role::Imex)
+}
+
+fn has_gpus_of(db: &Database, facts: &Facts, fabric: fn(&Fabric) -> bool) -> bool {
+    let gpus = db.fabrics.iter().filter(|f| fabric(f)).flat_map(|f| &f.gpus);
+    let ids: Vec<_> = gpus.map(|id| format!("10de:{id}")).collect();
+    facts.gpus.iter().any(|g| ids.contains(&g.pci_id))
 }
 
 fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card]) -> Vec<Driver<'a>> {
@@ -268,9 +278,10 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
                 of(0).filter(|_| !mixed).map(|v| v.parse().expect("a version"))
             }
         };
-        // Fabric Manager must have the version of the driver to the last number.
-        let managed = match (&offer.fabric_manager, &facts.offered) {
-            _ if !has_switches(db, facts) => true,
+        // Fabric Manager, or IMEX in a rack, must have the version of the driver to the last number.
+        let rack = is_in_a_rack(db, facts);
+        let managed = match (if rack { &offer.imex } else { &offer.fabric_manager }, &facts.offered) {
+            _ if !rack && !has_switches(db, facts) => true,
             (None, _) => false,
             (Some(name), Some(all)) if offer.module_stream.is_none() => {
                 all.get(name).and_then(|v| without_epoch(v)) == told.map(|v| v.to_string())
@@ -285,6 +296,14 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     for release in &db.drivers {
         let full = release.artifacts.iter().filter(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch);
         let Some(b) = branch(release.version.branch) else { continue };
+        // NVIDIA publishes Fabric Manager, and IMEX with it, beside its drivers for data centres.
+        let server = if arch == "aarch64" { "sbsa" } else { arch };
+        let manager = |a: &&DriverArtifact| a.variant == DriverVariant::FabricManager && a.artifact.arch == server;
+        let joined = has_switches(db, facts) || is_in_a_rack(db, facts);
+        let named = matches!(request.driver, Want::Meeting(_));
+        if joined && !named && release.artifacts.iter().find(manager).is_none() {
+            continue;
+        }
         for full in full {
             let verified = full.artifact.url.is_some() && full.artifact.sha256.is_some();
             add(release.version, &b.modules, Method::Runfile, false, release.maturity, verified);
@@ -428,7 +447,13 @@ fn toolkit_fits(db: &Database, facts: &Facts, request: &Request, cards: &[Card],
         && request.cuda.accepts(c.version)
         && library
         && if request.components.is_empty() {
-            published || installed(facts, request, c)
+            let runs = match (facts.libxml2, distribution(db, facts)) {
+                (Some(true), _) => true,
+                (_, Some(packager)) => packager.libxml2.is_some(),
+                (seen, None) => seen.is_none(),
+            };
+            let alone = db.component_releases.iter().any(|r| r.version == c.version);
+            installed(facts, request, c) || if runs { published } else { alone }
         } else {
             has_components(db, facts, request, c, arch)
         }

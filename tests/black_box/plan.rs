@@ -405,6 +405,22 @@ fn a_branch_is_taken_that_learned_of_the_card_later() {
 }
 
 #[test]
+fn a_gpu_that_no_driver_lists_is_warned_about() {
+    let warns = |gpu: &str| {
+        let ran = Tree::ubuntu_24_04().run(&["plan", "--gpu", gpu, "--profile", "driver"]);
+        assert_eq!(ran.code, 0, "{gpu}: {}", ran.err);
+        ran.out
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("GS503: no list of the GPUs that NVIDIA's drivers know has")
+    };
+    // Named by the PCI ID Repository alone.
+    assert!(warns("10de:31fe"));
+    assert!(!warns("10de:2b85") && !warns("sm_103") && !warns("v100"));
+}
+
+#[test]
 fn one_rule_picks_the_toolkit() {
     let cuda = |facts: &Value, wish: &[&str]| {
         let arguments = [&["plan", "--json", "--facts", "-"][..], wish].concat();
@@ -794,7 +810,10 @@ fn the_older_compiler_that_a_distribution_packages_is_installed() {
     let all = ["gcc", "gcc-c++", "gcc15", "gcc15-c++", "glibc-devel", "make"];
     assert_eq!(packages(&fedora.run(&ask("a100", "13.2")).json()), all);
     let driver = fedora.run(&["plan", "--json", "--profile", "driver", "--gpu", "a100", "--method", "runfile"]).json();
-    assert_eq!(packages(&driver), ["dkms", "gcc", "glibc-devel", "kernel-devel-matched", "make"]);
+    assert_eq!(
+        packages(&driver),
+        ["dkms", "gcc", "glibc-devel", "kernel-devel-matched-6.19.8-300.fc44.x86_64", "make"]
+    );
     // Releases have one older compiler at most.
     let fedora = Tree::new(&release("fedora", "44"), "6.19.8-300.fc44.x86_64", 16).gxx(16);
     let none = fedora.run(&["plan", "--profile", "toolkit", "--gpu", "a100", "--cuda", "12.8"]);

@@ -2,10 +2,10 @@
 
 use crate::common::{Ran, Tree, program};
 use crate::fleet::{Fleet, bare, no_wishes, unit};
-use gpusetup::compat::{Database, DriverVariant};
+use gpusetup::compat::{Database, DriverVariant, ModuleFlavour};
 use gpusetup::database::embedded;
 use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
-use gpusetup::resolve::{Method, Misfit, Request, Resolution, resolve};
+use gpusetup::resolve::{Hint, Method, Misfit, Request, Resolution, resolve};
 use gpusetup::version::{CudaVersion, Want};
 
 const HOSTS: usize = 3000;
@@ -82,12 +82,14 @@ fn installed(mut facts: Facts, r: &Resolution, request: &Request) -> Facts {
         let path = request.prefix.join(format!("cuda-{}", cuda.release.version.series()));
         facts.toolkits.retain(|t| t.path != path);
         let version = cuda.release.version;
+        // A whole toolkit of archives; of one that was there, the parts that are named are in it.
+        let alone = request.components.is_empty() && !r.parts.is_empty();
         facts.toolkits.push(Toolkit {
             version,
             path: path.clone(),
-            origin: Origin::Runfile,
+            origin: if alone { Origin::Archives } else { Origin::Runfile },
             has_nvcc: true,
-            components: None,
+            components: alone.then(|| r.parts.iter().map(|part| part.name.to_owned()).collect()),
         });
         if let Some(cudnn) = &r.cudnn {
             facts.cudnn = vec![Cudnn {
@@ -238,9 +240,8 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
 }
 
 /// The commands that a refusal suggests.
-fn commands(hints: &[String]) -> Vec<&str> {
-    let command = |hint: &'_ String| hint.starts_with("gpusetup plan");
-    hints.iter().filter(|hint| command(hint)).map(|hint| hint.split("  # ").next().unwrap_or(hint)).collect()
+fn commands(misfit: &Misfit) -> Vec<String> {
+    misfit.hints.iter().filter_map(Hint::command).collect()
 }
 
 /// What the shell makes of a command that was suggested.
@@ -269,18 +270,42 @@ fn every_command_that_a_refusal_suggests_works() {
         }
         refused += 1;
         std::fs::write(&file, serde_json::to_string(&facts).expect("JSON")).expect("written");
-        for command in commands(&misfit.hints) {
-            let ran = pasted(command, &file, &request.today);
+        for command in commands(&misfit) {
+            let ran = pasted(&command, &file, &request.today);
             assert_eq!(ran.code, 0, "host {n}: {misfit}\n{command}\n{}", ran.err);
             tried += 1;
         }
-        assert!(misfit.alternative.is_none() || !commands(&misfit.hints).is_empty(), "host {n}: {misfit}");
+        assert!(misfit.alternative.is_none() || !commands(&misfit).is_empty(), "host {n}: {misfit}");
     }
     assert!(refused > 20 && tried > 20, "{tried} commands of {refused} refusals");
 }
 
 fn refusal(database: &Database, facts: &Facts, request: Request) -> Misfit {
     resolve(database, facts, &request).expect_err("nothing fits")
+}
+
+#[test]
+fn a_cudnn_is_refused_for_what_its_toolkits_lack() {
+    let database = embedded();
+    let ubuntu = database.distribution("ubuntu", "26.04", &[]).expect("Ubuntu");
+    let mut facts = bare(ubuntu);
+    facts.gpus = vec![unit(database.gpu_named("A100 PCIe").expect("a GPU"), 0, None)];
+    let misfit = refusal(&database, &facts, Request { cudnn: exactly("8.9"), ..no_wishes() });
+    let why = "cuDNN 8.9.7.29 does not fit: it is built for CUDA 12, and CUDA 12.9.2 does not fit: its headers do not compile";
+    assert!(misfit.sentence.starts_with(why), "{misfit}");
+    // Where the toolkit is asked for, it is what cuDNN is not built for.
+    let request = Request { cuda: exactly("13.2"), cudnn: exactly("8.9"), ..no_wishes() };
+    let misfit = refusal(&database, &facts, request);
+    assert!(misfit.sentence.ends_with("not for 13.2"), "{misfit}");
+}
+
+#[test]
+fn a_card_that_the_modules_asked_for_do_not_run_gets_its_driver_suggested() {
+    let database = embedded();
+    let mut facts = bare(database.distribution("debian", "13", &[]).expect("Debian"));
+    facts.gpus = vec![unit(database.gpu_named("GTX 1080").expect("a GPU"), 0, None)];
+    let misfit = refusal(&database, &facts, Request { modules: Some(ModuleFlavour::Open), ..no_wishes() });
+    assert_eq!(commands(&misfit), ["gpusetup plan --profile driver"], "{misfit}");
 }
 
 #[test]
@@ -298,7 +323,7 @@ fn a_release_without_a_usable_runfile_is_suggested_as_components() {
     ] {
         let misfit = refusal(&database, &facts, request);
         assert!(misfit.sentence.contains("no checksum of its runfile"), "{misfit}");
-        let found = commands(&misfit.hints).iter().any(|command| command.contains("--components nvcc,cudart"));
+        let found = commands(&misfit).iter().any(|command| command.contains("--components nvcc,cudart"));
         assert!(found, "{misfit}: {:?}", misfit.hints);
         let instead = misfit.alternative.expect("an alternative").selection.cuda.expect("a toolkit");
         assert_eq!((instead.version.major, instead.version.minor), (13, 4));
@@ -316,4 +341,17 @@ fn a_framework_without_a_version_is_the_newest_that_fits() {
     let newer = |r: &&serde_json::Value| r["candidate"] == "tensorrt==11.4";
     let rejected = plan["rejected"].as_array().expect("a list").iter().find(newer).expect("the newest is spoken of");
     assert_eq!(rejected["rule"], "cuda-published");
+}
+
+#[test]
+fn a_toolkit_of_archives_is_kept_where_runfiles_run() {
+    let database = embedded();
+    let mut facts = bare(database.distribution("ubuntu", "24.04", &[]).expect("Ubuntu"));
+    facts.gpus = vec![unit(database.gpu_named("A100 PCIe").expect("a GPU"), 0, None)];
+    let first = resolve(&database, &facts, &Request { components: vec!["nvcc".to_owned()], ..no_wishes() });
+    let mut facts = installed(facts.clone(), &first.expect("an answer"), &no_wishes());
+    facts.toolkits[0].components = Some(vec!["cuda_nvcc".to_owned()]);
+    let again = resolve(&database, &facts, &no_wishes()).expect("an answer");
+    assert!(again.parts.is_empty(), "{:?}", again.parts);
+    assert!(!again.reasons.iter().any(|reason| reason.text.contains("libxml2")), "{:?}", again.reasons);
 }

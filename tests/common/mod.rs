@@ -7,6 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+/// The library that the installer in CUDA's runfiles loads.
+const LIBXML2: &str = "usr/lib/libxml2.so.2";
+
 /// A tree with as much of a host as gpusetup reads.
 pub struct Tree(tempfile::TempDir);
 
@@ -23,6 +26,7 @@ impl Tree {
         tree.write(&format!("boot/initrd.img-{kernel}"), "initramfs");
         tree.write(&format!("usr/bin/gcc-{gcc}"), "");
         tree.link("usr/bin/gcc", &format!("gcc-{gcc}"));
+        tree.write(LIBXML2, "");
         fs::create_dir_all(tree.path().join("usr/local")).expect("made");
         fs::create_dir_all(tree.path().join("sys/bus/pci/devices")).expect("made");
         tree.arch(62)
@@ -56,10 +60,27 @@ impl Tree {
         tree
     }
 
+    /// A host without a compiler, headers and libxml2: of this os-release, with this package manager's program.
+    pub fn fresh(release: &str, kernel: &str, program: &str) -> Self {
+        let tree = Self::new(release, kernel, 13);
+        for file in [format!("lib/modules/{kernel}/build"), "usr/bin/gcc".to_owned(), LIBXML2.to_owned()] {
+            fs::remove_file(tree.path().join(file)).expect("a file");
+        }
+        tree.write(program, "");
+        tree.write("usr/bin/dracut", "");
+        tree
+    }
+
+    pub fn azure_linux_3() -> Self {
+        let release = "PRETTY_NAME=\"Microsoft Azure Linux 3.0\"\nID=azurelinux\nVERSION_ID=\"3.0\"\n";
+        Self::fresh(release, "6.6.134.1-2.azl3", "usr/bin/tdnf")
+    }
+
     /// Debian's unstable, whose os-release has no VERSION_ID, with glibc 2.43 and this gcc as the default.
     pub fn debian_sid(gcc: u16) -> Self {
         let release = "PRETTY_NAME=\"Debian GNU/Linux forky/sid\"\nID=debian\nVERSION_CODENAME=forky\n";
         let tree = Self::new(release, "7.2.13+deb14-amd64", gcc);
+        fs::remove_file(tree.path().join(LIBXML2)).expect("a file");
         tree.write("usr/bin/apt-get", "");
         tree.write("usr/sbin/update-initramfs", "");
         tree.write("etc/apt/sources.list", "deb http://archive/debian sid main contrib non-free\n");

@@ -89,6 +89,7 @@ impl<'a> Fleet<'a> {
             facts.offered = Some(self.offered(&facts, &mut dice));
         }
         let request = self.request(&mut dice);
+        facts.libxml2 = *dice.of(&[None, Some(true), Some(false)]);
         (facts, request)
     }
 
@@ -106,7 +107,7 @@ impl<'a> Fleet<'a> {
             let some = if branch == 0 || dice.one_in(6) { drivers } else { &drivers[start..start + branch] };
             let version = dice.of(some).version;
             let version = format!("{}{version}{}", dice.of(&["", "3:"]), dice.of(&["-1", "-0ubuntu1~22", ""]));
-            let more = offer.desktop_packages.iter().chain(&offer.fabric_manager);
+            let more = offer.desktop_packages.iter().chain(&offer.fabric_manager).chain(&offer.imex);
             for package in offer.packages.iter().chain(more) {
                 if !dice.one_in(8) {
                     all.insert(package.clone(), version.clone());
@@ -213,6 +214,7 @@ pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
     let manager = match d.package_manager {
         PackageManager::Apt => "apt",
         PackageManager::Dnf => "dnf",
+        PackageManager::Tdnf => "tdnf",
         PackageManager::Zypper => "zypper",
     };
     // Every repository that the database knows for it is enabled.

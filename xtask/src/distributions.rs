@@ -72,7 +72,7 @@ fn packages(index: &str) -> impl Iterator<Item = (&str, &str)> {
 fn is_of_interest(package: &str) -> bool {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| package.starts_with(prefix));
     let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| package.ends_with(suffix));
-    ["libc6", "gcc", "nvidia-driver-full", "nvidia-modprobe"].contains(&package)
+    ["libc6", "libxml2", "gcc", "nvidia-driver-full", "nvidia-modprobe"].contains(&package)
         || compiler(package).is_some()
         || starts(&["nvidia-"]) && ends(&["-kernel-dkms", "-driver", "-smi"]) && !package.contains("vdpau")
         || starts(&["libcuda", "libnvidia-"]) && ends(&["cuda1", "-ml1"])
@@ -134,6 +134,13 @@ fn tools(release: &Distribution, suite: &str, packages: &[&Package], differences
     if let Some(gcc) = release.gcc {
         facts += 1;
         differs("gcc", upstream(version("gcc")).split('.').next().unwrap_or_default().to_owned(), gcc.to_string());
+    }
+    // Of unknown releases the database tells what all of them have.
+    let has_libxml2 = packages.iter().any(|p| p.name == "libxml2");
+    if release.named_as.is_none() || !has_libxml2 {
+        facts += 1;
+        let told = |has: bool| if has { "libxml2" } else { "no libxml2.so.2" }.to_owned();
+        differs("", told(has_libxml2), told(release.libxml2.is_some()));
     }
     let majors = |kind: &str| -> BTreeSet<u16> {
         packages.iter().filter_map(|p| compiler(&p.name)).filter(|(name, _)| *name == kind).map(|(_, n)| n).collect()

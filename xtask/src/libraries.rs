@@ -1,12 +1,10 @@
 //! The oldest glibc that NVIDIA's libraries and programs load with: the newest version of a symbol that any of them asks glibc for. It
 //! is in the beginning of each file, so only that is downloaded.
 
-use crate::wheels::{File, Member, READERS, directory, glibc_of, numbers, page};
+use crate::pypi::{self, File, Member, directory, glibc_of, numbers, page};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::Database;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TABLE: &str = "libraries.tsv";
 
@@ -61,20 +59,8 @@ pub fn record(index: &str) -> Result<()> {
             Job { package, version, architecture, file }
         }));
     }
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..READERS {
-            scope.spawn(|| {
-                loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(n) else { break };
-                    let row = read(job).map_err(|e| format!("{}: {e}", job.file.filename));
-                    rows.lock().expect("no reader panics").insert(n, row);
-                }
-            });
-        }
-    });
-    let rows = rows.into_inner().map_err(|e| e.to_string())?.into_values().collect::<Result<Vec<_>>>()?;
+    let read = |job: &Job| read(job).map_err(|e| format!("{}: {e}", job.file.filename));
+    let rows = pypi::for_each(&jobs, pypi::READERS, read)?;
     table::write(TABLE, "The newest version of a glibc symbol that the files of PyPI's wheels need", COLUMNS, &rows)
 }
 

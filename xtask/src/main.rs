@@ -11,15 +11,20 @@
 //! cargo xtask record redistrib ../cuda-packages
 //! cargo xtask record wheels [FRAMEWORK...]
 //! cargo xtask record libraries
+//! cargo xtask record kernels [FRAMEWORK[==RELEASE]...]
 //! ```
 
 mod compile_matrix;
 mod distributions;
 mod errors;
+mod fatbin;
 mod headers;
+mod kernels;
 mod libraries;
+mod metadata;
 mod mig;
 mod open_kernel_modules;
+mod pypi;
 mod redistrib;
 mod table;
 mod virtual_gpus;
@@ -102,6 +107,14 @@ enum Source {
         /// Only these frameworks
         frameworks: Vec<String>,
     },
+    /// The GPUs that the fat binaries in the wheels of frameworks are for; all of them are 80 GB to download
+    Kernels {
+        /// The index to read, with the JSON API for simple pages
+        #[arg(long, default_value = PYPI)]
+        index: String,
+        /// Only these frameworks, or releases of them: `torch==2.9`
+        names: Vec<String>,
+    },
 }
 
 /// The result of comparing a source with the database.
@@ -138,6 +151,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::Redistrib { repository } => redistrib::record(&repository)?,
                 Source::Libraries { index } => libraries::record(&index)?,
                 Source::Wheels { index, frameworks } => wheels::record(&database, &index, &frameworks)?,
+                Source::Kernels { index, names } => kernels::record(&database, &index, &names)?,
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -152,6 +166,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 distributions::check(&database)?,
                 wheels::check(&database)?,
                 libraries::check(&database)?,
+                kernels::check(&database)?,
             ];
             comparisons.extend(errors::check(&database, write)?);
             let mut same = true;

@@ -1,16 +1,12 @@
 //! The wheels of frameworks on PyPI. Their metadata says which CUDA and cuDNN they run with, their names from which glibc on, and
 //! files in some of them what they are made with. Only these parts of a wheel are read, so nothing large is downloaded.
 
+use crate::metadata::{cuda_major, described, range, requirements, series_of_libraries, version_after};
+use crate::pypi::{self, File, directory, glibc_of, numbers};
 use crate::{Comparison, Result, table};
-use flate2::read::DeflateDecoder;
 use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use gpusetup_database::version::{CudaVersion, CudnnVersion};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TABLE: &str = "wheels.tsv";
 
@@ -33,26 +29,25 @@ const COLUMNS: &[&str] = &[
 /// Every system that CUDA runs on has it, so the database leaves it out.
 const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
 
-/// How many wheels are read at once: most of the time is spent waiting.
-pub const READERS: usize = 8;
-
 /// A package of a framework. Packages for one major version of CUDA have it in their name or in their extra.
-struct Package {
-    framework: &'static str,
-    name: &'static str,
+pub struct Package {
+    /// Its name in the database.
+    pub framework: &'static str,
+    /// Its name in the index.
+    pub name: &'static str,
     /// The extras whose requirements count, too, as pip takes them: `cuda,cudnn`.
-    extra: &'static str,
+    pub extra: &'static str,
     /// The end of the path of a file that says what the wheel is made with, and what precedes the versions of CUDA and cuDNN in it.
-    made_with: Option<(&'static str, &'static str, &'static str)>,
+    pub made_with: Option<(&'static str, &'static str, &'static str)>,
     /// What precedes the CUDA series in the names of its libraries, of which it has one for each: `libbitsandbytes_cuda124.so`.
-    libraries: Option<&'static str>,
+    pub libraries: Option<&'static str>,
 }
 
-const fn package(framework: &'static str, name: &'static str, extra: &'static str) -> Package {
+pub const fn package(framework: &'static str, name: &'static str, extra: &'static str) -> Package {
     Package { framework, name, extra, made_with: None, libraries: None }
 }
 
-const PACKAGES: &[Package] = &[
+pub const PACKAGES: &[Package] = &[
     Package { made_with: Some(("torch/version.py", "\ncuda", "")), ..package("torch", "torch", "") },
     Package {
         made_with: Some(("python/platform/build_info.py", "cuda_version", "")),
@@ -97,63 +92,24 @@ const PACKAGES: &[Package] = &[
 
 impl Package {
     /// As pip takes it: `jax-cuda12-plugin[with-cuda]`.
-    fn title(&self) -> String {
+    pub fn title(&self) -> String {
         if self.extra.is_empty() { self.name.to_owned() } else { format!("{}[{}]", self.name, self.extra) }
     }
 }
 
-/// A package's page, as PEP 691 has it.
-#[derive(Deserialize)]
-pub struct Page {
-    /// Every file, oldest first.
-    pub files: Vec<File>,
-}
-
-#[derive(Deserialize, Clone)]
-#[serde(rename_all = "kebab-case")]
-pub struct File {
-    /// Its name, which says what it is of.
-    pub filename: String,
-    url: String,
-    size: u64,
-    #[serde(default)]
-    requires_python: Option<String>,
-    #[serde(default)]
-    yanked: serde_json::Value,
-}
-
-/// The parts of a wheel's name.
-pub struct WheelName<'a> {
-    /// `12.4.127`.
-    pub version: &'a str,
-    python: &'a str,
-    abi: &'a str,
-    /// `manylinux_2_27_x86_64`.
-    pub platform: &'a str,
-}
-
-impl File {
-    /// None for what is not a wheel of a release for Linux.
-    pub fn wheel(&self) -> Option<WheelName<'_>> {
-        let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();
-        let [_, version, .., python, abi, platform] = parts.as_slice() else { return None };
-        let is_release = version.split('.').all(|n| n.trim_start_matches("post").parse::<u32>().is_ok());
-        let for_linux = platform.contains("linux") || *platform == "any";
-        let kept = is_release
-            && for_linux
-            && !matches!(self.yanked, serde_json::Value::Bool(true) | serde_json::Value::String(_));
-        kept.then_some(WheelName { version, python, abi, platform })
-    }
-}
-
 /// One wheel to read.
-struct Job {
-    package: &'static Package,
-    release: String,
-    version: String,
-    architecture: &'static str,
+pub struct Job {
+    /// What it is of.
+    pub package: &'static Package,
+    /// The database's release: `2.9`.
+    pub release: String,
+    /// Its own version: `2.9.1`.
+    pub version: String,
+    /// The machine architecture, or `any`.
+    pub architecture: &'static str,
     python: String,
-    file: File,
+    /// Where it is.
+    pub file: File,
 }
 
 /// Records the newest wheels of each release that the database has, and of those that are newer than all that it has. Of the
@@ -164,18 +120,8 @@ pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result
     for package in PACKAGES.iter().filter(|package| is_named(package.framework)) {
         jobs.extend(wheels(database, index, package)?);
     }
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..READERS {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = read(job).map_err(|e| format!("{}: {e}", job.file.filename));
-                    rows.lock().expect("no reader panics").push(row);
-                }
-            });
-        }
-    });
-    let mut rows = rows.into_inner().map_err(|e| e.to_string())?.into_iter().collect::<Result<Vec<_>>>()?;
+    let read = |job: &Job| read(job).map_err(|e| format!("{}: {e}", job.file.filename));
+    let mut rows = pypi::for_each(&jobs, pypi::READERS, read)?;
     if !frameworks.is_empty() {
         rows.extend(table::read(TABLE)?.into_iter().filter(|row| !is_named(&row[0])));
     }
@@ -184,16 +130,9 @@ pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result
     table::write(TABLE, "Wheels on PyPI: the newest of each release", COLUMNS, &rows)
 }
 
-/// A package's page in the index.
-pub fn page(index: &str, package: &str) -> Result<Page> {
-    let url = format!("{}/{package}/", index.trim_end_matches('/'));
-    let page = curl(&["--header", "Accept: application/vnd.pypi.simple.v1+json", &url])?;
-    serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))
-}
-
 /// The wheels of a package that are worth reading.
-fn wheels(database: &Database, index: &str, package: &'static Package) -> Result<Vec<Job>> {
-    let page = page(index, package.name)?;
+pub fn wheels(database: &Database, index: &str, package: &'static Package) -> Result<Vec<Job>> {
+    let page = pypi::page(index, package.name)?;
     let known = database.framework(package.framework);
     let newest_known = known.and_then(|f| f.releases.first()).map(|r| numbers(&r.version));
     let mut newest: BTreeMap<String, &str> = BTreeMap::new();
@@ -283,192 +222,6 @@ fn read(job: &Job) -> Result<Vec<String>> {
         torch.unwrap_or_default(),
         nvcc.unwrap_or_default(),
     ])
-}
-
-/// The CUDA series of libraries, `12.4, 12.8`, by the digits between a prefix and `.so` in their names.
-fn series_of_libraries<'a>(paths: impl Iterator<Item = &'a str>, prefix: &str) -> String {
-    let series = |path: &str| {
-        let number: u32 = path.rsplit('/').next()?.strip_prefix(prefix)?.strip_suffix(".so")?.parse().ok()?;
-        Some((number / 10, number % 10))
-    };
-    let all: BTreeSet<_> = paths.filter_map(series).collect();
-    all.iter().map(|(major, minor)| format!("{major}.{minor}")).collect::<Vec<_>>().join(", ")
-}
-
-/// The oldest glibc of a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
-pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
-    let tag = |tag: &str| {
-        let rest = tag.strip_prefix("manylinux")?;
-        if let Some(rest) = rest.strip_prefix('_') {
-            let mut numbers = rest.split('_').map_while(|n| n.parse().ok());
-            return Some([numbers.next()?, numbers.next()?]);
-        }
-        match rest.split('_').next()? {
-            "1" => Some([2, 5]),
-            "2010" => Some([2, 12]),
-            "2014" => Some([2, 17]),
-            _ => None,
-        }
-    };
-    platform.split('.').filter_map(tag).min()
-}
-
-/// The requirements that count: without an extra, or of one of these, for this architecture. Name and version specifier.
-fn requirements(metadata: &str, extra: &str, architecture: &str) -> Vec<(String, String)> {
-    let requirement = |line: &str| {
-        let line = line.strip_prefix("Requires-Dist: ")?.replace('\'', "\"");
-        let (requirement, marker) = line.split_once(';').unwrap_or((&line, ""));
-        let value = |key: &str| {
-            let (_, rest) = marker.split_once(key)?;
-            Some(rest.trim_start_matches([' ', '"']).split('"').next()?.replace('_', "-"))
-        };
-        let machine = architecture.replace('_', "-");
-        let counts = value("extra ==").is_none_or(|e| extra.split(',').any(|extra| e == extra))
-            && value("platform_machine ==").is_none_or(|m| m == machine)
-            && value("platform_machine !=").is_none_or(|m| m != machine);
-        let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-        let (name, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
-        let specifier = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest).trim().trim_matches(['(', ')']);
-        counts.then(|| (name.replace('_', "-").to_lowercase(), specifier.to_owned()))
-    };
-    metadata.lines().take_while(|line| !line.is_empty()).filter_map(requirement).collect()
-}
-
-/// What CuPy's description says, as a specifier: "(precompiled binary) package for CUDA 11.2 ~ 11.x".
-fn described(metadata: &str) -> String {
-    let versions = metadata.split_once("(precompiled binary) package for CUDA ").map_or("", |(_, rest)| rest);
-    let first = versions.split_whitespace().next().unwrap_or_default();
-    let first = first.trim_end_matches('.').trim_end_matches(".x");
-    if first.is_empty() { String::new() } else { format!(">={first}") }
-}
-
-/// The major version of CUDA in a name: `cudf-cu13`, `cupy-cuda12x`, `jax-cuda12-plugin`.
-fn cuda_major(name: &str) -> Option<u16> {
-    name.split('-').find_map(|part| {
-        part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"))?.trim_end_matches('x').parse().ok()
-    })
-}
-
-/// A version specifier as a range, `>=12.5.82, <13`, or one version, `=12.4.127`. Of a known major version, it ends with that.
-fn range(specifier: &str, major: Option<u16>) -> String {
-    let (mut from, mut below) = (None, None);
-    for piece in specifier.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
-        let version = piece.trim_start_matches(['=', '<', '>', '~', '!', ' ']);
-        let of_series = version.strip_suffix(".*");
-        let next = numbers(version).first().map(|major| (major + 1).to_string());
-        match piece.trim_end_matches(version).trim() {
-            "==" if of_series.is_none() => return format!("={version}"),
-            "==" => (from, below) = (of_series.map(str::to_owned), next),
-            "~=" => (from, below) = (Some(version.to_owned()), next),
-            ">=" => from = Some(version.to_owned()),
-            "<" => below = Some(version.trim_end_matches(".0").to_owned()),
-            _ => {}
-        }
-    }
-    let from = from.or_else(|| major.map(|m| m.to_string()));
-    let below = below.or_else(|| major.map(|m| (m + 1).to_string()));
-    let parts = [from.map(|v| format!(">={v}")), below.map(|v| format!("<{v}"))];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// The version on the line after a key, if there is one: `'cuda_version', '12.5.1'`. 1208 is 12.8.
-fn version_after(text: &str, key: &str) -> String {
-    let line = text.split_once(key).filter(|_| !key.is_empty()).and_then(|(_, rest)| rest.lines().next());
-    let version: String = line
-        .unwrap_or_default()
-        .trim_start_matches(|c: char| !c.is_ascii_digit())
-        .chars()
-        .take_while(|c| c.is_ascii_digit() || *c == '.')
-        .collect();
-    match version.parse::<u32>() {
-        Ok(number) if number >= 1000 => format!("{}.{}", number / 100, number % 100),
-        _ => version,
-    }
-}
-
-/// The numbers of a version, for an order: 0.0.33.post2 comes after 0.0.33.
-pub fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
-}
-
-/// A file in a wheel.
-pub struct Member {
-    /// Its path in the wheel.
-    pub path: String,
-    /// Bytes in the wheel.
-    pub packed: u64,
-    offset: u64,
-    method: u64,
-}
-
-impl Member {
-    fn text(&self, file: &File) -> Result<String> {
-        Ok(String::from_utf8_lossy(&self.read(file, u64::MAX)?).into_owned())
-    }
-
-    /// Its contents, as far as so many bytes of the wheel hold them.
-    pub fn read(&self, file: &File, most: u64) -> Result<Vec<u8>> {
-        let header = part(file, self.offset, 30)?;
-        let begin = self.offset + 30 + number(&header, 26, 2)? + number(&header, 28, 2)?;
-        let packed = part(file, begin, self.packed.min(most))?;
-        if self.method == 0 {
-            return Ok(packed);
-        }
-        let mut contents = Vec::new();
-        match DeflateDecoder::new(&*packed).read_to_end(&mut contents) {
-            // What is cut off ends early, and what came before the end was read.
-            Err(e) if most >= self.packed => Err(format!("{}: {e}", self.path)),
-            _ => Ok(contents),
-        }
-    }
-}
-
-fn part(file: &File, from: u64, length: u64) -> Result<Vec<u8>> {
-    curl(&["--range", &format!("{from}-{}", (from + length).min(file.size).saturating_sub(1)), &file.url])
-}
-
-/// The files in a wheel, which is a zip archive: its end says where its directory is.
-pub fn directory(file: &File) -> Result<Vec<Member>> {
-    const END: usize = 64 * 1024;
-    let short = || "not a zip archive".to_owned();
-    let tail = part(file, file.size.saturating_sub(END as u64), END as u64)?;
-    let find = |signature: &[u8]| tail.windows(4).rposition(|bytes| bytes == signature);
-    let end = find(b"PK\x05\x06").ok_or_else(short)?;
-    let (mut length, mut start) = (number(&tail, end + 12, 4)?, number(&tail, end + 16, 4)?);
-    if let Some(end) = find(b"PK\x06\x06").filter(|_| start == u64::from(u32::MAX) || length == u64::from(u32::MAX)) {
-        (length, start) = (number(&tail, end + 40, 8)?, number(&tail, end + 48, 8)?);
-    }
-    let directory = part(file, start, length)?;
-    let (mut found, mut at) = (Vec::new(), 0);
-    while directory.get(at..at + 4) == Some(b"PK\x01\x02") {
-        let field = |offset, bytes| number(&directory, at + offset, bytes);
-        let size = |offset| field(offset, 2).map(|n| n as usize);
-        let (name_length, extra_length, comment) = (size(28)?, size(30)?, size(32)?);
-        let name = directory.get(at + 46..at + 46 + name_length).ok_or_else(short)?;
-        let path = String::from_utf8_lossy(name).into_owned();
-        let (method, packed, offset) = (field(10, 2)?, field(20, 4)?, field(42, 4)?);
-        if offset == u64::from(u32::MAX) {
-            return Err(format!("{path} is beyond 4 GiB"));
-        }
-        found.push(Member { path, packed, offset, method });
-        at += 46 + name_length + extra_length + comment;
-    }
-    Ok(found)
-}
-
-/// A little-endian number of so many bytes.
-fn number(bytes: &[u8], at: usize, length: usize) -> Result<u64> {
-    let bytes = bytes.get(at..at + length).ok_or("a short zip archive")?;
-    Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-fn curl(arguments: &[&str]) -> Result<Vec<u8>> {
-    let out = Command::new("curl")
-        .args(["--silent", "--show-error", "--fail", "--location", "--retry", "5", "--max-time", "120"])
-        .args(arguments)
-        .output()
-        .map_err(|e| format!("curl: {e}"))?;
-    if out.status.success() { Ok(out.stdout) } else { Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()) }
 }
 
 /// A row of the table.
@@ -623,13 +376,19 @@ fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> 
     differences
 }
 
+/// The build that the wheels of a package are. A package for no one major version is what a plain pip install gives, which is
+/// the first build.
+pub fn build<'a>(release: &'a FrameworkRelease, package: &str) -> Option<&'a FrameworkBuild> {
+    let (name, extra) = package.split_once('[').unwrap_or((package, ""));
+    let major = cuda_major(name).or_else(|| cuda_major(extra.trim_end_matches(']')));
+    // mxnet-cu117 is for one series.
+    let series = |build: &FrameworkBuild| build.cuda.major * 10 + build.cuda.minor;
+    release.builds.iter().find(|build| major.is_none_or(|n| build.cuda.major == n || series(build) == n))
+}
+
 /// How the build that a wheel is differs from it.
 fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Vec<String> {
-    let (name, extra) = wheel.package.split_once('[').unwrap_or((wheel.package, ""));
-    let major = cuda_major(name).or_else(|| cuda_major(extra.trim_end_matches(']')));
-    // A package for no one major version is what a plain pip install gives, which is the first build.
-    let build = known.builds.iter().find(|build| major.is_none_or(|major| build.cuda.major == major));
-    let Some(build) = build else { return vec![format!("no build for {}", wheel.package)] };
+    let Some(build) = build(known, wheel.package) else { return vec![format!("no build for {}", wheel.package)] };
     let mut differences = Vec::new();
     let mut differ = |differs: bool, what: &str, source: &str, ours: String| {
         if differs {
@@ -722,41 +481,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_specifier_becomes_a_range() {
-        for (specifier, major, expected) in [
-            ("==12.4.127", Some(12), "=12.4.127"),
-            ("<13.0,>=12.5.82", Some(12), ">=12.5.82, <13"),
-            (">=12.1.105", Some(12), ">=12.1.105, <13"),
-            ("~=13.0", None, ">=13.0, <14"),
-            ("==12.*", None, ">=12, <13"),
-            ("", Some(12), ">=12, <13"),
-            ("", None, ""),
-        ] {
-            assert_eq!(range(specifier, major), expected, "{specifier}");
-        }
-    }
-
-    #[test]
-    fn requirements_of_other_extras_and_machines_do_not_count() {
-        let metadata = "Name: x\n\
-            Requires-Dist: nvidia-cuda-runtime-cu12 (==12.4.127) ; platform_system == \"Linux\" and platform_machine == \"x86_64\"\n\
-            Requires-Dist: cuda_toolkit[cudart,nvrtc]==13.0.3; platform_system == 'Linux'\n\
-            Requires-Dist: nvidia-cudnn-cu12<10.0,>=9.3; extra == 'and_cuda'\n\nRequires-Dist: of the text";
-        let names = |extra, machine| {
-            requirements(metadata, extra, machine).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        assert_eq!(names("", "aarch64"), ["cuda-toolkit"]);
-        assert_eq!(names("and-cuda", "x86_64"), ["nvidia-cuda-runtime-cu12", "cuda-toolkit", "nvidia-cudnn-cu12"]);
-        assert_eq!(requirements(metadata, "", "x86_64")[1].1, "==13.0.3");
-    }
-
-    #[test]
-    fn libraries_are_counted_by_series() {
-        let paths = ["b/libb_cuda130.so", "b/libb_cuda118.so", "b/libb_cuda118_nocublaslt.so", "b/libb_cpu.so"];
-        assert_eq!(series_of_libraries(paths.into_iter(), "libb_cuda"), "11.8, 13.0");
-    }
-
-    #[test]
     fn wheels_without_cuda_are_told_from_those_with_it() {
         let builds = |architectures: &str| {
             let text = format!("{{version: \"1\", builds: [{{cuda: \"12.8\"{architectures}}}], sources: []}}");
@@ -773,21 +497,5 @@ mod tests {
         assert_eq!(architectures(&required, &one), ["the wheels for aarch64 have CUDA"]);
         let silent = [wheel("x86_64", false, false), wheel("aarch64", false, false)];
         assert_eq!(architectures(&silent, &one), Vec::<String>::new());
-    }
-
-    #[test]
-    fn tags_name_the_oldest_glibc() {
-        assert_eq!(glibc_of("manylinux_2_27_x86_64.manylinux_2_28_x86_64"), Some([2, 27]));
-        assert_eq!(glibc_of("manylinux2014_aarch64"), Some([2, 17]));
-        assert_eq!(glibc_of("any"), None);
-    }
-
-    #[test]
-    fn files_say_what_they_are_made_with() {
-        assert_eq!(version_after("x\ncuda: Optional[str] = '13.0'\nhip = '9'", "\ncuda"), "13.0");
-        assert_eq!(version_after("[('cuda_version', '12.5.1'), ('cudnn_version', '9')]", "'cuda_version'"), "12.5.1");
-        assert_eq!(version_after("{\"cuda\": 1208, \"hip\": null}", "\"cuda\""), "12.8");
-        assert_eq!(version_after("\x7fELF Cuda compilation tools, release 12.9, V12.9.86", "tools, release "), "12.9");
-        assert_eq!(version_after("\ncuda = None\nhip = '9'", "\ncuda"), "");
     }
 }

@@ -45,7 +45,7 @@ const EVERYBODYS: &[&str] = &[
     "service", "sh", "share", "shared", "shells", "signer", "simple", "site-packages", "skip", "sle", "sles", "smi",
     "snap", "so", "soname", "source", "sources", "src", "stable", "stage", "start", "state", "status", "std", "stubs",
     "sudo", "supported", "suse", "switch", "switch-fault", "switches", "sxm", "sxm2", "sxm3", "sxm4", "sxm5", "system",
-    "systemd", "t4", "table", "target", "targets", "tegra", "tensorflow", "tensorrt", "tesla", "test", "testing", "tgz",
+    "systemd", "t4", "table", "target", "targets", "tdnf", "tegra", "tensorflow", "tensorrt", "tesla", "test", "testing", "tgz",
     "third-party", "thirdparty", "titan", "tmp", "tool", "toolkit", "toolkits", "tools", "torch", "triton", "trixie",
     "true", "tumbleweed", "type", "ubuntu", "udev", "unattended", "unfit", "unit", "universe", "unknown", "unsaid",
     "unsigned", "update", "update-initramfs", "updates", "user", "users", "usr", "util", "utils", "uvm", "v100",

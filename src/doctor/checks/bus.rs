@@ -54,7 +54,9 @@ fn untranslated(seen: &Evidence) -> Vec<&'static str> {
     const EDIT: &str = "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub";
     match seen.facts.os.package_manager {
         Some(PackageManager::Dnf) => vec!["sudo grubby --update-kernel=ALL --args=iommu=pt"],
-        Some(PackageManager::Zypper) => vec![EDIT, "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"],
+        Some(PackageManager::Tdnf | PackageManager::Zypper) => {
+            vec![EDIT, "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"]
+        }
         Some(PackageManager::Apt) => vec![EDIT, "sudo update-grub"],
         None => Vec::new(),
     }

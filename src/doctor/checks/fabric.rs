@@ -43,7 +43,7 @@ fn service(seen: &Evidence) -> Option<Verdict> {
             seen.fabric_package.as_ref().zip(facts.os.package_manager).and_then(|(name, manager)| match manager {
                 PackageManager::Apt => Some(format!("sudo apt-get install '{name}={version}*'")),
                 PackageManager::Dnf => Some(format!("sudo dnf install '{name}-{version}*'")),
-                PackageManager::Zypper => None,
+                PackageManager::Tdnf | PackageManager::Zypper => None,
             });
         Verdict::fail(cause).alone().advise(
             format!(

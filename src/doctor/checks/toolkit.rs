@@ -126,6 +126,7 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
         (Cause::NoCompiler, _) => {
             let command = match seen.facts.os.package_manager {
                 Some(PackageManager::Dnf) => "sudo dnf install gcc-c++",
+                Some(PackageManager::Tdnf) => "sudo tdnf install gcc-c++",
                 Some(PackageManager::Zypper) => "sudo zypper install gcc-c++",
                 Some(PackageManager::Apt) | None => "sudo apt-get install g++",
             };

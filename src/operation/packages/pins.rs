@@ -128,6 +128,7 @@ mod tests {
             ..Packages::to_install(manager, vec!["a".to_owned(), "b".to_owned()])
         };
         assert_eq!(wanted(PackageManager::Dnf).with_versions(), ["a-1", "b"]);
+        assert_eq!(wanted(PackageManager::Tdnf).with_versions(), ["a-1", "b"]);
         assert_eq!(wanted(PackageManager::Zypper).with_versions(), ["a=1", "b"]);
         assert_eq!(wanted(PackageManager::Apt).with_versions(), ["a=1", "b"]);
         assert_eq!(options(&wanted(PackageManager::Apt)).len(), 2);

@@ -285,9 +285,25 @@ pub struct FrameworkBuild {
     /// Major versions between these two that it has neither kernels nor PTX for.
     #[serde(default)]
     pub without_kernels_for: Vec<u8>,
+    /// The same of single capabilities: kernels for 10.0a do not run on 10.3.
+    #[serde(default)]
+    pub without_capabilities: Vec<ComputeCapability>,
+    /// What does not work on some of the GPUs that it has kernels for.
+    #[serde(default)]
+    pub cautions: Vec<Caution>,
     /// What a reader should know.
     #[serde(default)]
     pub note: Option<String>,
+}
+
+/// What a user of newer GPUs should know of a build before it is installed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caution {
+    /// The lowest compute capability that it is about.
+    pub from: ComputeCapability,
+    /// A sentence without an end, such as `kernels are compiled at the first start`.
+    pub text: String,
 }
 
 impl FrameworkBuild {
@@ -307,6 +323,14 @@ impl FrameworkBuild {
             Some(min) => cuda.major == min.major && cuda.series() >= min.series(),
             None => cuda.series() == self.cuda.series(),
         }
+    }
+
+    /// Whether a GPU runs its kernels.
+    pub fn has_kernels_for(&self, gpu: ComputeCapability) -> bool {
+        self.lowest_capability.is_none_or(|lowest| gpu >= lowest)
+            && self.highest_capability.is_none_or(|highest| gpu.major <= highest.major)
+            && !self.without_kernels_for.contains(&gpu.major)
+            && !self.without_capabilities.contains(&gpu)
     }
 
     /// Whether it is published for a machine architecture.
@@ -347,6 +371,9 @@ pub struct Source {
     /// How it came by what it says.
     #[serde(default)]
     pub known: Known,
+    /// Whether it is a list of the GPUs that NVIDIA's drivers know.
+    #[serde(default)]
+    pub lists_gpus: bool,
 }
 
 /// How a fact is known, strongest first.
@@ -931,7 +958,8 @@ pub struct Distribution {
     /// The default gcc, by major version.
     #[serde(default)]
     pub gcc: Option<u16>,
-    /// The kernel headers of one kernel; `{release}` stands for `uname -r`.
+    /// The kernel headers of one kernel; `{release}` stands for `uname -r`, `{flavour}` for what is behind its last dash, and
+    /// `{version}` for what is before that.
     pub headers: Vec<String>,
     /// The meta-packages that follow the distribution's kernels, by a text that ends the kernel's release
     /// (`-generic`, `-cloud-amd64`); the one with an empty ending is for all others.
@@ -940,6 +968,13 @@ pub struct Distribution {
     /// Its repositories keep the headers of the newest kernels only.
     #[serde(default)]
     pub drops_old_headers: bool,
+    /// The package with libxml2.so.2, which the installer in CUDA's runfiles loads. None where no package has it, or nobody knows.
+    #[serde(default)]
+    pub libxml2: Option<String>,
+    /// The packages with modules of one kernel that a driver's modules load with, where the kernel's own package leaves them out;
+    /// named as the headers are.
+    #[serde(default)]
+    pub kernel_modules: Vec<String>,
     /// DKMS, and what building a module takes beside it.
     pub build_tools: Vec<String>,
     /// Repositories that are not enabled by default and have some of these packages.
@@ -972,9 +1007,39 @@ pub struct Distribution {
 
 impl Distribution {
     /// The packages with the headers of a kernel, `uname -r`.
-    pub fn headers_of(&self, release: &str) -> impl Iterator<Item = String> {
-        self.headers.iter().map(move |name| name.replace("{release}", release))
+    pub fn headers_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
+        let own = self.header_meta(release, arch).map(|meta| &meta.headers).filter(|own| !own.is_empty());
+        own.unwrap_or(&self.headers).iter().map(|name| of_kernel(name, release))
     }
+
+    /// The packages with modules of a kernel that a driver's modules load with, `uname -r`.
+    pub fn modules_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
+        let own = self.header_meta(release, arch).map(|meta| &meta.kernel_modules).filter(|own| !own.is_empty());
+        own.unwrap_or(&self.kernel_modules).iter().map(|name| of_kernel(name, release))
+    }
+
+    /// What follows the headers of kernels such as this one.
+    pub fn following(&self, release: &str, arch: &str) -> Option<String> {
+        self.header_meta(release, arch).map(|meta| of_kernel(&meta.package, release))
+    }
+
+    /// The meta-package for the headers of kernels such as this one. The longest ending wins: -cloud-amd64 before -amd64 before
+    /// none; then the one for the kernel's series.
+    pub fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
+        let is_of_series = |series: &String| release.strip_prefix(series.as_str()).is_some_and(|r| r.starts_with('.'));
+        let is_its = |m: &&HeaderMeta| {
+            release.ends_with(&m.kernel)
+                && m.arch.as_deref().is_none_or(|wanted| wanted == arch)
+                && m.series.as_ref().is_none_or(is_of_series)
+        };
+        self.header_metas.iter().filter(is_its).max_by_key(|m| (m.kernel.len(), m.series.is_some()))
+    }
+}
+
+/// The name of a kernel's package: `kernel-devel-{release}`.
+fn of_kernel(name: &str, release: &str) -> String {
+    let (version, flavour) = release.rsplit_once('-').unwrap_or((release, ""));
+    name.replace("{release}", release).replace("{version}", version).replace("{flavour}", flavour)
 }
 
 /// A repository that somebody must enable.
@@ -985,7 +1050,7 @@ pub struct ExtraRepository {
     pub name: String,
     /// The packages that only it has.
     pub packages: Vec<String>,
-    /// Parts of its address or name, any of which shows that it is enabled.
+    /// Marks of which any means that it is enabled, as in [`Repository::seen_as`].
     pub seen_as: Vec<String>,
     /// The command that enables it; `{version}` and `{arch}` stand for those of the host.
     pub enable: String,
@@ -1001,6 +1066,8 @@ pub enum PackageManager {
     Apt,
     /// dnf and rpm.
     Dnf,
+    /// tdnf and rpm. It has dnf's commands, and not all of its options: it ignores `--setopt=tsflags=test`, and installs.
+    Tdnf,
     /// zypper and rpm.
     Zypper,
 }
@@ -1023,11 +1090,20 @@ pub enum InitramfsTool {
 pub struct HeaderMeta {
     /// How the kernel's release ends.
     pub kernel: String,
+    /// The only series that it follows, `"6.8"`; none is any that no other one follows.
+    #[serde(default)]
+    pub series: Option<String>,
     /// The machine architecture (`x86_64`, `aarch64`, `ppc64le`); none is any.
     #[serde(default)]
     pub arch: Option<String>,
-    /// The package.
+    /// The package; named as the headers are where only that of the kernel's own version leaves the kernel as it is.
     pub package: String,
+    /// The headers of one such kernel, where they are not called as those of the distribution's other kernels.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Likewise what [`Distribution::kernel_modules`] names.
+    #[serde(default)]
+    pub kernel_modules: Vec<String>,
 }
 
 /// A driver in a repository.
@@ -1054,6 +1130,9 @@ pub struct DriverOffer {
     /// The package of Fabric Manager in the same version. A driver without one does not run the NVSwitches of a host.
     #[serde(default)]
     pub fabric_manager: Option<String>,
+    /// The package of IMEX in the same version, which the hosts of an NVLink domain need instead.
+    #[serde(default)]
+    pub imex: Option<String>,
     /// The newest kernel series that the packages build on, `"7.0"`. None if they follow the distribution's kernels.
     #[serde(default)]
     pub newest_kernel: Option<String>,
@@ -1073,6 +1152,15 @@ impl DriverOffer {
         if desktop && !self.desktop_packages.is_empty() { &self.desktop_packages } else { &self.packages }
     }
 
+    /// The package with what GPUs need that NVSwitches join; none for a role that no package of a driver has.
+    pub fn joining(&self, role: Role) -> Option<&String> {
+        match role {
+            Role::FabricManager => self.fabric_manager.as_ref(),
+            Role::Imex => self.imex.as_ref(),
+            Role::OpenDkmsModule => None,
+        }
+    }
+
     /// Of these, the ones that have the driver's version: its kernel modules and its libraries.
     pub fn versioned_packages(&self, desktop: bool) -> &[String] {
         let all = self.packages_for(desktop);
@@ -1086,8 +1174,8 @@ impl DriverOffer {
 pub struct Repository {
     /// For a person: `Debian non-free`, `NVIDIA's network repository`.
     pub name: String,
-    /// Texts of which one must be in the host's list of enabled repositories (for apt a component of the
-    /// distribution's own archive, `non-free`, or a suite and a component; or part of the address). Empty: always enabled.
+    /// Marks of which one must mean a repository that the host has enabled: for apt a component of the distribution's own
+    /// archive, `non-free`, or a suite and a component; else part of its name; or part of its address. Empty: always enabled.
     #[serde(default)]
     pub seen_as: Vec<String>,
 }

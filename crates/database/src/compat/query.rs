@@ -1,7 +1,7 @@
 //! Looking things up.
 
 use super::{
-    Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch,
+    Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, DriverRelease,
     ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
     NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
@@ -195,6 +195,11 @@ impl Database {
         of_device.zip(id).is_some_and(|(v, id)| v.subsystems.contains(&id))
     }
 
+    /// Whether a list of the GPUs that NVIDIA's drivers know has this one.
+    pub fn is_listed(&self, gpu: &Gpu) -> bool {
+        self.sources.iter().any(|source| source.lists_gpus && gpu.sources.contains(&source.id))
+    }
+
     /// How a fact is known: as its strongest source knows it.
     pub fn known(&self, sources: &[SourceId]) -> Option<Known> {
         self.sources.iter().filter(|source| sources.contains(&source.id)).map(|source| source.known).min()
@@ -210,6 +215,13 @@ impl Database {
         // Newest first.
         let at = self.driver_branches.binary_search_by(|b| branch.cmp(&b.branch)).ok()?;
         Some(&self.driver_branches[at])
+    }
+
+    /// The driver release of a version.
+    pub fn driver(&self, version: DriverVersion) -> Option<&DriverRelease> {
+        // Newest first.
+        let at = self.drivers.binary_search_by(|r| version.cmp(&r.version)).ok()?;
+        Some(&self.drivers[at])
     }
 
     /// The CUDA release.
@@ -306,6 +318,17 @@ fn holds(name: &[String], asked: &[String]) -> bool {
 impl fmt::Display for PciDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}", self.0)
+    }
+}
+
+impl fmt::Display for PackageManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Apt => "apt",
+            Self::Dnf => "dnf",
+            Self::Tdnf => "tdnf",
+            Self::Zypper => "zypper",
+        })
     }
 }
 

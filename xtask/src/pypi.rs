@@ -1,0 +1,247 @@
+//! The public index of Python packages, PyPI: what it has, and files inside of wheels. Only the parts that are asked for are
+//! downloaded: a wheel is a zip archive, whose end says where everything is.
+
+use crate::Result;
+use flate2::read::DeflateDecoder;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many wheels are read at once: most of the time is spent waiting.
+pub const READERS: usize = 8;
+
+/// Does something with each of many wheels, so many at once. The results have the order of the jobs; the first error counts.
+pub fn for_each<J: Sync, R: Send>(jobs: &[J], readers: usize, read: impl Fn(&J) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..readers {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(n) else { break };
+                    let result = read(job);
+                    results.lock().expect("no reader panics").insert(n, result);
+                }
+            });
+        }
+    });
+    results.into_inner().map_err(|e| e.to_string())?.into_values().collect()
+}
+
+/// A package's page, as PEP 691 has it.
+#[derive(Deserialize)]
+pub struct Page {
+    /// Every file, oldest first.
+    pub files: Vec<File>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(rename_all = "kebab-case")]
+pub struct File {
+    /// Its name, which says what it is of.
+    pub filename: String,
+    url: String,
+    size: u64,
+    /// `>=3.10`.
+    #[serde(default)]
+    pub requires_python: Option<String>,
+    #[serde(default)]
+    yanked: serde_json::Value,
+}
+
+/// The parts of a wheel's name.
+pub struct WheelName<'a> {
+    /// `12.4.127`.
+    pub version: &'a str,
+    /// `cp312`.
+    pub python: &'a str,
+    /// `abi3`.
+    pub abi: &'a str,
+    /// `manylinux_2_27_x86_64`.
+    pub platform: &'a str,
+}
+
+impl File {
+    /// None for what is not a wheel of a release for Linux.
+    pub fn wheel(&self) -> Option<WheelName<'_>> {
+        let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();
+        let [_, version, .., python, abi, platform] = parts.as_slice() else { return None };
+        let is_release = version.split('.').all(|n| n.trim_start_matches("post").parse::<u32>().is_ok());
+        let for_linux = platform.contains("linux") || *platform == "any";
+        let kept = is_release
+            && for_linux
+            && !matches!(self.yanked, serde_json::Value::Bool(true) | serde_json::Value::String(_));
+        kept.then_some(WheelName { version, python, abi, platform })
+    }
+}
+
+/// A package's page in the index.
+pub fn page(index: &str, package: &str) -> Result<Page> {
+    let url = format!("{}/{package}/", index.trim_end_matches('/'));
+    let page = curl(&["--header", "Accept: application/vnd.pypi.simple.v1+json", &url])?;
+    serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))
+}
+
+/// The oldest glibc of a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
+pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
+    let tag = |tag: &str| {
+        let rest = tag.strip_prefix("manylinux")?;
+        if let Some(rest) = rest.strip_prefix('_') {
+            let mut numbers = rest.split('_').map_while(|n| n.parse().ok());
+            return Some([numbers.next()?, numbers.next()?]);
+        }
+        match rest.split('_').next()? {
+            "1" => Some([2, 5]),
+            "2010" => Some([2, 12]),
+            "2014" => Some([2, 17]),
+            _ => None,
+        }
+    };
+    platform.split('.').filter_map(tag).min()
+}
+
+/// The numbers of a version, for an order: 0.0.33.post2 comes after 0.0.33.
+pub fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
+}
+
+/// A file in a wheel.
+pub struct Member {
+    /// Its path in the wheel.
+    pub path: String,
+    /// Bytes in the wheel.
+    pub packed: u64,
+    offset: u64,
+    method: u64,
+}
+
+impl Member {
+    /// The whole of it.
+    pub fn text(&self, file: &File) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.read(file, u64::MAX)?).into_owned())
+    }
+
+    /// Its contents, as far as so many bytes of the wheel hold them.
+    pub fn read(&self, file: &File, most: u64) -> Result<Vec<u8>> {
+        let packed = part(file, self.begin(file)?, self.packed.min(most))?;
+        if self.method == 0 {
+            return Ok(packed);
+        }
+        let mut contents = Vec::new();
+        match DeflateDecoder::new(&*packed).read_to_end(&mut contents) {
+            // What is cut off ends early, and what came before the end was read.
+            Err(e) if most >= self.packed => Err(format!("{}: {e}", self.path)),
+            _ => Ok(contents),
+        }
+    }
+
+    /// Its contents as they arrive, for files of gigabytes.
+    pub fn stream(&self, file: &File) -> Result<Box<dyn Read>> {
+        let begin = self.begin(file)?;
+        let mut curl = Command::new("curl")
+            .args(["--silent", "--fail", "--location", "--range", &range(file, begin, self.packed), &file.url])
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("curl: {e}"))?;
+        let packed = Download { body: curl.stdout.take().ok_or("curl has no output")?, curl, left: self.packed };
+        Ok(if self.method == 0 { Box::new(packed) } else { Box::new(DeflateDecoder::new(packed)) })
+    }
+
+    /// Where its packed bytes begin, in the wheel.
+    fn begin(&self, file: &File) -> Result<u64> {
+        let header = part(file, self.offset, 30)?;
+        Ok(self.offset + 30 + number(&header, 26, 2)? + number(&header, 28, 2)?)
+    }
+}
+
+/// What curl downloads. To end before everything was read is an error.
+struct Download {
+    curl: Child,
+    body: ChildStdout,
+    left: u64,
+}
+
+impl Read for Download {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.body.read(buffer)?;
+        self.left -= (count as u64).min(self.left);
+        if count == 0 && self.left > 0 && !buffer.is_empty() {
+            return Err(std::io::Error::other(format!("the download ended {} bytes early", self.left)));
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        let _ = self.curl.kill();
+        let _ = self.curl.wait();
+    }
+}
+
+fn part(file: &File, from: u64, length: u64) -> Result<Vec<u8>> {
+    curl(&["--range", &range(file, from, length), &file.url])
+}
+
+fn range(file: &File, from: u64, length: u64) -> String {
+    format!("{from}-{}", (from + length).min(file.size).saturating_sub(1))
+}
+
+/// The files in a wheel, which is a zip archive: its end says where its directory is.
+pub fn directory(file: &File) -> Result<Vec<Member>> {
+    const END: usize = 64 * 1024;
+    let short = || "not a zip archive".to_owned();
+    let tail = part(file, file.size.saturating_sub(END as u64), END as u64)?;
+    let find = |signature: &[u8]| tail.windows(4).rposition(|bytes| bytes == signature);
+    let end = find(b"PK\x05\x06").ok_or_else(short)?;
+    let (mut length, mut start) = (number(&tail, end + 12, 4)?, number(&tail, end + 16, 4)?);
+    if let Some(end) = find(b"PK\x06\x06").filter(|_| start == u64::from(u32::MAX) || length == u64::from(u32::MAX)) {
+        (length, start) = (number(&tail, end + 40, 8)?, number(&tail, end + 48, 8)?);
+    }
+    let directory = part(file, start, length)?;
+    let (mut found, mut at) = (Vec::new(), 0);
+    while directory.get(at..at + 4) == Some(b"PK\x01\x02") {
+        let field = |offset, bytes| number(&directory, at + offset, bytes);
+        let size = |offset| field(offset, 2).map(|n| n as usize);
+        let (name_length, extra_length, comment) = (size(28)?, size(30)?, size(32)?);
+        let name = directory.get(at + 46..at + 46 + name_length).ok_or_else(short)?;
+        let path = String::from_utf8_lossy(name).into_owned();
+        let (method, packed, offset) = (field(10, 2)?, field(20, 4)?, field(42, 4)?);
+        if offset == u64::from(u32::MAX) {
+            return Err(format!("{path} is beyond 4 GiB"));
+        }
+        found.push(Member { path, packed, offset, method });
+        at += 46 + name_length + extra_length + comment;
+    }
+    Ok(found)
+}
+
+/// A little-endian number of so many bytes.
+fn number(bytes: &[u8], at: usize, length: usize) -> Result<u64> {
+    let bytes = bytes.get(at..at + length).ok_or("a short zip archive")?;
+    Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+fn curl(arguments: &[&str]) -> Result<Vec<u8>> {
+    let out = Command::new("curl")
+        .args(["--silent", "--show-error", "--fail", "--location", "--retry", "5", "--max-time", "120"])
+        .args(arguments)
+        .output()
+        .map_err(|e| format!("curl: {e}"))?;
+    if out.status.success() { Ok(out.stdout) } else { Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_name_the_oldest_glibc() {
+        assert_eq!(glibc_of("manylinux_2_27_x86_64.manylinux_2_28_x86_64"), Some([2, 27]));
+        assert_eq!(glibc_of("manylinux2014_aarch64"), Some([2, 17]));
+        assert_eq!(glibc_of("any"), None);
+    }
+}
