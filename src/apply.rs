@@ -1,12 +1,16 @@
 //! Carrying a plan out and taking it back. Everything is journalled before it happens.
 
+mod account;
 mod act;
 mod ahead;
 pub mod boot;
 mod bundled;
+mod config;
 mod events;
 pub mod journal;
 mod lock;
+mod network;
+mod news;
 mod preflight;
 mod reserve;
 pub mod result;
@@ -16,9 +20,12 @@ mod run;
 pub(crate) mod sample;
 mod status;
 
+pub use account::Account;
+pub use config::RunConfig;
 pub use lock::Lock;
+pub use news::{News, Teller};
 pub use rollback::{Reach, anything_to_take_back, recover, rollback, to_take_back};
-pub use run::{Manner, News, Outcome, Teller, Unfinished, apply, unfinished, waits_for_boot};
+pub use run::{Outcome, Unfinished, apply, unfinished, waits_for_boot};
 pub use status::status;
 
 use crate::bundle::BundleError;

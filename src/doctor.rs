@@ -5,20 +5,20 @@ pub mod anonymise;
 pub mod archive;
 mod checks;
 mod collect;
-pub mod device;
+mod device;
 mod evidence;
 mod fix;
 mod kernel_log;
 #[cfg(test)]
 pub mod sick;
 
+pub use crate::nvidia::{Answer, Cuda, Nvml};
 pub use archive::Collected;
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use collect::collect;
-pub use device::{Cuda, Nvml};
 pub use evidence::{
-    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager,
-    FailedBuild, Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
+    Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager, FailedBuild,
+    Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, Said};
@@ -26,8 +26,8 @@ pub use kernel_log::{LoggedGpu, Said};
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::operation::Operation;
+use crate::operation::shell::by_hand;
 use crate::plan::DatabaseId;
-use crate::render::script::by_hand;
 use crate::text::{made_visible, one_line};
 use serde::Serialize;
 use std::sync::{Arc, mpsc};

@@ -12,12 +12,12 @@ mod trouble;
 
 pub use arriving::{Arrived, Arriving, Stopped};
 pub use client::certificates;
-pub use sources::{Login, Mirrors, NoMirror, Sources};
+pub use sources::Sources;
 
 use crate::cache::{self, PART, REJECTED, with_ending};
-use crate::render::bytes;
 use crate::sum::hex;
 use crate::system::{System, interrupt};
+use crate::text::bytes;
 use client::Client;
 use part::{Length, Part, Shared, lock};
 use sha2::{Digest, Sha256};

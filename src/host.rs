@@ -50,6 +50,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Drivers of the kernel that would take an NVIDIA GPU before NVIDIA's own.
+pub const RIVALS: [&str; 3] = ["nouveau", "nova_core", "nova_drm"];
+
 /// The schema that [`Facts`] is printed in.
 pub const SCHEMA: &str = "gpusetup.facts/1";
 

@@ -7,6 +7,7 @@ pub mod packages;
 pub mod program;
 pub mod runfile;
 pub mod service;
+pub mod shell;
 pub mod supply;
 pub mod undo;
 pub mod unpack;

@@ -21,20 +21,16 @@ mod verify;
 
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
-pub use nouveau::RIVALS;
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;
 pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
-pub use settings::{
-    BLACKLIST, LOADER_PATH, PROFILE, blacklist, host_compilers, loader_path, profile, rebuild_cache, rebuild_image,
-    rebuild_images,
-};
+pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images};
 
 use crate::compat::Database;
-use crate::fetch::Mirrors;
 use crate::host::Facts;
+use crate::mirrors::Mirrors;
 use crate::operation::{Operation, Packages};
 use crate::resolve::{Reason, Rejection, Request, Selection};
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 //! that says what to undo, the installer that was verified, the log that root appends to. Owner and mode are those of the open
 //! directory, not of whatever its name meant a moment before.
 
+use crate::paths::{CACHE, LOGS, RUN, STATE};
 use crate::system::{System, is_absent, trust};
 use crate::text::quoted_path;
 use std::io;
@@ -68,14 +69,8 @@ impl Untrusted {
     }
 }
 
-/// The directory of the journal and of what it needs to undo.
-pub const STATE: &str = "/var/lib/gpusetup";
-/// The directory of the logs.
-pub const LOGS: &str = "/var/log/gpusetup";
-/// The directory of what is only needed until the next boot.
-pub const RUN: &str = "/run/gpusetup";
 /// Directories that nobody but gpusetup has a use for.
-const GPUSETUPS: [&str; 4] = [STATE, LOGS, RUN, "/var/cache/gpusetup"];
+const GPUSETUPS: [&str; 4] = [STATE, LOGS, RUN, CACHE];
 
 /// Whether gpusetup's own directories are private, as far as they are there.
 pub fn own_directories(on: &System) -> Result<(), Untrusted> {

@@ -54,75 +54,7 @@ impl Paint {
     }
 }
 
-/// A number of bytes as people say it: `4.3 GB`, by thousands, as NVIDIA counts.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    if count < 1000 {
-        return format!("{count} B");
-    }
-    let (mut value, mut unit) = (count as f64 / 1000.0, 0);
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if value < 9.95 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
-}
-
-/// `text` in lines of at most `width` columns, the first behind `first`, the others behind as many spaces. A word that is
-/// longer than a line has a line of its own.
-pub fn wrapped(first: &str, text: &str, width: usize) -> String {
-    let indent = first.chars().count();
-    let (mut out, mut column) = (first.to_owned(), indent);
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if column > indent && column + 1 + length > width {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        }
-        if column > indent {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += length;
-    }
-    out.push('\n');
-    out
-}
-
-/// One of something, or several: `1 reboot`, `2 reboots`.
-pub fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
 /// Text as it may stand in an element of HTML or an attribute.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_said_shortly() {
-        for (count, want) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.0 kB"),
-            (4_323_954_814, "4.3 GB"),
-            (874_732_552, "875 MB"),
-            (999_999, "1.0 MB"),
-        ] {
-            assert_eq!(bytes(count), want);
-        }
-    }
-
-    #[test]
-    fn lines_are_filled_and_no_wider() {
-        let text = wrapped("why  ", "one two three four five six seven", 16);
-        assert_eq!(text, "why  one two\n     three four\n     five six\n     seven\n");
-        assert_eq!(wrapped("- ", "a-word-that-is-longer-than-that b", 10), "- a-word-that-is-longer-than-that\n  b\n");
-    }
 }

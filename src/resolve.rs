@@ -15,15 +15,20 @@ mod search;
 
 pub use card::{Card, known_card};
 pub use component::Part;
-pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc, dotted, refused_series, serves};
+pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use fabric::Joined;
 pub use misfit::{Alternative, Hint, Misfit, MisfitKind};
-pub use search::{Resolution, resolve, summary};
+pub use search::{Resolution, summary};
 
-use crate::compat::ModuleFlavour;
+use crate::compat::{Database, ModuleFlavour};
+use crate::host::Facts;
+use crate::paths::CACHE;
 use crate::version::{CudaVersion, CudnnVersion, DriverVersion, Want};
+use alternative::with_alternative;
+use driver::known;
+use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -87,7 +92,7 @@ impl Request {
             prefer: Prefer::Stable,
             upgrade: false,
             prefix: PathBuf::from("/usr/local"),
-            cache: PathBuf::from("/var/cache/gpusetup"),
+            cache: PathBuf::from(CACHE),
             assumed_gpus: Vec::new(),
             leave_out: Vec::new(),
             library_path: false,
@@ -95,6 +100,34 @@ impl Request {
         }
     }
 }
+
+/// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
+pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Misfit> {
+    const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
+    if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
+        let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
+        return Err(Misfit::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
+    }
+    if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
+        let sentence = format!("gpusetup installs on Linux, and {} is {system}", facts.os.name);
+        return Err(Misfit::new("system", sentence)
+            .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
+    }
+    if !request.cuda.is_wanted() && request.cudnn.is_required() {
+        return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
+    }
+    let drivers = &known(database, facts);
+    attempt(database, facts, drivers, request, Telling::All).map_err(|misfit| {
+        let can_be_helped = misfit.kind == MisfitKind::NothingFits && !WITHOUT_ALTERNATIVE.contains(&misfit.rule);
+        if can_be_helped { with_alternative(database, facts, drivers, request, misfit) } else { misfit }
+    })
+}
+
+/// Rules about the host's hardware, or a name that was mistyped: a smaller request does not help.
+const WITHOUT_ALTERNATIVE: [&str; 3] = ["gpu-known", "gpu-is-physical", "framework-known"];
+
+/// Systems that have a facts file, too, and no Linux driver.
+const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,13 +2,16 @@
 
 use super::Failure;
 use super::ahead::Ahead;
+use super::boot::boot_id;
+use super::config::RunConfig;
 use super::journal::{At, Event, Journal};
-use super::run::{Manner, News, Teller, boot_id, with_network};
+use super::network::with_network;
+use super::news::{News, Teller};
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Standing, file, locks, packages, program, service, unpack};
+use crate::paths::LOGS;
 use crate::plan::compile;
-use crate::private::LOGS;
 use crate::system::{Log, Node, System};
 use std::path::Path;
 use std::time::Instant;
@@ -50,7 +53,7 @@ pub fn carry_out(
     work: &mut Work,
     at: (usize, usize),
     operation: &Operation,
-    manner: &Manner,
+    config: &RunConfig,
     tell: Teller,
 ) -> Result<(), Failure> {
     let io = |e: std::io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
@@ -58,7 +61,7 @@ pub fn carry_out(
     let Work { journal, backups, ahead } = work;
     let log = log_file(on, at)?;
     if let Some(manager) = packages::needed_by(operation) {
-        locks::wait(on, manager, manner.lock_timeout, &mut |holder, since| {
+        locks::wait(on, manager, config.lock_timeout, &mut |holder, since| {
             tell(&News::Waiting { what: &format!("the package manager, which is locked by {holder}"), since });
         })
         .map_err(Failure::Later)?;
@@ -105,9 +108,9 @@ pub fn carry_out(
         Operation::Packages(wanted) => {
             let undo = vec![Undo::Packages(packages::intend(on, wanted).map_err(io)?)];
             journal.note(on, Event::Intent { at, undo: undo.clone(), boot: boot.clone() })?;
-            with_network(manner, tell, |tell| {
+            with_network(config, tell, |tell| {
                 let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
-                packages::perform(on, wanted, &manner.sources.supply(), Some(log.clone()), working).map_err(|e| {
+                packages::perform(on, wanted, &config.supply(), Some(log.clone()), working).map_err(|e| {
                     let unreachable = matches!(e, PackagesError::Network { unreachable: true, .. });
                     (e.into(), unreachable)
                 })

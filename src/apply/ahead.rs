@@ -2,8 +2,9 @@
 //! in a staging folder that nobody looks into, is in the journal before it is there, and moves into its place when its step's
 //! turn has come; before that, everything was fetched and verified.
 
+use super::Failure;
+use super::boot::boot_id;
 use super::journal::{At, Event, Journal};
-use super::{Failure, run};
 use crate::fetch::{Arriving, FetchError, Wanted};
 use crate::operation::undo::Undo;
 use crate::operation::unpack::{self, Staged, UnpackError};
@@ -40,7 +41,7 @@ impl Ahead {
         let Some(job) = job(plan, wanted.to) else { return Ok(fetch(None)) };
         let staging = unpack::staging(on, job.sha256, job.into);
         let undo = vec![Undo::Tree { path: staging.clone() }];
-        journal.note(on, Event::Intent { at: job.at, undo, boot: run::boot_id(on) })?;
+        journal.note(on, Event::Intent { at: job.at, undo, boot: boot_id(on) })?;
         let arriving = Arriving::default();
         let (fetched, unpacked) = thread::scope(|scope| {
             let (reader, staging) = (arriving.reader(), &staging);
@@ -86,7 +87,7 @@ fn job<'a>(plan: &'a Plan, file: &Path) -> Option<Job<'a>> {
 mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
-    use crate::apply::{Manner, Reach, apply, rollback};
+    use crate::apply::{News, Reach, RunConfig, apply, rollback};
     use crate::sum::sha256;
     use std::io::Write;
 
@@ -137,8 +138,8 @@ mod tests {
         /// How an apply goes, and what of it is unpacked ahead before its first change.
         fn applied(&self, last: Operation) -> (Result<(), Failure>, bool) {
             let mut ahead = false;
-            let applied = apply(&self.on, &self.plan(last), Manner::default(), &mut |news| {
-                if matches!(news, run::News::Step(_)) {
+            let applied = apply(&self.on, &self.plan(last), RunConfig::default(), &mut |news| {
+                if matches!(news, News::Step(_)) {
                     ahead = !self.remains().is_empty();
                 }
             });

@@ -2,6 +2,7 @@
 //! end. It runs a copy of this binary, since whoever called it may have it in a place that others write to, or is gone.
 
 use crate::fetch::Sources;
+use crate::paths::{PROGRAM, STATE};
 use crate::system::{System, network};
 use std::io;
 use std::path::Path;
@@ -9,7 +10,6 @@ use std::path::Path;
 /// The unit.
 pub const UNIT: &str = "/etc/systemd/system/gpusetup-resume.service";
 const WANTED: &str = "/etc/systemd/system/multi-user.target.wants/gpusetup-resume.service";
-const COPY: &str = "/var/lib/gpusetup/gpusetup";
 /// What tells administrators and their tools that a boot is due: Debian's, and the one that kured looks for.
 const SIGNS: [&str; 2] = ["/run/reboot-required", "/run/reboot-needed"];
 
@@ -42,7 +42,7 @@ fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> St
          [Service]\n\
          Type=oneshot\n\
          {variables}\
-         ExecStart={COPY} resume --unattended --reboot={reboot}{more}\n\
+         ExecStart={PROGRAM} resume --unattended --reboot={reboot}{more}\n\
          StandardOutput=journal+console\n\
          TimeoutStartSec=infinity\n\
          \n\
@@ -74,8 +74,8 @@ fn word(text: &str) -> String {
 /// Sees to it that gpusetup goes on at the next boot. The plan has the mirrors' addresses; what logs in there stands in no unit,
 /// which anybody may read: it is in the config file, or it is not known then.
 pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<()> {
-    on.make_directories("/var/lib/gpusetup", 0o700)?;
-    on.copy(&mut std::fs::File::open("/proc/self/exe")?, COPY, 0o700)?;
+    on.make_directories(STATE, 0o700)?;
+    on.copy(&mut std::fs::File::open("/proc/self/exe")?, PROGRAM, 0o700)?;
     on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
     on.write(UNIT, unit(reboot, sources, &environment()).as_bytes(), 0o644)?;
     on.link(WANTED, Path::new(UNIT))
@@ -83,7 +83,7 @@ pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<(
 
 /// Takes that away again.
 pub fn forget(on: &System) -> io::Result<()> {
-    [WANTED, UNIT, COPY].iter().try_for_each(|path| on.remove(path))
+    [WANTED, UNIT, PROGRAM].iter().try_for_each(|path| on.remove(path))
 }
 
 /// Leaves the signs that a boot is due; they go with it.
@@ -104,6 +104,11 @@ pub fn ask_for(on: &System) -> io::Result<()> {
 pub fn now(on: &System) -> io::Result<()> {
     let output = on.run(&crate::system::Program::new(["systemctl", "reboot"]))?;
     if output.succeeded() { Ok(()) } else { Err(io::Error::other(output.last_lines(2))) }
+}
+
+/// What tells one boot of the host from another.
+pub(super) fn boot_id(on: &System) -> Option<String> {
+    on.read_text("/proc/sys/kernel/random/boot_id").ok().flatten().map(|id| id.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -133,7 +138,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(on.link_target(WANTED).as_deref(), Some(Path::new(UNIT)));
-        assert!(on.exists(COPY));
+        assert!(on.exists(PROGRAM));
         let elsewhere =
             Sources { offline: true, ca_cert: Some("/etc/our 100% \"CA\".pem".into()), ..Sources::default() };
         go_on_after(&on, "external", &elsewhere).expect("written");
@@ -141,7 +146,7 @@ mod tests {
         let wanted = r#" --reboot=external --offline "--ca-cert=/etc/our 100%% \"CA\".pem""#;
         assert!(text.contains(wanted), "{text}");
         forget(&on).expect("removed");
-        assert!(!on.exists(UNIT) && !on.exists(COPY) && on.link_target(WANTED).is_none());
+        assert!(!on.exists(UNIT) && !on.exists(PROGRAM) && on.link_target(WANTED).is_none());
         forget(&on).expect("twice does no harm");
         ask_for(&on).expect("written");
         ask_for(&on).expect("written");

@@ -1,9 +1,11 @@
 //! What comes from a bundle. All of it is brought to the host before the first change, so that whoever goes on behind a boot
 //! needs the bundle no more: a stick may not be mounted then.
 
-use super::{Failure, News, Teller};
+use super::Failure;
+use super::config::RunConfig;
+use super::news::{News, Teller};
 use crate::bundle::Bundle;
-use crate::fetch::{Sources, Wanted, is_cached};
+use crate::fetch::{Wanted, is_cached};
 use crate::operation::packages::{self, Packages};
 use crate::operation::supply::Supply;
 use crate::operation::{Operation, Standing};
@@ -12,8 +14,8 @@ use crate::system::{System, interrupt};
 use std::time::Instant;
 
 /// Where the packages of a plan come from.
-pub fn supply(plan: &Plan, sources: &Sources) -> Supply {
-    let folder = match (&sources.bundle, &sources.brought) {
+pub fn supply(plan: &Plan, config: &RunConfig) -> Supply {
+    let folder = match (&config.bundle, &config.brought) {
         (Some(bundle), _) if bundle.has_packages_for(plan) => Some(bundle.folder(&plan.request.cache)),
         (None, Some(brought)) => Some(brought.clone()),
         _ => None,
@@ -22,8 +24,8 @@ pub fn supply(plan: &Plan, sources: &Sources) -> Supply {
 }
 
 /// Refuses a plan that needs what its bundle does not hold, and an apply whose bundle is gone.
-pub fn check(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
-    if let (None, Some(folder)) = (&sources.bundle, &sources.brought)
+pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
+    if let (None, Some(folder)) = (&config.bundle, &config.brought)
         && !on.is_directory(folder)
         && plan.packages().any(|wanted| is_needed(on, wanted))
     {
@@ -34,7 +36,7 @@ pub fn check(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure>
         );
         return Err(Failure::Blocked(sentence));
     }
-    let Some(bundle) = &sources.bundle else { return Ok(()) };
+    let Some(bundle) = &config.bundle else { return Ok(()) };
     let mut lacking: Vec<_> = plan.acts().flat_map(|act| lacks(on, bundle, plan, act)).collect();
     lacking.sort();
     lacking.dedup();
@@ -60,9 +62,9 @@ fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
 }
 
 /// Brings what a plan needs, and has the package manager say whether it would take it.
-pub fn bring(on: &System, plan: &Plan, sources: &Sources, tell: Teller) -> Result<(), Failure> {
-    let Some(bundle) = &sources.bundle else { return Ok(()) };
-    let supply = &sources.supply();
+pub fn bring(on: &System, plan: &Plan, config: &RunConfig, tell: Teller) -> Result<(), Failure> {
+    let Some(bundle) = &config.bundle else { return Ok(()) };
+    let supply = &config.supply();
     let began = Instant::now();
     let mut told = None;
     let first = plan
@@ -111,18 +113,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let packages = Operation::Packages(Packages::to_install(PackageManager::Apt, vec!["dkms".to_owned()]));
-        let sources = Sources { brought: Some("/var/cache/gpusetup/.bundles/ab".into()), ..Sources::default() };
-        let gone = check(&on, &plan_of(vec![packages.clone()]), &sources);
+        let config = RunConfig { brought: Some("/var/cache/gpusetup/.bundles/ab".into()), ..RunConfig::default() };
+        let gone = check(&on, &plan_of(vec![packages.clone()]), &config);
         assert!(
             matches!(&gone, Err(Failure::Blocked(why)) if why.contains("gpusetup resume --bundle PATH")),
             "{gone:?}"
         );
         // Without packages to come nothing is missed.
-        check(&on, &plan_of(vec![Operation::Remove { path: PathBuf::from("/f") }]), &sources).expect("nothing to do");
+        check(&on, &plan_of(vec![Operation::Remove { path: PathBuf::from("/f") }]), &config).expect("nothing to do");
         on.make_directories("/var/cache/gpusetup/.bundles/ab", 0o700).expect("made");
         let plan = plan_of(vec![packages]);
-        check(&on, &plan, &sources).expect("they are there");
-        let folder = supply(&plan, &sources);
+        check(&on, &plan, &config).expect("they are there");
+        let folder = supply(&plan, &config);
         assert_eq!(folder, Supply::Folder("/var/cache/gpusetup/.bundles/ab".into()));
         let_go(&on, &folder).expect("removed");
         assert!(!on.exists("/var/cache/gpusetup/.bundles"), "the folder of all bundles goes with the last");

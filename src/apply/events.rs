@@ -1,8 +1,9 @@
 //! What happened here, for programs that read logs: a line of JSON for each thing, behind those of earlier runs.
 
+use super::news::{News, Teller};
 use super::result::{Ending, now};
-use super::run::{News, Teller};
 use crate::operation::Operation;
+use crate::paths::EVENTS;
 use crate::plan::StepId;
 use crate::system::System;
 use serde::Serialize;
@@ -18,9 +19,6 @@ pub fn noting<'a>(on: &'a System, tell: Teller<'a>) -> impl FnMut(&News) + 'a {
         tell(news);
     }
 }
-
-/// Its place on the host.
-pub const PATH: &str = "/var/log/gpusetup/events.jsonl";
 
 #[derive(Default, Serialize)]
 struct Line<'a> {
@@ -84,9 +82,9 @@ impl<'a> Events<'a> {
     }
 
     fn open(&self) -> std::io::Result<File> {
-        if let Some(folder) = Path::new(PATH).parent() {
+        if let Some(folder) = Path::new(EVENTS).parent() {
             self.on.make_directories(folder, 0o750)?;
         }
-        self.on.append_to(PATH, 0o640)
+        self.on.append_to(EVENTS, 0o640)
     }
 }

@@ -6,6 +6,7 @@ use crate::cache::BUNDLES;
 use crate::operation::Operation;
 use crate::operation::undo::Undo;
 use crate::operation::valid::path;
+use crate::paths::{BACKUPS, JOURNAL};
 use crate::plan::Plan;
 use crate::sum::sha256;
 use crate::system::{System, is_absent};
@@ -13,10 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The journal's place on the host.
-pub const PATH: &str = "/var/lib/gpusetup/journal";
-/// The folder of copies of what stood before.
-pub const BACKUPS: &str = "/var/lib/gpusetup/backup";
 /// The version of its records; one that is newer is refused, not misread.
 pub const VERSION: u32 = 1;
 
@@ -133,16 +130,16 @@ struct Run<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file cannot be read or written.
-    #[error("cannot use the journal {PATH}: {0}")]
+    #[error("cannot use the journal {JOURNAL}: {0}")]
     Io(#[from] io::Error),
     /// A record is not what was written, and no power cut left it so.
-    #[error("record {0} of the journal {PATH} was altered")]
+    #[error("record {0} of the journal {JOURNAL} was altered")]
     Altered(usize),
     /// A record is whole, and says what gpusetup never notes.
-    #[error("record {0} of the journal {PATH} makes no sense: {1}")]
+    #[error("record {0} of the journal {JOURNAL} makes no sense: {1}")]
     Senseless(usize, String),
     /// It was written by a newer gpusetup.
-    #[error("the journal {PATH} was written by a newer gpusetup (version {0}; this one reads {VERSION})")]
+    #[error("the journal {JOURNAL} was written by a newer gpusetup (version {0}; this one reads {VERSION})")]
     Newer(u32),
 }
 
@@ -157,7 +154,7 @@ pub struct Journal {
 impl Journal {
     /// Reads it; none is an empty one.
     pub fn open(on: &System) -> Result<Self, JournalError> {
-        let bytes = match on.read(PATH) {
+        let bytes = match on.read(JOURNAL) {
             Ok(bytes) => bytes,
             Err(e) if is_absent(&e) => return Ok(Self::default()),
             Err(e) => return Err(e.into()),
@@ -188,10 +185,10 @@ impl Journal {
         event.valid().map_err(|why| JournalError::Senseless(self.events.len() + 1, why))?;
         let json = serde_json::to_string(&event).map_err(io::Error::from)?;
         let line = format!("{} {json}\n", &sha256(&json)[..16]);
-        if let Some(folder) = Path::new(PATH).parent() {
+        if let Some(folder) = Path::new(JOURNAL).parent() {
             on.make_directories(folder, 0o700)?;
         }
-        on.append(PATH, self.length, line.as_bytes(), 0o600)?;
+        on.append(JOURNAL, self.length, line.as_bytes(), 0o600)?;
         self.length += line.len() as u64;
         self.events.push(event);
         Ok(())
@@ -431,7 +428,7 @@ mod tests {
         for event in events {
             journal.note(on, event.clone()).expect("noted");
         }
-        on.read(PATH).expect("it is there")
+        on.read(JOURNAL).expect("it is there")
     }
 
     /// The trees that `last_apply` names, with a mark for torn ones.
@@ -492,12 +489,12 @@ mod tests {
             [both[..cut].to_vec(), zeroes(cut, both.len()), zeroes(cut, both.len() - 1), zeroes(first, cut + 1)]
         };
         for (cut, bytes) in (first..both.len() - 1).flat_map(|cut| torn(cut).map(|b| (cut, b))) {
-            on.write(PATH, &bytes, 0o600).expect("written");
+            on.write(JOURNAL, &bytes, 0o600).expect("written");
             let mut journal = Journal::open(&on).expect("readable");
             assert_eq!(journal.torn().len(), 1, "cut at {cut}");
             // What is appended next must not be glued to the torn piece.
             journal.note(&on, Event::Done { at: AT }).expect("noted");
-            assert_eq!(on.read(PATH).expect("there"), both, "cut at {cut}");
+            assert_eq!(on.read(JOURNAL).expect("there"), both, "cut at {cut}");
         }
     }
 
@@ -505,7 +502,7 @@ mod tests {
     fn an_altered_record_is_told_and_not_believed() {
         let (on, _dir) = host();
         let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }])).expect("text");
-        on.write(PATH, text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(), 0o600).expect("written");
+        on.write(JOURNAL, text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(), 0o600).expect("written");
         assert!(matches!(Journal::open(&on), Err(JournalError::Altered(2))));
     }
 
@@ -517,7 +514,7 @@ mod tests {
         for at in first..whole.len() - 1 {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
-            on.write(PATH, &bytes, 0o600).expect("written");
+            on.write(JOURNAL, &bytes, 0o600).expect("written");
             let refused = Journal::open(&on);
             assert!(matches!(refused, Err(JournalError::Altered(2))), "byte {at}: {refused:?}");
         }
@@ -542,12 +539,12 @@ mod tests {
             let first = written(&on, &[run()]);
             let json = serde_json::to_string(&event).expect("text");
             let line = format!("{} {json}\n", &sha256(&json)[..16]);
-            on.write(PATH, &[&first, line.as_bytes()].concat(), 0o600).expect("written");
+            on.write(JOURNAL, &[&first, line.as_bytes()].concat(), 0o600).expect("written");
             assert!(matches!(Journal::open(&on), Err(JournalError::Senseless(2, _))), "{event:?}");
-            on.write(PATH, &first, 0o600).expect("written");
+            on.write(JOURNAL, &first, 0o600).expect("written");
             let noted = Journal::open(&on).expect("readable").note(&on, event);
             assert!(matches!(noted, Err(JournalError::Senseless(2, _))), "{noted:?}");
-            on.remove(PATH).expect("removed");
+            on.remove(JOURNAL).expect("removed");
         }
     }
 
@@ -556,7 +553,7 @@ mod tests {
         let (on, _dir) = host();
         on.make_directories("/var/lib/gpusetup", 0o700).expect("made");
         let json = "{\"event\":\"run\",\"version\":2,\"plan\":{},\"more\":1}";
-        on.write(PATH, format!("{} {json}\n", &sha256(json)[..16]).as_bytes(), 0o600).expect("written");
+        on.write(JOURNAL, format!("{} {json}\n", &sha256(json)[..16]).as_bytes(), 0o600).expect("written");
         assert!(matches!(Journal::open(&on), Err(JournalError::Newer(2))));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Failure;
 use super::result::now;
+use crate::paths::LOCK;
 use crate::system::{System, input, interrupt};
 use crate::text;
 use rustix::fs::{FlockOperation, flock};
@@ -11,9 +12,6 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// The lock's place on the host.
-pub const PATH: &str = "/run/gpusetup.lock";
 
 /// The lock, held until it is dropped. The file stays: removing it would let two holders in by two files of one name.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ impl Lock {
     }
 
     fn try_take(on: &System) -> Result<Self, Failure> {
-        let failed = |e: io::Error| Failure::Blocked(format!("cannot use the lock {PATH}: {e}"));
+        let failed = |e: io::Error| Failure::Blocked(format!("cannot use the lock {LOCK}: {e}"));
         let mut file = open(on).map_err(failed)?;
         let take = || flock(&file, FlockOperation::NonBlockingLockExclusive);
         // Who only asks whether it is held holds it for a moment too.
@@ -78,7 +76,7 @@ impl Lock {
 
     /// Who holds it now, if somebody does and it can be seen.
     pub fn holder(on: &System) -> Option<String> {
-        let file = on.open(PATH).ok()?;
+        let file = on.open(LOCK).ok()?;
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(rustix::io::Errno::WOULDBLOCK) => Some(written_by_holder(file)),
             _ => None,
@@ -94,11 +92,11 @@ fn written_by_holder(file: File) -> String {
 }
 
 fn open(on: &System) -> io::Result<File> {
-    if let Some(folder) = Path::new(PATH).parent() {
+    if let Some(folder) = Path::new(LOCK).parent() {
         on.make_directories(folder, 0o755)?;
     }
     // Nobody else may open it: who can, can hold it and keep every apply out.
-    on.append_to(PATH, 0o600)
+    on.append_to(LOCK, 0o600)
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! What would stop a run halfway, found before its first change: a file system without room, one that cannot be written,
 //! one that lets nothing be executed, something in the way, a cache that others may write.
 
+use super::config::RunConfig;
 use super::{Failure, reserve};
 use crate::compat::PackageManager;
-use crate::fetch::{Sources, Wanted, is_cached};
+use crate::fetch::{Wanted, is_cached};
 use crate::host::holders;
 use crate::operation::supply::Supply;
 use crate::operation::{Operation, Packages, Standing, file, packages};
+use crate::paths::RESERVE;
 use crate::plan::{Plan, State, Step, StepId};
 use crate::private::{Extent, private_directory};
-use crate::render::bytes;
 use crate::system::{Space, System};
+use crate::text::bytes;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +21,7 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     // What is needed of each file system, and whether that is all of it.
     let mut needs: Vec<(Space, u64, bool)> = Vec::new();
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
-    let kept = changes.then(|| (reserve::PATH.into(), Some(reserve::size(on, plan))));
+    let kept = changes.then(|| (RESERVE.into(), Some(reserve::size(on, plan))));
     let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s));
     for (path, amount) in steps.chain(kept) {
         let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
@@ -85,7 +87,7 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
 }
 
 /// Whether everything that is to be fetched can be had without a network, where none is to be asked.
-pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Failure> {
+pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
     let missing = |o: &Operation| match o {
         Operation::Download { url, sha256, size, to } => {
             let wanted = Wanted { url, sha256, size: *size, to };
@@ -93,7 +95,7 @@ pub fn can_be_had(on: &System, plan: &Plan, sources: &Sources) -> Result<(), Fai
         }
         _ => None,
     };
-    let acts = plan.acts().filter(|a| !a.satisfied && sources.offline && sources.bundle.is_none());
+    let acts = plan.acts().filter(|a| !a.satisfied && config.sources.offline && config.bundle.is_none());
     let missing: Vec<_> = acts.filter_map(|a| missing(&a.operation)).collect();
     if missing.is_empty() {
         return Ok(());

@@ -4,9 +4,10 @@
 
 use super::Failure;
 use crate::operation::Operation;
+use crate::paths::RESERVE;
 use crate::plan::{Act, Plan};
-use crate::render::bytes;
 use crate::system::System;
+use crate::text::bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -14,9 +15,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-
-/// The file's place on the host.
-pub const PATH: &str = "/var/lib/gpusetup/reserve";
 
 /// For `result.json`, twice, and for the records that open and close a rollback.
 const RESULTS: u64 = 256 << 10;
@@ -57,7 +55,7 @@ fn images(acts: &[&Act], plan: &Plan) -> Vec<PathBuf> {
 /// Whether a path is on the file system that the reserve is on.
 fn is_beside(on: &System, path: &Path) -> bool {
     let file_system = |path: &Path| on.space(path).ok().map(|space| space.file_system);
-    file_system(path) == file_system(Path::new(PATH))
+    file_system(path) == file_system(Path::new(RESERVE))
 }
 
 /// Makes the reserve for a plan that is about to be carried out.
@@ -65,10 +63,10 @@ pub fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
     let size = size(on, plan);
     // An earlier run of this plan may have left its own, before a reboot.
     give_up(on);
-    if let Some(folder) = Path::new(PATH).parent() {
+    if let Some(folder) = Path::new(RESERVE).parent() {
         on.make_directories(folder, 0o700).map_err(|e| failed(&e, size))?;
     }
-    on.create_new(PATH, 0o600).and_then(|file| fill(file, size)).map_err(|e| {
+    on.create_new(RESERVE, 0o600).and_then(|file| fill(file, size)).map_err(|e| {
         give_up(on);
         failed(&e, size)
     })
@@ -85,7 +83,7 @@ fn fill(mut file: File, size: u64) -> io::Result<()> {
 
 fn failed(why: &io::Error, size: u64) -> Failure {
     Failure::Blocked(format!(
-        "cannot reserve {} in {PATH}, which a rollback may need: {why}; make room and try again: du -xh --max-depth=2 /var",
+        "cannot reserve {} in {RESERVE}, which a rollback may need: {why}; make room and try again: du -xh --max-depth=2 /var",
         bytes(size)
     ))
 }
@@ -93,7 +91,7 @@ fn failed(why: &io::Error, size: u64) -> Failure {
 /// Gives the space back, for whoever is on the way out or has come to the end. A reserve that cannot be removed is no reason not
 /// to try.
 pub fn give_up(on: &System) {
-    let _ = on.remove(PATH);
+    let _ = on.remove(RESERVE);
 }
 
 /// Random bytes without end: a file system that compresses cannot store them in fewer.
@@ -109,7 +107,7 @@ impl Read for Noise {
 mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
-    use crate::apply::{Manner, Reach, apply, rollback};
+    use crate::apply::{Reach, RunConfig, apply, rollback};
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -147,14 +145,14 @@ mod tests {
         let (on, _dir) = host();
         let plan = plan_of(vec![file("/etc/a"), Operation::Reboot {}]);
         let needed = size(&on, &plan);
-        apply(&on, &plan, Manner::default(), &mut |_| {}).expect("so far");
-        assert_eq!(on.read(PATH).expect("it stands").len() as u64, needed);
+        apply(&on, &plan, RunConfig::default(), &mut |_| {}).expect("so far");
+        assert_eq!(on.read(RESERVE).expect("it stands").len() as u64, needed);
         rollback(&on, Reach::Last, &mut |_| {}).expect("rolled back");
-        assert!(!on.exists(PATH));
-        apply(&on, &plan_of(vec![file("/etc/a")]), Manner::default(), &mut |_| {}).expect("to its end");
-        assert!(!on.exists(PATH));
+        assert!(!on.exists(RESERVE));
+        apply(&on, &plan_of(vec![file("/etc/a")]), RunConfig::default(), &mut |_| {}).expect("to its end");
+        assert!(!on.exists(RESERVE));
         let refused = Operation::Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) };
-        apply(&on, &plan_of(vec![file("/etc/b"), refused]), Manner::default(), &mut |_| {}).expect_err("it fails");
-        assert!(!on.exists(PATH));
+        apply(&on, &plan_of(vec![file("/etc/b"), refused]), RunConfig::default(), &mut |_| {}).expect_err("it fails");
+        assert!(!on.exists(RESERVE));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::events::noting;
 use super::journal::{At, Event, Journal, Made};
+use super::news::{News, Teller};
 use super::result::begun;
-use super::run::{News, Teller};
 use super::{Failure, reserve};
 use crate::operation::undo::Undo;
 use crate::operation::{Operation, file, program};

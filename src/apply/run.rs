@@ -2,52 +2,23 @@
 
 use super::act::{Work, carry_out, stands};
 use super::ahead::Ahead;
+use super::boot::boot_id;
+use super::config::RunConfig;
 use super::events::noting;
-use super::journal::{At, BACKUPS, Event, Journal};
-use super::result::{self, begun, save};
+use super::journal::{At, Event, Journal};
+use super::network::{not_interrupted, with_network};
+use super::news::{News, Teller};
+use super::result::{begun, save};
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
-use crate::fetch::{Arriving, FetchError, Sources, Wanted, fetch, is_cached};
+use crate::fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
 use crate::operation::undo::Backups;
 use crate::operation::{Operation, Standing};
-use crate::plan::{Plan, State, Step};
-use crate::system::{System, interrupt};
+use crate::paths::{BACKUPS, PLAN, RESULT};
+use crate::plan::{Plan, State};
+use crate::system::System;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// What happens, as it happens.
-#[derive(Debug)]
-pub enum News<'a> {
-    /// A step begins.
-    Step(&'a Step),
-    /// Something of it is done, which took more than a moment: bytes of all, where it is a download or an archive.
-    Working {
-        /// What.
-        operation: &'a Operation,
-        /// For how long.
-        since: Duration,
-        /// Bytes, and of how many.
-        bytes: Option<(u64, Option<u64>)>,
-    },
-    /// An operation was carried out.
-    Done(&'a Operation),
-    /// Somebody else holds a lock of the package manager, or the network is not there.
-    Waiting {
-        /// What for.
-        what: &'a str,
-        /// For how long.
-        since: Duration,
-    },
-    /// The host was so already.
-    Kept(&'a Operation),
-    /// An operation was taken back.
-    Undone(&'a Operation),
-    /// An operation that a run before this one began, and did not end, is taken back first.
-    Recovering(&'a Operation),
-}
-
-/// Is told what happens.
-pub type Teller<'a> = &'a mut dyn FnMut(&News);
+use std::time::Instant;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,29 +29,12 @@ pub struct Outcome {
     pub reboot_required: bool,
 }
 
-/// How a run is made.
-#[derive(Debug, Clone)]
-pub struct Manner {
-    /// How long somebody else's lock on the package manager is waited for.
-    pub lock_timeout: Duration,
-    /// How long the network is waited for: nobody is there who could look why it is not.
-    pub network_timeout: Duration,
-    /// Where artifacts come from.
-    pub sources: Sources,
-}
-
-impl Default for Manner {
-    fn default() -> Self {
-        Self { lock_timeout: Duration::from_secs(900), network_timeout: Duration::ZERO, sources: Sources::default() }
-    }
-}
-
 /// An apply boots a host this often at most: whatever a third boot is to bring about, two did not.
 const REBOOTS: usize = 2;
 
 /// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
-pub fn apply(on: &System, plan: &Plan, mut manner: Manner, tell: Teller) -> Result<Outcome, Failure> {
+pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: Teller) -> Result<Outcome, Failure> {
     let tell: Teller = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice.
@@ -88,20 +42,20 @@ pub fn apply(on: &System, plan: &Plan, mut manner: Manner, tell: Teller) -> Resu
     let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
-    let supply = bundled::supply(plan, &manner.sources);
-    manner.sources.brought = supply.folder().map(Path::to_owned);
+    let supply = bundled::supply(plan, &config);
+    config.brought = supply.folder().map(Path::to_owned);
     preflight::check(on, &left, &supply)?;
-    bundled::check(on, &left, &manner.sources)?;
-    preflight::can_be_had(on, &left, &manner.sources)?;
+    bundled::check(on, &left, &config)?;
+    preflight::can_be_had(on, &left, &config)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
         return Ok(Outcome { done: 0, reboot_required: false });
     }
     let backups = Backups::new(BACKUPS.into(), journal.intents());
     reserve::make(on, &left)?;
-    begin(on, &mut journal, plan, manner.sources.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
+    begin(on, &mut journal, plan, config.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
     let mut work = Work { journal, backups, ahead: Ahead::default() };
-    let carried = carry(on, &left, &manner, &mut work, (&went_on, reboots), tell);
+    let carried = carry(on, &left, &config, &mut work, (&went_on, reboots), tell);
     let Work { mut journal, ahead, .. } = work;
     if !carried.as_ref().is_ok_and(|outcome| outcome.reboot_required) {
         reserve::give_up(on);
@@ -117,8 +71,8 @@ pub fn apply(on: &System, plan: &Plan, mut manner: Manner, tell: Teller) -> Resu
 /// Notes that a run begins, before it changes anything.
 fn begin(on: &System, journal: &mut Journal, plan: &Plan, packages: Option<PathBuf>) -> Result<(), Failure> {
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()), packages })?;
-    save(on, result::PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PLAN)))?;
-    begun(on, Some(plan)).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", result::PATH)))
+    save(on, PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", PLAN)))?;
+    begun(on, Some(plan)).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", RESULT)))
 }
 
 /// Fetches what is needed, then does step by step what is left of a plan. `reboots`: those that it asked for, each with the boot
@@ -126,13 +80,13 @@ fn begin(on: &System, journal: &mut Journal, plan: &Plan, packages: Option<PathB
 fn carry(
     on: &System,
     left: &Plan,
-    manner: &Manner,
+    config: &RunConfig,
     work: &mut Work,
     (went_on, reboots): (&[(At, Option<String>)], usize),
     tell: Teller,
 ) -> Result<Outcome, Failure> {
-    bundled::bring(on, left, &manner.sources, tell)?;
-    let mut done = downloads(on, left, manner, work, tell)?;
+    bundled::bring(on, left, config, tell)?;
+    let mut done = downloads(on, left, config, work, tell)?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {
             tell(&News::Step(step));
@@ -166,7 +120,7 @@ fn carry(
                 }
                 Standing::Conflict(why) => return Err(Failure::Blocked(why)),
                 Standing::Needed => {
-                    if let Err(failure) = carry_out(on, work, at, operation, manner, tell) {
+                    if let Err(failure) = carry_out(on, work, at, operation, config, tell) {
                         // A program that was ended because we are to stop failed for that reason and no other.
                         let failure = not_interrupted().err().unwrap_or(failure);
                         // The disk may be full, and noting that takes room.
@@ -184,7 +138,7 @@ fn carry(
     }
     work.journal.note(on, Event::Finished {})?;
     let_go(on, &work.journal)?;
-    bundled::let_go(on, &manner.sources.supply())?;
+    bundled::let_go(on, &config.supply())?;
     Ok(Outcome { done, reboot_required: false })
 }
 
@@ -233,37 +187,7 @@ pub fn waits_for_boot(on: &System) -> Result<bool, Failure> {
     Ok(Journal::open(on)?.waits_for_boot().is_some_and(|before| before == boot_id(on).as_deref()))
 }
 
-pub(super) fn boot_id(on: &System) -> Option<String> {
-    on.read_text("/proc/sys/kernel/random/boot_id").ok().flatten().map(|id| id.trim().to_owned())
-}
-
-fn not_interrupted() -> Result<(), Failure> {
-    interrupt::heard().map_or(Ok(()), |signal| Err(Failure::Interrupted(signal)))
-}
-
-/// Does what needs the network, and again until it is there, for as long as the manner has it; an error says whether nobody
-/// could be reached.
-pub(super) fn with_network(
-    manner: &Manner,
-    tell: Teller,
-    mut work: impl FnMut(Teller) -> Result<(), (Failure, bool)>,
-) -> Result<(), Failure> {
-    const PAUSE: Duration = Duration::from_secs(2);
-    let began = Instant::now();
-    loop {
-        match work(tell) {
-            Err((failure, true)) if began.elapsed() + PAUSE < manner.network_timeout => {
-                let what = format!("the network: {failure}");
-                tell(&News::Waiting { what: &what, since: began.elapsed() });
-                std::thread::sleep(PAUSE);
-                not_interrupted()?;
-            }
-            worked => return worked.map_err(|(failure, _)| failure),
-        }
-    }
-}
-
-fn downloads(on: &System, plan: &Plan, manner: &Manner, work: &mut Work, tell: Teller) -> Result<usize, Failure> {
+fn downloads(on: &System, plan: &Plan, config: &RunConfig, work: &mut Work, tell: Teller) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
@@ -273,10 +197,10 @@ fn downloads(on: &System, plan: &Plan, manner: &Manner, work: &mut Work, tell: T
         }
         not_interrupted()?;
         let began = Instant::now();
-        with_network(manner, tell, |tell| {
+        with_network(config, tell, |tell| {
             let working = |since, bytes| News::Working { operation: &act.operation, since, bytes };
             let progress = &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size))));
-            let fetching = |arriving: Option<&Arriving>| fetch(on, &wanted, &manner.sources, progress, arriving);
+            let fetching = |arriving: Option<&Arriving>| fetch(on, &wanted, &config.sources, progress, arriving);
             let Work { journal, ahead, .. } = &mut *work;
             ahead.fetch(on, journal, plan, &wanted, fetching).map_err(|e| (e, false))?.map_err(|e| {
                 let unreachable = matches!(e, FetchError::Unreachable { .. });
@@ -295,8 +219,10 @@ mod tests {
     use crate::apply::result::{Account, Ending, status};
     use crate::apply::sample::plan_of;
     use crate::apply::{Reach, recover, rollback};
+    use crate::fetch::Sources;
     use crate::operation::undo::Undo;
     use crate::sum::sha256;
+    use std::time::Duration;
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -319,13 +245,13 @@ mod tests {
     #[test]
     fn an_apply_that_failed_and_was_run_again_is_taken_back_as_one() {
         let (on, _dir) = host();
-        let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), Manner::default(), &mut |_| {});
+        let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), RunConfig::default(), &mut |_| {});
         assert!(matches!(failed, Err(Failure::Step(_))), "{failed:?}");
         assert!(on.exists("/etc/a"), "what was done stays, to go on with");
         let events = on.read_text("/var/log/gpusetup/events.jsonl").expect("readable").expect("there");
         let line: serde_json::Value = serde_json::from_str(events.lines().nth(1).expect("two things")).expect("JSON");
         assert_eq!((&line["event"], &line["what"]), (&"done".into(), &"write /etc/a".into()));
-        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), Manner::default(), &mut |_| {}).expect("mended");
+        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {}).expect("mended");
         assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("taken back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
         assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("nothing left").is_empty());
@@ -386,7 +312,7 @@ mod tests {
     }
 
     fn carry(on: &System, plan: &Plan) -> Result<bool, Failure> {
-        apply(on, plan, Manner::default(), &mut |_| {}).map(|outcome| outcome.reboot_required)
+        apply(on, plan, RunConfig::default(), &mut |_| {}).map(|outcome| outcome.reboot_required)
     }
 
     #[test]
@@ -453,27 +379,30 @@ mod tests {
 
     #[test]
     fn the_network_is_waited_for_where_nobody_could_look_after_it() {
-        let manner = Manner { network_timeout: Duration::from_secs(60), ..Manner::default() };
+        let config = RunConfig { network_timeout: Duration::from_secs(60), ..RunConfig::default() };
         let (mut tries, mut told) = (0, Vec::new());
         let mut tell = |news: &News| {
             told.extend(if let News::Waiting { what, .. } = news { Some((*what).to_owned()) } else { None })
         };
-        let reached = with_network(&manner, &mut tell, |_| {
+        let reached = with_network(&config, &mut tell, |_| {
             tries += 1;
             if tries == 1 { Err((Failure::Later("cannot reach x".into()), true)) } else { Ok(()) }
         });
         assert!(reached.is_ok() && told == ["the network: cannot reach x"], "{told:?}");
-        let refuses = |manner: Manner, unreachable| {
-            with_network(&manner, &mut |_| {}, |_| Err((Failure::Later("no".into()), unreachable))).is_err()
+        let refuses = |config: RunConfig, unreachable| {
+            with_network(&config, &mut |_| {}, |_| Err((Failure::Later("no".into()), unreachable))).is_err()
         };
-        assert!(refuses(Manner::default(), true) && refuses(manner, false), "somebody is there, or waiting is no use");
+        assert!(
+            refuses(RunConfig::default(), true) && refuses(config, false),
+            "somebody is there, or waiting is no use"
+        );
     }
 
     #[test]
     fn a_file_in_the_way_is_found_before_the_first_change() {
         let (on, _dir) = host();
         on.make_directories("/etc/b", 0o755).expect("made");
-        let blocked = apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), Manner::default(), &mut |_| {});
+        let blocked = apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {});
         assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/etc/b")), "{blocked:?}");
         assert!(!on.exists("/etc/a") && !on.exists("/var/lib/gpusetup"));
     }
@@ -484,7 +413,7 @@ mod tests {
         on.make_directories("/var/cache/gpusetup", 0o777).expect("made");
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         let download = Operation::Download { url: "http://127.0.0.1:9/x".into(), sha256: "00".into(), size: None, to };
-        let blocked = apply(&on, &plan_of(vec![download]), Manner::default(), &mut |_| {});
+        let blocked = apply(&on, &plan_of(vec![download]), RunConfig::default(), &mut |_| {});
         assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/var/cache/gpusetup")), "{blocked:?}");
     }
 
@@ -495,7 +424,7 @@ mod tests {
         let url = "http://127.0.0.1:9/x".to_owned();
         let download = Operation::Download { url, sha256: sha256("x"), size: None, to: to.clone() };
         let plan = plan_of(vec![download, file("/etc/a")]);
-        let offline = || Manner { sources: Sources { offline: true, ..Sources::default() }, ..Manner::default() };
+        let offline = || RunConfig { sources: Sources { offline: true, ..Sources::default() }, ..RunConfig::default() };
         let refused = apply(&on, &plan, offline(), &mut |_| {});
         assert!(matches!(&refused, Err(Failure::Blocked(why)) if why.contains("http://127.0.0.1:9/x")), "{refused:?}");
         assert!(!on.exists("/var/lib/gpusetup"), "nothing was begun");

@@ -2,8 +2,9 @@
 //! leaves a result that is missing or older than the journal. Then the journal says how the run ended.
 
 use super::Failure;
-use super::journal::{self, At, Event, Journal};
+use super::journal::{At, Event, Journal};
 use super::result::{self, Ending, RunResult, StepResult, StepState};
+use crate::paths::{JOURNAL, RESULT};
 use crate::plan::{Plan, State};
 use crate::system::System;
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ pub fn status(on: &System, written: Option<RunResult>) -> Result<Option<RunResul
     let mut result = by_journal(on, written)?;
     // Of an apply that came to its end nobody notes that the host has booted since.
     for done in result.iter_mut().filter(|r| r.state == Ending::Done) {
-        done.reboot_required &= !has_booted_since(on, result::PATH);
+        done.reboot_required &= !has_booted_since(on, RESULT);
     }
     Ok(result)
 }
@@ -55,7 +56,7 @@ fn agree(written: Ending, journalled: Ending) -> bool {
 }
 
 fn is_newer_than_result(on: &System) -> bool {
-    match (on.identity(journal::PATH), on.identity(result::PATH)) {
+    match (on.identity(JOURNAL), on.identity(RESULT)) {
         (Ok(journal), Ok(result)) => journal.modified > result.modified,
         _ => false,
     }
@@ -63,7 +64,7 @@ fn is_newer_than_result(on: &System) -> bool {
 
 /// When the journal's last record was written, in UTC.
 fn noted_at(on: &System) -> String {
-    let seconds = on.modified(journal::PATH).unwrap_or_default();
+    let seconds = on.modified(JOURNAL).unwrap_or_default();
     result::utc(jiff::Timestamp::from_second(seconds).unwrap_or_default())
 }
 
@@ -188,7 +189,7 @@ mod tests {
     }
 
     fn run() -> Event {
-        Event::Run { version: journal::VERSION, plan: Box::new(plan()), packages: None }
+        Event::Run { version: crate::apply::journal::VERSION, plan: Box::new(plan()), packages: None }
     }
 
     fn intent(at: At) -> Event {
@@ -244,7 +245,7 @@ mod tests {
             let written = result::status(&on).expect("readable");
             status(&on, written).expect("readable").expect("there was a run").reboot_required
         };
-        let written = on.modified(result::PATH).expect("it stands");
+        let written = on.modified(RESULT).expect("it stands");
         assert!(required(written - 3600) && !required(written + 60));
     }
 }

@@ -1,6 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
-use super::apply::{must_be_private, read_plan, system_of};
+use super::files::{read_key, read_plan};
+use super::host::{must_be_private, system_of};
 use super::options::{DatabaseOptions, HostOptions, SourceOptions, TrustOptions, folder, to_the_end};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
@@ -12,14 +13,15 @@ use crate::compat::Database;
 use crate::fetch::{Sources, Wanted, fetch, is_cached};
 use crate::host::{Facts, Look, SystemId, probe};
 use crate::operation::{Operation, valid};
+use crate::paths;
 use crate::plan::Plan;
 use crate::render::progress::Teller;
-use crate::render::{bytes, count};
 use crate::resolve::Request;
 use crate::sum::short;
 use crate::system::input;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
+use crate::text::{bytes, count};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -62,7 +64,7 @@ pub struct CreateOptions {
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     root: Option<PathBuf>,
     /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     cache: PathBuf,
     /// The gpusetup to put into the bundle, for hosts where this one does not start [default: this one]
@@ -123,11 +125,6 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
         Command::Pack { bundle, out } => pack(bundle, out),
         Command::Verify { bundle, key, json } => verify(bundle, key.as_deref(), *json),
     }
-}
-
-/// The text of a minisign public key.
-pub fn read_key(path: &Path) -> Result<String, Problem> {
-    Ok(input::text(path, input::MOST_KEY, &Trust::where_root_acts(&[])?)?)
 }
 
 fn create(options: &CreateOptions) -> Result<u8, Problem> {
@@ -335,54 +332,4 @@ fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<u8, Problem> {
         print(&format!("{}, {}: all as they were made; {signed}.\n", count(files, "file"), bytes(size)))?;
     }
     Ok(0)
-}
-
-/// What a bundle has for a host.
-pub enum Chosen {
-    /// The plan that was made for it.
-    Plan(Box<Plan>),
-    /// None was; but this was asked for on a host of the same system, and can be planned anew.
-    Request(Box<Request>),
-    /// Nothing.
-    Nothing,
-}
-
-/// The plan of a bundle that fits a host, where there is exactly one.
-pub fn chosen(bundle: &Bundle, facts: &Facts, database: &Database) -> Result<Chosen, Problem> {
-    let plans = bundle.plans()?;
-    let fits = |plan: &Plan| plan.database.sha256 == database.sha256 && plan.is_for(facts);
-    let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
-    match fitting.as_slice() {
-        [(_, plan)] => return Ok(Chosen::Plan(Box::new(plan.clone()))),
-        [] => {}
-        several => {
-            let choices =
-                several.iter().map(|(file, plan)| format!("{file} ({})", crate::resolve::summary(&plan.selection)));
-            let sentence = format!("{} plans in the bundle fit this host", several.len());
-            let hint =
-                format!("name one: gpusetup apply --bundle PATH PLAN, {}", choices.collect::<Vec<_>>().join(", "));
-            return Err(Problem::usage(sentence).hint(hint));
-        }
-    }
-    let alike: Vec<_> = plans.iter().filter(|(_, plan)| SystemId::of(&plan.host) == SystemId::of(facts)).collect();
-    let [(file, plan)] = alike.as_slice() else { return Ok(Chosen::Nothing) };
-    say(&format!(
-        "{file} in the bundle was made for another host of this system: planned here, for what it was asked for"
-    ));
-    // GPUs that were only assumed stood for those that are here.
-    Ok(Chosen::Request(Box::new(Request { assumed_gpus: Vec::new(), ..plan.request.clone() })))
-}
-
-/// A bundle's plan by its name in it.
-pub fn named(bundle: &Bundle, name: &Path) -> Result<Option<Plan>, Problem> {
-    let is_it = |file: &str| Path::new(file) == name || Path::new(file).file_name() == Some(name.as_os_str());
-    Ok(bundle.plans()?.into_iter().find(|(file, _)| is_it(file)).map(|(_, plan)| plan))
-}
-
-/// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
-pub fn database(host: &HostOptions, sources: &Sources) -> Result<&'static Database, Problem> {
-    match &sources.bundle {
-        Some(bundle) if host.database.folder.is_none() => Ok(to_the_end(bundle.database()?)),
-        _ => host.database(),
-    }
 }

@@ -1,14 +1,15 @@
 //! `gpusetup cache`: the downloads that are kept, listed, removed, read again.
 
 use super::Problem;
-use super::apply::{must_be_a_host, must_be_private, system_of};
+use super::host::{must_be_a_host, must_be_private, system_of};
 use super::options::folder;
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
 use crate::operation::valid;
-use crate::render::{self, bytes};
+use crate::paths;
 use crate::system::{System, on_all_cores};
 use crate::text;
+use crate::text::{bytes, count, wrapped};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct Place {
     /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     cache: PathBuf,
     /// The host is the tree at DIR: an image, a chroot, a mounted disk
@@ -102,11 +103,11 @@ fn list(place: &Place, json: bool) -> Result<u8, Problem> {
         };
         let name = text::one_line(&file.path.file_name().unwrap_or_default().to_string_lossy());
         out += &format!("{:>9}  {name}\n", bytes(file.size));
-        out += &render::wrapped("           ", state, super::width());
+        out += &wrapped("           ", state, super::width());
     }
     out += &format!(
         "{} in {}, {}.\n",
-        render::count(files.len() as u64, "file"),
+        count(files.len() as u64, "file"),
         text::one_line(&place.cache.to_string_lossy()),
         bytes(sum)
     );
@@ -131,7 +132,7 @@ fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
         let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", bundles.display()));
         system.remove_tree(&bundles).map_err(failed)?;
     }
-    let count = render::count(files.iter().filter(is_wanted).count() as u64, "file");
+    let count = count(files.iter().filter(is_wanted).count() as u64, "file");
     super::print(&format!("Removed {count}, {}.\n", bytes(freed)))?;
     Ok(0)
 }
@@ -157,6 +158,6 @@ fn verify(place: &Place) -> Result<u8, Problem> {
         return Err(Problem::integrity(sentence).hint("gpusetup cache clean --partial removes what is set aside"));
     }
     let sum = files.iter().map(|f| f.size).sum();
-    super::print(&format!("{} read, {}: all as they were.\n", render::count(files.len() as u64, "file"), bytes(sum)))?;
+    super::print(&format!("{} read, {}: all as they were.\n", count(files.len() as u64, "file"), bytes(sum)))?;
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::{Problem, option_names, say};
+use crate::paths::CONFIG;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
 use crate::text::quoted_path;
@@ -10,8 +11,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-const DEFAULT: &str = "/etc/gpusetup/config.yaml";
 
 /// Options and the values that the file gives them.
 pub type Defaults = BTreeMap<String, Vec<String>>;
@@ -59,7 +58,7 @@ impl<'de> Deserialize<'de> for Texts {
 /// What the config file says; nothing where there is none.
 pub fn defaults(arguments: &[OsString]) -> Result<Defaults, Problem> {
     let asked = asked(arguments).or_else(|| std::env::var_os("GPUSETUP_CONFIG").map(PathBuf::from));
-    let path = asked.clone().unwrap_or_else(|| DEFAULT.into());
+    let path = asked.clone().unwrap_or_else(|| CONFIG.into());
     let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
         Ok(file) => file,
         Err(e) if e.is_absent() && asked.is_none() => return Ok(Defaults::new()),

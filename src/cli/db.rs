@@ -9,6 +9,7 @@ use crate::database::archive;
 use crate::host::assumed_gpus;
 use crate::render;
 use crate::system::output;
+use crate::text::{bytes, count};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -128,7 +129,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
 }
 
 fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem> {
-    let found = assumed_gpus(database, spec).map_err(|e| super::facts::no_such_gpu(spec, &e))?;
+    let found = assumed_gpus(database, spec).map_err(|e| super::host::no_such_gpu(spec, &e))?;
     found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }
 
@@ -154,7 +155,7 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
 fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
     let archive = archive::pack(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
     output::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
-    let bytes = render::bytes(archive.len() as u64);
+    let bytes = bytes(archive.len() as u64);
     super::print(&format!("{}: {bytes}. Sign it: minisign -S -m {}\n", out.display(), out.display()))?;
     Ok(0)
 }
@@ -164,5 +165,5 @@ fn wrong<T: std::fmt::Display>(mistakes: &[T]) -> Result<u8, Problem> {
     for mistake in mistakes {
         super::print(&format!("{mistake}\n"))?;
     }
-    Err(Problem::integrity(format!("the database has {}", render::count(mistakes.len() as u64, "mistake"))))
+    Err(Problem::integrity(format!("the database has {}", count(mistakes.len() as u64, "mistake"))))
 }

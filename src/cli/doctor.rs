@@ -1,20 +1,22 @@
 //! `gpusetup doctor`: whether the install is sound.
 
-use super::apply::{Ended, agreed, begin, propose, system, writing};
-use super::facts::{look, read_text};
+use super::files::{read_facts, read_text};
+use super::host::{look, system};
 use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
-use super::plan::read_facts;
+use super::run::{Ended, agreed, begin, propose, writing};
 use super::{Problem, report, say};
 use crate::apply;
 use crate::compat::Database;
-use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, device, examine, gather, repairs};
+use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, examine, gather, repairs};
 use crate::host::MachineKind;
+use crate::nvidia;
 use crate::plan::{Plan, repair};
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::Teller;
 use crate::system::System;
 use crate::system::output;
+use crate::text::wrapped;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -94,7 +96,7 @@ enum Profile {
 #[derive(Debug, clap::Args)]
 pub struct AskOptions {
     #[arg(value_enum)]
-    about: device::Library,
+    about: nvidia::Library,
     #[arg(required = true)]
     libraries: Vec<String>,
 }
@@ -157,7 +159,7 @@ impl With<'_> {
     /// What the checks find on the host now.
     fn host(&self) -> Result<Report, Problem> {
         let options = self.options;
-        let (facts, _) = look(&options.host, self.database, None)?;
+        let (facts, _) = look(&options.host, self.database)?;
         let system = system(&options.host);
         let evidence = gather(&system, self.database, facts, &options.host.prefix, &self.sources);
         if let Some(path) = &options.report {
@@ -239,7 +241,8 @@ impl With<'_> {
                 }
             }
             account.plan(&plan);
-            let ended = begin(&plan, &options.run, crate::fetch::Sources::default(), system, account, &mut teller)?;
+            let ended =
+                begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
             // What it came to is asked of the host, as after every apply.
             left = Some(self.host()?);
             Ok(ended)
@@ -282,7 +285,7 @@ fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Pr
 
 /// Answers the parent about a library; not for people.
 pub fn ask(options: &AskOptions) -> u8 {
-    device::answer(options.about, &options.libraries)
+    nvidia::answer(options.about, &options.libraries)
 }
 
 fn known(id: &str) -> Result<&'static str, Problem> {
@@ -296,12 +299,12 @@ fn list(only: &[&str]) -> String {
     let wanted = |id: &str| only.is_empty() || only.contains(&id);
     let mut out = String::new();
     for check in CHECKS.iter().filter(|c| wanted(c.id)) {
-        out += &render::wrapped(&format!("{}  ", check.id), check.title, super::width());
-        out += &render::wrapped("         reads ", check.reads, super::width());
+        out += &wrapped(&format!("{}  ", check.id), check.title, super::width());
+        out += &wrapped("         reads ", check.reads, super::width());
     }
     for (id, title, place) in ELSEWHERE.iter().filter(|(id, ..)| wanted(id)) {
-        out += &render::wrapped(&format!("{id}  "), title, super::width());
-        out += &render::wrapped("         no check: ", place, super::width());
+        out += &wrapped(&format!("{id}  "), title, super::width());
+        out += &wrapped("         no check: ", place, super::width());
     }
     out
 }

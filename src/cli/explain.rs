@@ -1,11 +1,14 @@
 //! `gpusetup explain`: why a version is chosen or refused, what a check or an exit code means.
 
 use super::Problem;
+use super::host::{look, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
 use crate::doctor::{CHECKS, ELSEWHERE};
+use crate::planning::Planner;
 use crate::render;
 use crate::resolve::{Misfit, MisfitKind, resolve};
+use crate::text::wrapped;
 use crate::version::{Version, Want};
 
 /// Flags of `explain`.
@@ -62,18 +65,18 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 fn explain_check(id: &str) -> Result<u8, Problem> {
     let width = super::width();
     if let Some((id, title, place)) = ELSEWHERE.iter().find(|(other, ..)| other.eq_ignore_ascii_case(id)) {
-        super::print(&render::wrapped(&format!("{id}  "), title, width))?;
-        super::print(&render::wrapped("  no check      ", place, width))?;
+        super::print(&wrapped(&format!("{id}  "), title, width))?;
+        super::print(&wrapped("  no check      ", place, width))?;
         return Ok(0);
     }
     let check = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id)).ok_or_else(|| {
         Problem::usage(format!("there is no check {}", id.to_uppercase()))
             .hint("see them all with: gpusetup doctor --list-checks")
     })?;
-    let mut out = render::wrapped(&format!("{}  ", check.id), check.title, width);
-    out += &render::wrapped("  reads         ", check.reads, width);
+    let mut out = wrapped(&format!("{}  ", check.id), check.title, width);
+    out += &wrapped("  reads         ", check.reads, width);
     if !check.follows_from.is_empty() {
-        out += &render::wrapped("  may follow    ", &format!("from {}", check.follows_from.join(", ")), width);
+        out += &wrapped("  may follow    ", &format!("from {}", check.follows_from.join(", ")), width);
     }
     out += &format!("  look now      gpusetup doctor {}\n", check.id);
     super::print(&out)?;
@@ -85,7 +88,7 @@ fn explain_exit(code: &str) -> Result<u8, Problem> {
     let codes = || EXIT_CODES.map(|(number, _)| number.to_string()).join(", ");
     let (number, meaning) =
         found.ok_or_else(|| Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes())))?;
-    super::print(&render::wrapped(&format!("{number}  "), meaning, super::width()))?;
+    super::print(&wrapped(&format!("{number}  "), meaning, super::width()))?;
     Ok(0)
 }
 
@@ -93,9 +96,15 @@ fn explain_exit(code: &str) -> Result<u8, Problem> {
 fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> {
     let database = options.host.database()?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-    let versions = options.host.is_meant().then(|| locked.versions());
-    let (facts, assumed) = super::facts::look(&options.host, database, versions.as_ref())?;
-    let mut request = locked.request(options.request.request(&options.host, assumed)?, &facts)?;
+    let (facts, assumed) = look(&options.host, database)?;
+    let system = system(&options.host);
+    let planner = Planner {
+        repositories: options.host.is_meant().then_some(&system),
+        lock: locked.file(),
+        ..Planner::new(database)
+    };
+    let prepared = planner.prepared(facts, options.request.request(&options.host, assumed)?);
+    let (facts, mut request) = prepared.map_err(|e| locked.not_planned(e, &options.host, None))?;
     let named = match layer {
         "driver" => {
             request.driver = want("driver", wanted)?;

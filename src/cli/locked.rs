@@ -1,15 +1,16 @@
-//! `plan --lock` writes a lock file; `--locked` holds `plan` and `apply` to one.
+//! `plan --lock` writes a lock file, and `--locked` names the one that `plan` and `apply` keep to.
 
 use super::Problem;
-use super::facts::read_text;
-use super::options::{TrustOptions, or_trust_owner};
+use super::files::{or_trust_owner, read_text};
+use super::options::{HostOptions, TrustOptions};
 use crate::compat::{Database, PackageManager};
-use crate::host::{Facts, dpkg_installed};
+use crate::host::dpkg_installed;
 use crate::operation::Packages;
 use crate::operation::packages;
 use crate::packages::{Versions, offered_versions};
 use crate::plan::{LockError, LockFile, Plan};
-use crate::resolve::{Method, Request};
+use crate::planning::PlanningError;
+use crate::resolve::Method;
 use crate::system::System;
 use crate::system::input;
 use crate::system::output;
@@ -33,21 +34,25 @@ impl Locked {
         path.map(read).transpose().map(Self)
     }
 
-    /// The packages' versions in it.
-    pub fn versions(&self) -> Versions {
-        self.0.as_ref().map_or_else(Versions::new, |(_, lock)| lock.packages.clone())
+    /// What it says.
+    pub fn file(&self) -> Option<&LockFile> {
+        self.0.as_ref().map(|(_, lock)| lock)
     }
 
-    /// The request that it makes of the one that was asked on this host.
-    pub fn request(&self, asked: Request, host: &Facts) -> Result<Request, Problem> {
-        let Some((path, lock)) = &self.0 else { return Ok(asked) };
-        lock.is_for(host).and_then(|()| lock.request(asked)).map_err(|e| refused(path, &e))
-    }
-
-    /// The plan, held to it.
-    pub fn hold(&self, plan: Plan) -> Result<Plan, Problem> {
-        let Some((path, lock)) = &self.0 else { return Ok(plan) };
-        lock.hold(plan).map_err(|e| refused(path, &e))
+    /// Why there is no plan for the host that the flags describe, or for the facts in a file.
+    pub fn not_planned(&self, e: PlanningError, host: &HostOptions, facts: Option<&Path>) -> Problem {
+        match e {
+            PlanningError::Misfit(misfit) => misfit.on_host(&host.again(facts)).into(),
+            PlanningError::Lock(e) => match &self.0 {
+                Some((path, _)) => refused(path, &e),
+                None => Problem::unexpected(e.to_string()),
+            },
+            PlanningError::Bundle(e) => e.into(),
+            PlanningError::SeveralPlans(plans) => {
+                Problem::usage(format!("{} plans in the bundle fit this host", plans.len()))
+                    .hint(format!("name one: gpusetup apply --bundle PATH PLAN, {}", plans.join(", ")))
+            }
+        }
     }
 }
 

@@ -9,16 +9,20 @@ mod db;
 mod doctor;
 mod explain;
 mod facts;
+mod files;
+mod host;
 mod locked;
 mod options;
 mod plan;
 mod problem;
 mod report;
+mod run;
+mod status;
 mod uninstall;
 
 pub use problem::Problem;
 
-use crate::doctor::device;
+use crate::nvidia;
 use crate::render::Paint;
 use crate::text;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -55,9 +59,9 @@ enum Command {
     /// Remove what gpusetup installed; or a toolkit, the driver or all of it, whoever installed it
     Uninstall(uninstall::Options),
     /// Tell how the last apply or rollback ended
-    Status(apply::StatusOptions),
+    Status(status::Options),
     /// Exit 0 when the host must reboot before the last apply can resume or its driver works, 1 when not
-    RebootRequired(apply::RebootRequiredOptions),
+    RebootRequired(status::RebootRequiredOptions),
     /// Verify an install: name causes, and the commands that mend them
     Doctor(doctor::Options),
     /// Say why a version is chosen or refused, what a check or an exit code means
@@ -78,7 +82,7 @@ enum Command {
         command: bundle::Command,
     },
     /// Ask one of NVIDIA's libraries; doctor runs this in a process of its own
-    #[command(hide = true, name = device::SUBCOMMAND)]
+    #[command(hide = true, name = nvidia::SUBCOMMAND)]
     Ask(doctor::AskOptions),
     /// Print a completion script for a shell
     Completions {
@@ -111,10 +115,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Plan(options) => plan::run(&options),
         Command::Apply(options) => apply::run(&options),
         Command::Resume(options) => apply::resume(&options),
-        Command::RebootRequired(options) => apply::reboot_required(&options),
+        Command::RebootRequired(options) => status::reboot_required(&options),
         Command::Rollback(options) => apply::rollback(&options),
         Command::Uninstall(options) => uninstall::run(&options),
-        Command::Status(options) => apply::status(&options),
+        Command::Status(options) => status::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
         Command::Db { command } => db::run(&command),

@@ -1,14 +1,17 @@
 //! The flags that several subcommands share, as the user gave them, and what they come to.
 
 use super::Problem;
-use crate::apply::Manner;
+use super::files::{or_trust_owner, read_key};
+use crate::apply::RunConfig;
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::{Database, ModuleFlavour};
 use crate::database::folder::{self, FolderError};
-use crate::database::store::{self, Store};
+use crate::database::store::Store;
 use crate::database::{VERSION, embedded};
-use crate::fetch::{Mirrors, Sources, certificates};
+use crate::fetch::{Sources, certificates};
+use crate::mirrors::Mirrors;
 use crate::operation::valid::{self, Valid};
+use crate::paths;
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, Trust};
@@ -41,7 +44,7 @@ pub struct HostOptions {
           value_parser = folder(valid::prefix))]
     pub prefix: PathBuf,
     /// Where downloads are kept
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = "/var/cache/gpusetup",
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     pub cache: PathBuf,
 }
@@ -60,7 +63,7 @@ pub struct DatabaseOptions {
     /// Where `db update` puts what it installs
     #[cfg(feature = "test-hooks")]
     #[arg(long = "database-store", value_name = "DIR", env = "GPUSETUP_DATABASE_STORE", hide = true,
-          default_value = store::FOLDER)]
+          default_value = paths::DATABASE)]
     store: PathBuf,
 }
 
@@ -193,19 +196,6 @@ impl TrustOptions {
     }
 }
 
-/// With the option that accepts the file, where its owner is what speaks against it.
-pub fn or_trust_owner(e: InputError) -> Problem {
-    let name = match &e {
-        InputError::Untrusted { why: Distrust::Owner { name }, .. } => Some(name.clone()),
-        _ => None,
-    };
-    let problem = Problem::from(e);
-    match name {
-        Some(name) => problem.hint(format!("or accept it from that user: --trust-owner {name}")),
-        None => problem,
-    }
-}
-
 /// Which bundle everything comes from.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
@@ -226,7 +216,7 @@ impl BundleOptions {
     /// The bundle, opened: one that is signed, or one of somebody who is trusted.
     pub fn open(&self, trust: &TrustOptions, store: &Store) -> Result<Option<Arc<Bundle>>, Problem> {
         let Some(path) = &self.bundle else { return Ok(None) };
-        let key = self.bundle_key.as_deref().map(super::bundle::read_key).transpose()?;
+        let key = self.bundle_key.as_deref().map(read_key).transpose()?;
         let trust = if key.is_some() { Trust::Anybody } else { trust.trust()? };
         let bundle = Bundle::open(path, key.as_deref(), &trust).map_err(|e| {
             let problem = match e {
@@ -383,7 +373,7 @@ impl DatabaseOptions {
         #[cfg(feature = "test-hooks")]
         return &self.store;
         #[cfg(not(feature = "test-hooks"))]
-        Path::new(store::FOLDER)
+        Path::new(paths::DATABASE)
     }
 
     /// The database in the folder; else the one that `db update` installed, where it is newer; else the built-in one.
@@ -423,13 +413,15 @@ impl RunOptions {
         !self.no_progress && !self.unattended
     }
 
-    /// The same for who carries plans out.
-    pub fn manner(&self, sources: Sources) -> Manner {
+    /// How a run that fetches from these sources works.
+    pub fn config(&self, sources: Sources) -> RunConfig {
         let patience = Duration::from_secs(self.lock_timeout.unwrap_or(PATIENCE));
-        Manner {
+        RunConfig {
             lock_timeout: patience,
             network_timeout: if self.unattended { patience } else { Duration::ZERO },
             sources,
+            bundle: None,
+            brought: None,
         }
     }
 
@@ -440,17 +432,7 @@ impl RunOptions {
 }
 
 impl SourceOptions {
-    /// Where everything comes from: the bundle that is named, else what these options say.
-    pub fn sources_with(
-        &self,
-        bundle: &BundleOptions,
-        trust: &TrustOptions,
-        database: &DatabaseOptions,
-    ) -> Result<Sources, Problem> {
-        Ok(Sources { bundle: bundle.open(trust, &database.store())?, ..self.sources()? })
-    }
-
-    /// The same for who fetches.
+    /// Where artifacts are fetched from.
     pub fn sources(&self) -> Result<Sources, Problem> {
         let refused = |flag: &str, why: &dyn std::fmt::Display| Problem::usage(format!("--{flag}: {why}"));
         let mut mirrors = Mirrors::default();
@@ -467,7 +449,7 @@ impl SourceOptions {
         }
         let absolute = |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
         let ca_cert = self.ca_cert.as_ref().map(absolute).transpose()?;
-        Ok(Sources { mirrors, offline: self.offline, ca_cert, bundle: None, brought: None })
+        Ok(Sources { mirrors, offline: self.offline, ca_cert })
     }
 }
 

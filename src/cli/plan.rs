@@ -1,21 +1,18 @@
 //! `gpusetup plan`: what would be done, and why.
 
 use super::Problem;
-use super::bundle::{self, Chosen};
-use super::facts::{described, look, read_text};
+use super::files::save;
+use super::host::{database, described, look, system};
 use super::locked::{self, Locked};
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
 };
-use crate::host::{Facts, offered_by};
-use crate::plan::{Plan, plan};
+use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::resolve::{Misfit, MisfitKind};
-use crate::system::output;
-use crate::text::visible_json;
+use crate::resolve::MisfitKind;
 use clap::ValueEnum;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Flags of `plan`.
 #[derive(Debug, clap::Args)]
@@ -76,43 +73,39 @@ enum Format {
 
 /// Prints the plan.
 pub fn run(options: &Options) -> Result<u8, Problem> {
-    let sources = options.source.sources_with(&options.bundle, &options.trust, &options.host.database)?;
-    let database = bundle::database(&options.host, &sources)?;
+    let sources = options.source.sources()?;
+    let opened = options.bundle.open(&options.trust, &options.host.database.store())?;
+    let database = database(&options.host, opened.as_deref())?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-    let asked = (options.host.is_meant() || options.lock.is_some()).then(|| locked.versions());
-    let (mut facts, assumed) = match &options.facts {
+    let (facts, assumed) = match &options.facts {
         Some(path) => described(path, &options.host, database)?,
-        None => look(&options.host, database, asked.as_ref())?,
+        None => look(&options.host, database)?,
     };
-    let chosen = match &sources.bundle {
-        Some(bundle) => {
-            facts.offered = offered_by(bundle.offers(&facts), &facts, database);
-            bundle::chosen(bundle, &facts, database)?
-        }
-        None => Chosen::Nothing,
+    let system = system(&options.host);
+    let reads_lists = options.facts.is_none() && (options.host.is_meant() || options.lock.is_some());
+    let planner = Planner {
+        repositories: reads_lists.then_some(&system),
+        bundle: opened.as_deref(),
+        lock: locked.file(),
+        mirrors: Some(&sources.mirrors),
+        ..Planner::new(database)
     };
-    let planned = match chosen {
-        Chosen::Plan(plan) => Ok(*plan),
-        Chosen::Request(request) => plan(database, facts.clone(), locked.request(*request, &facts)?),
-        Chosen::Nothing => {
-            let request = options.request.request(&options.host, assumed)?;
-            plan(database, facts.clone(), locked.request(request, &facts)?)
-        }
-    };
-    let plan = match planned {
-        Err(misfit) if misfit.kind == MisfitKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip => {
+    let plan = match planner.plan(facts, options.request.request(&options.host, assumed)?) {
+        Err(PlanningError::Misfit(misfit))
+            if misfit.kind == MisfitKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
+        {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(0);
         }
-        planned => {
-            let on_host = |misfit: Misfit| misfit.on_host(&options.host.again(options.facts.as_deref()));
-            locked.hold(planned.map_err(on_host)?)?
+        Err(e) => return Err(locked.not_planned(e, &options.host, options.facts.as_deref())),
+        Ok(planned) => {
+            planned.notes.iter().for_each(|note| super::say(note));
+            planned.plan
         }
     };
     if let Some(path) = &options.lock {
-        locked::write(path, &super::apply::system_of(options.host.root.as_ref()), database, &plan)?;
+        locked::write(path, &system, database, &plan)?;
     }
-    let plan = plan.fetched_from(&sources.mirrors, database);
     if let Some(path) = &options.out {
         save(&plan, path)?;
     }
@@ -148,32 +141,4 @@ fn address(text: &str) -> Result<String, String> {
 fn sum(text: &str) -> Result<String, String> {
     let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
-}
-
-/// The facts in a file.
-pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
-    let text = read_text(path)?;
-    let name = path.display();
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
-    match value.get("schema").and_then(|s| s.as_str()) {
-        Some(crate::host::SCHEMA) => {}
-        Some(other) => {
-            let sentence = format!("{name} has the schema {other}; this gpusetup reads {}", crate::host::SCHEMA);
-            return Err(Problem::usage(sentence));
-        }
-        None => return Err(Problem::usage(format!("{name} is no facts file: it has no schema"))),
-    }
-    let facts: Facts = serde_json::from_value(visible_json(value))
-        .map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
-    match facts.unlikely_kernel() {
-        Some(kernel) => Err(Problem::usage(format!("{name} names a kernel {kernel:?}, which no kernel is called"))),
-        None => Ok(facts),
-    }
-}
-
-fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
-    let text = serde_json::to_string_pretty(plan).map_err(|e| Problem::unexpected(e.to_string()))?;
-    output::write(path, (text + "\n").as_bytes())
-        .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
 }

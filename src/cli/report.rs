@@ -3,10 +3,9 @@
 use super::{Problem, say};
 use crate::doctor::archive::{self, ArchiveError};
 use crate::doctor::{CHECKS, Collected};
-use crate::render::bytes;
 use crate::system::System;
 use crate::system::input;
-use crate::text::{quoted, quoted_path};
+use crate::text::{bytes, quoted, quoted_path};
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;

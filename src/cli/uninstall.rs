@@ -1,14 +1,13 @@
 //! `gpusetup uninstall`: what gpusetup did here taken back by its journal, or a toolkit, the driver or both removed, whoever
 //! installed them. Either way it is shown first.
 
-use super::apply::{Ended, agreed, begin, propose, system, take_back, tell_result, writing};
-use super::facts::look;
+use super::host::{look, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
+use super::run::{Ended, agreed, begin, propose, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, Reach};
 use crate::compat::PackageManager;
-use crate::fetch::Sources;
 use crate::host::{Facts, owners};
 use crate::operation::packages;
 use crate::plan::{Inventory, Plan, Unwanted, removal};
@@ -74,7 +73,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             }
         }
         account.plan(&plan);
-        let ended = begin(&plan, &options.run, Sources::default(), system, account, &mut teller)?;
+        let ended = begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
         if matches!(ended, Ended::With(Ending::Done)) {
             is_gone(options, system)?;
         }
@@ -133,7 +132,7 @@ fn show(options: &Options, plan: &Plan) -> Result<u8, Problem> {
 
 fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, database, None)?;
+    let (facts, _) = look(&options.host, database)?;
     let unwanted = options.unwanted();
     let inventory = inventory(system, &facts, &unwanted)?;
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();

@@ -12,9 +12,6 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Where it is, unless a test says otherwise.
-pub const FOLDER: &str = "/var/lib/gpusetup-database";
-
 /// Of the sources of the types: the compact form of one gpusetup says nothing to another.
 const SHAPE: &str = env!("GPUSETUP_SHAPE");
 

@@ -6,6 +6,7 @@ use super::kernel_log::{self, REFUSALS, UNFIT, tail};
 use super::{Answer, Evidence, Sources, examine};
 use crate::compat::Database;
 use crate::host::Facts;
+use crate::paths::{EVENTS, LOGS};
 use crate::system::System;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -99,10 +100,10 @@ fn texts(system: &System, facts: &Facts, sources: &Sources) -> BTreeMap<String, 
         add(name.to_owned(), &Path::new("/var/log").join(name), MOST_OF_A_LOG);
     }
     add("gpusetup/result.json".to_owned(), Path::new("/var/lib/gpusetup/result.json"), MOST_OF_ONE as u64);
-    add("gpusetup/events.jsonl".to_owned(), Path::new("/var/log/gpusetup/events.jsonl"), MOST_OF_A_LOG);
-    let own = system.list("/var/log/gpusetup").unwrap_or_default().into_iter().filter(|n| n.ends_with(".log"));
+    add("gpusetup/events.jsonl".to_owned(), Path::new(EVENTS), MOST_OF_A_LOG);
+    let own = system.list(LOGS).unwrap_or_default().into_iter().filter(|n| n.ends_with(".log"));
     for name in own.take(MOST_LOGS) {
-        add(format!("gpusetup/{}", file_name(&name)), &Path::new("/var/log/gpusetup").join(&name), MOST_OF_A_LOG);
+        add(format!("gpusetup/{}", file_name(&name)), &Path::new(LOGS).join(&name), MOST_OF_A_LOG);
     }
     for (name, path) in dkms_logs(system).into_iter().take(MOST_LOGS) {
         add(format!("dkms/{}.log", file_name(&name)), &path, MOST_OF_A_LOG);

@@ -19,10 +19,11 @@ pub use loader::Cached;
 pub use rivals::{Denial, FORCED, Image};
 pub use toolkit::Shells;
 
-use super::device::{self, Convolution, Cuda, Nvml};
+use super::device;
 use super::kernel_log::{self, Said};
 use crate::compat::{Database, Distribution, Role, Sxid, Xid};
 use crate::host::Facts;
+use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
@@ -39,24 +40,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
-
-/// What somebody who was asked said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer<T> {
-    /// This.
-    Is(T),
-    /// It could not, for this reason: that is a finding.
-    Failed(String),
-    /// It was not asked, for this reason: that is none.
-    NotAsked(String),
-}
-
-impl<T> Default for Answer<T> {
-    fn default() -> Self {
-        Self::NotAsked("it was not looked at".to_owned())
-    }
-}
 
 /// What is looked at beside the host itself.
 #[derive(Debug, Clone, Default)]

@@ -3,13 +3,13 @@
 
 mod device;
 
-use super::device::Convolution;
 use super::{
     Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild,
     Given, Image, Report, Repository, RepositoryKey, Shells, Sources, Status, examine,
 };
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
+use crate::nvidia::Convolution;
 use crate::resolve::known_card;
 use crate::system::Node;
 use serde_json::json;

@@ -3,8 +3,8 @@
 
 use super::arriving::Arriving;
 use crate::cache::{BEGUN, with_ending};
-use crate::render::bytes as in_words;
 use crate::system::{Identity, System};
+use crate::text::bytes as in_words;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use super::{
     repositories, secure_boot, toolkit,
 };
 use crate::compat::{Database, Fabric};
-use crate::plan::{BLACKLIST, LOADER_PATH, PROFILE, host_compilers};
+use crate::paths::{BLACKLIST, CACHE, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,12 @@ pub struct Look {
     pub cache: PathBuf,
     /// Where the GPUs are taken from.
     pub gpus: GpuSource,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { prefix: "/usr/local".into(), cache: CACHE.into(), gpus: GpuSource::Bus }
+    }
 }
 
 /// Where the GPUs are taken from.

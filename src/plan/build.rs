@@ -9,11 +9,12 @@ use crate::compat::{Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::Operation;
 use crate::resolve::{
-    Card, ChosenDriver, Hint, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, dotted,
-    is_over, resolve,
+    Card, ChosenDriver, Hint, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, is_over,
+    resolve,
 };
 use crate::sum::sha256;
-use crate::text::quoted;
+use crate::text::{bytes, quoted};
+use crate::version::dotted;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -185,7 +186,7 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
         let boot = job.facts.space.iter().find(|s| s.path == Path::new("/boot"));
         let images = job.facts.kernels.installed.iter().filter(|k| k.initramfs.is_some()).count() as u64;
         if let Some(boot) = boot.filter(|b| installs_driver(job.chosen) && b.free_bytes < images * GROWTH) {
-            let (free, growth) = (crate::render::bytes(boot.free_bytes), crate::render::bytes(GROWTH));
+            let (free, growth) = (bytes(boot.free_bytes), bytes(GROWTH));
             say(
                 "GS603",
                 format!(

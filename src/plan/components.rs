@@ -6,8 +6,8 @@ use super::{Act, Step, StepId};
 use crate::compat::short;
 use crate::host::version_file;
 use crate::operation::{Operation, Placement};
-use crate::render::bytes;
 use crate::resolve::{ChosenToolkit, Part, cuda_arch};
+use crate::text::bytes;
 use std::path::Path;
 
 /// The toolkit's step; some of its parts are not there yet.

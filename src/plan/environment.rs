@@ -1,8 +1,9 @@
 //! How programs find the toolkit: the loader's path and cache, and PATH for shells.
 
 use super::job::{Job, skipped, step};
-use super::settings::{LOADER_PATH, loader_path, profile, rebuild_cache};
+use super::settings::{loader_path, profile, rebuild_cache};
 use super::{Act, Step, StepId};
+use crate::paths::LOADER_PATH;
 
 /// The loader's path and cache.
 pub fn ldconfig(job: &Job) -> Step {

@@ -2,14 +2,13 @@
 //! initramfs of every installed kernel, which carries a copy of it.
 
 use super::job::{Job, skipped, step};
-use super::settings::{BLACKLIST, blacklist, rebuild_images};
+use super::settings::{blacklist, rebuild_images};
 use super::{Act, Step, StepId};
+use crate::host::RIVALS;
+use crate::paths::BLACKLIST;
 use std::collections::BTreeMap;
 
 const TITLE: &str = "Keep nouveau and nova off the GPUs";
-
-/// Drivers of the kernel that would take an NVIDIA GPU before NVIDIA's own.
-pub const RIVALS: [&str; 3] = ["nouveau", "nova_core", "nova_drm"];
 
 /// The step.
 pub fn blacklist_nouveau(job: &Job) -> Step {

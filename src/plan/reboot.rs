@@ -1,7 +1,6 @@
 //! Whether the driver that is installed only works after a reboot.
 
-use super::RIVALS;
-use crate::host::{Facts, LoadedModule};
+use crate::host::{Facts, LoadedModule, RIVALS};
 
 /// Why the running kernel cannot use the installed driver, if a reboot changes that; none for a tree, where nothing runs.
 pub fn why_reboot(facts: &Facts) -> Option<String> {

@@ -4,10 +4,11 @@
 use super::driver::UNINSTALL;
 use super::job::step;
 use super::settings::{rebuild_cache, rebuild_images};
-use super::{Act, BLACKLIST, LOADER_PATH, PROFILE, Plan, Step, StepId, Warning};
+use super::{Act, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
 use crate::operation::{Operation, Packages};
+use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
 use crate::resolve::{Misfit, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};

@@ -1,17 +1,10 @@
 //! The files and commands that steps, removals and repairs have in common.
 
-use super::nouveau::RIVALS;
 use crate::compat::InitramfsTool;
-use crate::host::{Facts, Kernel};
+use crate::host::{Facts, Kernel, RIVALS};
 use crate::operation::Operation;
+use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
 use std::path::{Path, PathBuf};
-
-/// The one file that keeps other drivers off the GPUs.
-pub const BLACKLIST: &str = "/etc/modprobe.d/gpusetup-nouveau.conf";
-/// The one file that tells the loader where the toolkit's libraries are.
-pub const LOADER_PATH: &str = "/etc/ld.so.conf.d/gpusetup-cuda.conf";
-/// The one file that tells login shells where the toolkit's programs are.
-pub const PROFILE: &str = "/etc/profile.d/gpusetup-cuda.sh";
 
 /// Seconds for the initramfs of one kernel: it takes some ten; on an emulated machine with all its modules five minutes
 /// were seen.
@@ -65,13 +58,6 @@ pub fn loader_path(default_toolkit: &Path) -> Operation {
 /// Makes the loader's cache anew.
 pub fn rebuild_cache() -> Operation {
     Operation::run(["ldconfig"], 300).changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
-}
-
-/// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does, whoever
-/// starts it, and no other program looks there (tried, see compat/compilers.yaml). The variable NVCC_CCBIN is unknown to
-/// nvcc 12.4 and older, and what a profile sets reaches login shells only.
-pub fn host_compilers(toolkit: &Path) -> [PathBuf; 2] {
-    ["gcc", "g++"].map(|name| toolkit.join("nvvm/bin").join(name))
 }
 
 /// Puts the default toolkit on the PATH of login shells.

@@ -1,8 +1,9 @@
 //! The CUDA toolkit by its runfile, and cuDNN from its archive into the toolkit.
 
 use super::job::{Job, skipped, step};
-use super::{Act, Step, StepId, settings};
+use super::{Act, Step, StepId};
 use crate::operation::{Operation, Placement};
+use crate::paths::host_compilers;
 use crate::system::Node;
 use std::path::{Path, PathBuf};
 
@@ -122,7 +123,7 @@ fn host_compiler(job: &Job, toolkit: &Path, gcc: u16) -> [Act; 2] {
     let program =
         |name: &str, seen: Option<&PathBuf>| seen.cloned().unwrap_or_else(|| format!("/usr/bin/{name}-{gcc}").into());
     let programs = [program("gcc", there.map(|c| &c.gcc)), program("g++", there.and_then(|c| c.gxx.as_ref()))];
-    let [c, cxx] = settings::host_compilers(toolkit);
+    let [c, cxx] = host_compilers(toolkit);
     let [gcc, gxx] = programs;
     [(c, gcc), (cxx, gxx)].map(|(path, target)| {
         let satisfied = matches!(job.facts.node(&path), Some(Node::Link { target: now }) if *now == target);

@@ -1,9 +1,9 @@
 //! The database as tables.
 
-use super::{count, wrapped};
 use crate::compat::{Component, ComponentRelease, Database, FrameworkNeeds, ModuleFlavour, Tally};
 use crate::host::Gpu;
 use crate::resolve::{Card, serves};
+use crate::text::{count, wrapped};
 use std::fmt::Write;
 
 /// Rows under headings, each column as wide as its widest cell.

@@ -1,10 +1,10 @@
 //! What doctor found, for a person.
 
-use super::{Paint, count, wrapped};
-use crate::doctor::device::NvmlGpu;
+use super::Paint;
 use crate::doctor::{Finding, Nvml, Report, Status};
 use crate::host::Facts;
-use crate::text::visible;
+use crate::nvidia::NvmlGpu;
+use crate::text::{count, visible, wrapped};
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,9 @@
 //! A proof, for a person and for programs: the facts, what follows from them, and what would fit instead.
 
-use super::{Paint, wrapped};
+use super::Paint;
 use crate::compat::Database;
 use crate::resolve::{Hint, Misfit, Premise, Reason, Selection, source_titles, summary};
+use crate::text::wrapped;
 use serde::Serialize;
 
 /// Yes with its reasons, or no with what excludes it.

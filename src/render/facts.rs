@@ -1,7 +1,7 @@
 //! Facts as text.
 
-use super::{bytes, wrapped};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot};
+use crate::text::{bytes, wrapped};
 
 /// The facts for a person, a line a thing; what is missing is said.
 pub fn text(facts: &Facts) -> String {

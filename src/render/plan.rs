@@ -1,9 +1,10 @@
 //! A plan as text.
 
-use super::{Paint, bytes, count, wrapped};
+use super::Paint;
 use crate::operation::Operation;
 use crate::plan::{Act, Plan, State, Step};
 use crate::resolve::summary;
+use crate::text::{bytes, count, wrapped};
 
 /// The plan for a person: what the host is, what was chosen and why, each step, what it costs. With `verbose` also what
 /// stands already and what was rejected.

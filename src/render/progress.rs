@@ -2,9 +2,9 @@
 //! takes long one every ten seconds, which is what a serial console and a log file want. On standard error: results go
 //! to standard output.
 
-use super::bytes;
 use crate::apply::News;
 use crate::operation::Operation;
+use crate::text::bytes;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
 //! The parts of a toolkit that `--components` comes to: those that were named and what they are of no use without.
 
-use super::refusal::Refusal;
 use super::{Misfit, Request};
 use crate::compat::{Artifact, Component, ComponentNeed, ComponentRelease, Database};
 use crate::host::Toolkit;
@@ -50,13 +49,6 @@ pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Co
         return Err(Misfit::request("--components names parts of a CUDA toolkit, and none is wanted"));
     }
     Ok(all)
-}
-
-/// Whether the release has all that was named, or the rule that refuses it.
-pub fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &str) -> Result<(), Refusal> {
-    let Some(release) = release else { return Err(Refusal::NoArchives) };
-    let missing = |c: &&Component| release.component(c).and_then(|part| part.archive(arch)).is_none();
-    named.iter().position(missing).map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
 }
 
 /// The components that a release has archives of.

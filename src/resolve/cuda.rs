@@ -1,6 +1,6 @@
 //! The toolkit and cuDNN that fit a driver, the GPUs and the host's compiler and C library.
 
-use super::component::{Part, has_all, parts, published};
+use super::component::{Part, parts, published};
 use super::driver::Candidate;
 use super::refusal::Refusal;
 use super::{Card, Request};
@@ -9,7 +9,7 @@ use crate::compat::{
     Database, Distribution,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
-use crate::version::{ComputeCapability, CudaVersion};
+use crate::version::{ComputeCapability, CudaVersion, dotted};
 
 /// What the search for layers looks at, worked out once.
 pub struct Ground<'a, 'f> {
@@ -196,6 +196,13 @@ fn examine(
         Some(_) => Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified")),
         None => Ok(side_gcc),
     }
+}
+
+/// Whether the release has all that was named, or the rule that refuses it.
+fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &str) -> Result<(), Refusal> {
+    let Some(release) = release else { return Err(Refusal::NoArchives) };
+    let missing = |c: &&Component| release.component(c).and_then(|part| part.archive(arch)).is_none();
+    named.iter().position(missing).map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
 }
 
 /// Whether the release targets the card.
@@ -393,10 +400,4 @@ fn unpublished(archive: &Artifact) -> Option<&'static str> {
         (Some(_), None) => Some("no checksum of its archive is known, so it could not be verified"),
         (None, None) => Some("neither address nor checksum of its archive is known, so it could not be verified"),
     }
-}
-
-/// The first two numbers of a version, `2.36` of a C library, `6.12.1-amd64` of a kernel.
-pub fn dotted(version: &str) -> (u32, u32) {
-    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }

@@ -1,7 +1,6 @@
 //! The driver: every candidate that the database and the host's repositories know, each either fit for the GPUs or
 //! refused by a rule, the fit ones in the order of preference.
 
-use super::cuda::dotted;
 use super::refusal::{Refusal, Subject, Told};
 use super::{Card, Joined, Method, Misfit, Prefer, Request};
 use crate::compat::{
@@ -9,7 +8,7 @@ use crate::compat::{
     Maturity, ModuleFlavour, Role,
 };
 use crate::host::Facts;
-use crate::version::{DriverVersion, Want};
+use crate::version::{DriverVersion, Want, dotted};
 use std::cmp::Reverse;
 
 /// A driver that might be chosen, and how it would get onto the host.

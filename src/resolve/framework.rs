@@ -1,11 +1,10 @@
 //! What frameworks wish for, made into a request: the builds that run on the GPUs, those of several frameworks that go
 //! together, and the CUDA series and cuDNN that they come to.
 
-use super::cuda::dotted;
 use super::{Card, Hint, Misfit, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::host::Facts;
-use crate::version::{CudnnVersion, Want};
+use crate::version::{CudnnVersion, Want, dotted};
 
 /// A framework's release that was asked for.
 struct Wish<'a> {

@@ -1,12 +1,9 @@
 //! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, the newest cuDNN that fits
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
-use super::alternative::with_alternative;
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{
-    Cudnn, Ground, Toolkit, cudnn, dotted, is_native, passed_over, refused_for_cudnn, runs_on, toolkits,
-};
+use super::cuda::{Cudnn, Ground, Toolkit, cudnn, is_native, passed_over, refused_for_cudnn, runs_on, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
 use super::refusal::{Refusal, Subject, Told, Unpackaged, installer_library};
@@ -16,7 +13,7 @@ use super::{
 };
 use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
-use crate::version::{CudaVersion, Want};
+use crate::version::{CudaVersion, Want, dotted};
 
 /// The answer, with what the planner needs to act on it.
 #[derive(Debug, Clone)]
@@ -65,31 +62,6 @@ impl Resolution<'_> {
 fn selected(part: &Part) -> SelectedComponent {
     SelectedComponent { name: part.name.to_owned(), version: part.version.to_owned() }
 }
-
-/// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
-pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Misfit> {
-    const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
-    if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
-        let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
-        return Err(Misfit::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
-    }
-    if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
-        let sentence = format!("gpusetup installs on Linux, and {} is {system}", facts.os.name);
-        return Err(Misfit::new("system", sentence)
-            .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
-    }
-    if !request.cuda.is_wanted() && request.cudnn.is_required() {
-        return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
-    }
-    let drivers = &known(database, facts);
-    attempt(database, facts, drivers, request, Telling::All).map_err(|misfit| {
-        let can_be_helped = misfit.kind == MisfitKind::NothingFits && !WITHOUT_ALTERNATIVE.contains(&misfit.rule);
-        if can_be_helped { with_alternative(database, facts, drivers, request, misfit) } else { misfit }
-    })
-}
-
-/// Rules about the host's hardware, or a name that was mistyped: a smaller request does not help.
-const WITHOUT_ALTERNATIVE: [&str; 3] = ["gpu-known", "gpu-is-physical", "framework-known"];
 
 /// The answer to this request and no other.
 pub fn attempt<'a>(
@@ -163,9 +135,6 @@ fn for_frameworks<'a>(
 fn no_framework() -> Misfit {
     Misfit::new("framework-known", "no framework was named")
 }
-
-/// Systems that have a facts file, too, and no Linux driver.
-const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 
 /// Boards differ in whether toolkits for servers serve them, and theirs do not show on the PCI bus.
 fn unknown_board(database: &Database) -> Misfit {

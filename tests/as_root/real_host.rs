@@ -716,7 +716,7 @@ int main() {
 
 /// NVIDIA's assembler makes code of the kernel that doctor hands to drivers, for every GPU that it knows, these among them.
 fn doctors_kernel_is_ptx(host: &Host, among: &[&str]) {
-    fs::write(host.path("/root/kernel.ptx"), gpusetup::doctor::device::KERNEL).expect("the host takes a file");
+    fs::write(host.path("/root/kernel.ptx"), gpusetup::nvidia::KERNEL).expect("the host takes a file");
     let known = host.ask("/usr/local/cuda/bin/nvcc --list-gpu-code");
     assert!(among.iter().all(|gpu| known.lines().any(|l| l == *gpu)), "{known}");
     let each = "for gpu in $(/usr/local/cuda/bin/nvcc --list-gpu-code); do \

@@ -238,7 +238,7 @@ fn a_library_is_asked_for_its_version() {
 fn a_library_that_ends_its_caller_ends_only_the_child() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "abort();");
-    let asked = gpusetup::doctor::device::ask_in_child(
+    let asked = gpusetup::nvidia::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
         library.to_str().expect("UTF-8"),
         Duration::from_secs(20),
@@ -252,7 +252,7 @@ fn a_library_that_hangs_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "for (;;) sleep(1);");
     let began = Instant::now();
-    let asked = gpusetup::doctor::device::ask_in_child(
+    let asked = gpusetup::nvidia::ask_in_child(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
         library.to_str().expect("UTF-8"),
         Duration::from_millis(300),

@@ -1,7 +1,7 @@
 //! `gpusetup db update`: a newer database, believed for its signature alone.
 
-use super::super::apply::must_be_private;
-use super::super::bundle::read_key;
+use super::super::files::read_key;
+use super::super::host::must_be_private;
 use super::super::options::{DatabaseOptions, to_the_end};
 use super::super::{Problem, print, say};
 use crate::database::archive::{self, MOST_BYTES};

@@ -2,9 +2,9 @@
 
 use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
-use crate::doctor::device::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
+use crate::nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use crate::text::quoted;
 use crate::version::DriverVersion;
 
@@ -121,7 +121,7 @@ fn reset(at: Option<&str>) -> Vec<String> {
 /// CUDA finds no GPU: it is divided and has no instances, or is not the driver's, or is hidden.
 fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
     let gpus = if let Answer::Is(nvml) = &seen.nvml { nvml.gpus.as_slice() } else { &[] };
-    let undivided = |g: &crate::doctor::device::NvmlGpu| g.mig.is_none_or(|m| !m.enabled || m.instances > 0);
+    let undivided = |g: &crate::nvidia::NvmlGpu| g.mig.is_none_or(|m| !m.enabled || m.instances > 0);
     let verdict = if !gpus.is_empty() && !gpus.iter().any(undivided) {
         Verdict::fail("MIG is on, and no GPU has an instance that programs could compute on (error 100)")
             .advise("make some, or switch it off", ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"])

@@ -5,8 +5,8 @@ use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Evidence, LoggedGpu, Said, Status, Verdict};
-use crate::host::{Gpu, InstalledDriver, Origin, SecureBoot};
-use crate::plan::{RIVALS, rebuild_image};
+use crate::host::{Gpu, InstalledDriver, Origin, RIVALS, SecureBoot};
+use crate::plan::rebuild_image;
 use crate::resolve::Card;
 use crate::text::quoted;
 

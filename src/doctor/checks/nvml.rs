@@ -2,9 +2,9 @@
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
-use crate::doctor::device::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
+use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
 use crate::operation::Operation;
 use crate::text::quoted;
 

@@ -4,7 +4,7 @@ use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
 use crate::operation::{Operation, Packages, packages};
-use crate::render::bytes;
+use crate::text::bytes;
 use std::path::Path;
 
 pub fn done(seen: &Evidence) -> Verdict {

@@ -4,8 +4,8 @@ use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
 use crate::host::Gpu;
+use crate::operation::shell::by_hand;
 use crate::plan::{blacklist, rebuild_image, rebuild_images};
-use crate::render::script::by_hand;
 use crate::text::quoted;
 
 pub fn nouveau(seen: &Evidence) -> Verdict {

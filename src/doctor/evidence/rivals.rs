@@ -2,8 +2,7 @@
 
 use super::{Answer, initramfs, names, text};
 use crate::compat::InitramfsTool;
-use crate::host::{Facts, Kernel};
-use crate::plan::RIVALS;
+use crate::host::{Facts, Kernel, RIVALS};
 use crate::system::{System, on_all_cores};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! What NVIDIA's libraries say of the sound host, and what they say of sick ones.
 
 use super::*;
-use crate::doctor::device::*;
 use crate::doctor::kernel_log;
+use crate::nvidia::*;
 
 /// An A100 in good health.
 pub fn nvml() -> Nvml {

@@ -5,12 +5,11 @@ use super::{Packages, PackagesError};
 use crate::compat::PackageManager;
 use crate::operation::program::ProgramError;
 use crate::operation::supply::Supply;
+use crate::paths::{PINS, STATE};
 use crate::system::{Program, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Only root can write here, and it is there for one transaction.
-const FILE: &str = "/var/lib/gpusetup/pins";
 /// The host's own file.
 pub const OWN: &str = "/etc/apt/preferences";
 
@@ -22,7 +21,7 @@ pub fn options(wanted: &Packages) -> Vec<String> {
     if wanted.manager != PackageManager::Apt || wanted.versions.is_empty() {
         return Vec::new();
     }
-    vec!["-o".to_owned(), format!("Dir::Etc::preferences={FILE}")]
+    vec!["-o".to_owned(), format!("Dir::Etc::preferences={PINS}")]
 }
 
 /// Writes apt's file, with what the host's own file says behind it: the first word counts.
@@ -31,13 +30,13 @@ pub fn put(on: &System, wanted: &Packages) -> io::Result<()> {
         return Ok(());
     }
     let own = on.read_text(OWN)?.unwrap_or_default();
-    on.make_directories("/var/lib/gpusetup", 0o700)?;
-    on.write(FILE, text(&wanted.versions, &own).as_bytes(), 0o600)
+    on.make_directories(STATE, 0o700)?;
+    on.write(PINS, text(&wanted.versions, &own).as_bytes(), 0o600)
 }
 
 /// Removes it.
 pub fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
-    if options(wanted).is_empty() { Ok(()) } else { on.remove(FILE) }
+    if options(wanted).is_empty() { Ok(()) } else { on.remove(PINS) }
 }
 
 /// The text of such a file, with what the host's own file says behind it.

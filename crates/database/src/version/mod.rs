@@ -311,6 +311,12 @@ serde_version!(CudnnVersion, (u16, u16, Option<u16>, Option<u16>), |v| (v.major,
     CudnnVersion { major, minor, patch, build }
 });
 
+/// The first two numbers of a version, `2.36` of a C library, `6.12.1-amd64` of a kernel.
+pub fn dotted(version: &str) -> (u32, u32) {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

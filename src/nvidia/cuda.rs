@@ -1,7 +1,7 @@
 //! CUDA's driver library: whether it starts, and whether a kernel that runs on every GPU comes to the right numbers. The kernel
 //! is PTX, which the driver itself compiles: no toolkit is needed.
 
-use super::child::calling;
+use super::calling::calling;
 use super::{Refused, cuda_version, loaded_from};
 use crate::system::chain;
 use crate::version::{ComputeCapability, CudaVersion};

@@ -1,7 +1,7 @@
 //! NVML, the driver's management library: what it says of the driver and of each GPU. What a GPU does not have is left out; a
 //! GPU that does not answer is told with the library's reason.
 
-use super::child::calling;
+use super::calling::calling;
 use super::{Refused, cuda_version};
 use crate::version::CudaVersion;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;

@@ -2,7 +2,7 @@
 //! and 9 have alike.
 
 use super::Refused;
-use super::child::calling;
+use super::calling::calling;
 use super::cuda::{Driver, functions};
 use crate::system::chain;
 use crate::version::CudnnVersion;

@@ -1,40 +1,22 @@
-//! The process that asks a library: how it is started, what became of it, and its own part. It says what it is about to call,
-//! so that whoever waits knows where it hangs; its last line is the answer.
+//! Asking a library in a child process: how it is started, and what became of it. The child prints what it is about to call,
+//! so that a hang has a name; its last line is the answer.
 
-use super::{cuda, cudnn, nvml};
-use crate::doctor::Answer;
+use super::Answer;
+use super::answer::{CANNOT_ASK, Library};
+use super::calling::CALLING;
+use super::cudnn;
 use crate::system::{Ended, Output, Program, System, hooks};
 use crate::version::CudnnVersion;
 use clap::ValueEnum;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 /// The hidden subcommand that the child runs.
 pub const SUBCOMMAND: &str = "ask";
 
-/// The exit status of a child that could not get as far as the library.
-const CANNOT_ASK: u8 = 3;
-
-/// Stands before the name of a function that is about to be called.
-const CALLING: &str = "calling ";
-
-/// What a child asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Library {
-    /// The driver's management library: everything it says of the GPUs.
-    Nvml,
-    /// CUDA's driver library: whether it starts, and computes on every GPU.
-    Cuda,
-    /// cuDNN: its version.
-    Cudnn,
-    /// cuDNN, and CUDA's driver library: whether a small convolution is right.
-    Convolution,
-}
-
 /// A question, and how long an answer is waited for.
+#[derive(Debug)]
 pub struct Question {
     about: Library,
     libraries: Vec<String>,
@@ -42,6 +24,7 @@ pub struct Question {
 }
 
 impl Question {
+    /// The question about the first of these libraries; the others are what it needs.
     pub fn new<S: AsRef<str>>(about: Library, libraries: impl IntoIterator<Item = S>) -> Self {
         // Which cuDNN programs get is the loader's to say.
         let other = |library: &str| stand_in(library).filter(|_| about != Library::Cudnn);
@@ -49,6 +32,7 @@ impl Question {
         Self { about, libraries: libraries.collect(), limit: Duration::from_secs(30) }
     }
 
+    /// With this limit instead of 30 s.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
@@ -102,48 +86,6 @@ pub fn ask_in_child(gpusetup: &Path, soname: &str, limit: Duration) -> Answer<Cu
         Answer::Failed(why) => Answer::Failed(why),
         Answer::NotAsked(why) => Answer::NotAsked(why),
     }
-}
-
-/// The child's part: prints what a library says. The number is the exit status.
-#[allow(clippy::print_stderr)]
-pub fn answer(about: Library, libraries: &[String]) -> u8 {
-    let (first, second) = match libraries {
-        [first] => (first.as_str(), "libcuda.so.1"),
-        [first, second] => (first.as_str(), second.as_str()),
-        _ => return CANNOT_ASK,
-    };
-    match about {
-        Library::Nvml => say(&nvml::answer(first)),
-        Library::Cuda => say(&cuda::answer(first)),
-        Library::Cudnn => match cudnn::version(first) {
-            Ok(version) => say(&version),
-            Err(refused) => {
-                eprintln!("{}", refused.says);
-                1
-            }
-        },
-        Library::Convolution => say(&cudnn::convolution(first, second)),
-    }
-}
-
-#[allow(clippy::print_stdout, clippy::print_stderr)]
-fn say(answer: &impl Serialize) -> u8 {
-    match serde_json::to_string(answer) {
-        Ok(text) => {
-            println!("\n{text}");
-            0
-        }
-        Err(e) => {
-            eprintln!("{e}");
-            1
-        }
-    }
-}
-
-/// Says what is called next. The line is out before the call is made, which may be the last.
-pub fn calling(function: &str) {
-    let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{CALLING}{function}").and_then(|()| out.flush());
 }
 
 /// In a build for tests, the library that the environment puts in the place of NVIDIA's:

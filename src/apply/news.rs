@@ -1,0 +1,39 @@
+//! What a run reports while it works.
+
+use crate::operation::Operation;
+use crate::plan::Step;
+use std::time::Duration;
+
+/// What happens, as it happens.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// A step begins.
+    Step(&'a Step),
+    /// Something of it is done, which took more than a moment: bytes of all, where it is a download or an archive.
+    Working {
+        /// What.
+        operation: &'a Operation,
+        /// For how long.
+        since: Duration,
+        /// Bytes, and of how many.
+        bytes: Option<(u64, Option<u64>)>,
+    },
+    /// An operation was carried out.
+    Done(&'a Operation),
+    /// Somebody else holds a lock of the package manager, or the network is not there.
+    Waiting {
+        /// What for.
+        what: &'a str,
+        /// For how long.
+        since: Duration,
+    },
+    /// The host was so already.
+    Kept(&'a Operation),
+    /// An operation was taken back.
+    Undone(&'a Operation),
+    /// An operation that a run before this one began, and did not end, is taken back first.
+    Recovering(&'a Operation),
+}
+
+/// Is told what happens.
+pub type Teller<'a> = &'a mut dyn FnMut(&News);

@@ -1,0 +1,73 @@
+//! Files that the user names: facts, plans, keys and other texts.
+
+use super::Problem;
+use crate::host::Facts;
+use crate::plan::Plan;
+use crate::system::input::{self, InputError};
+use crate::system::output;
+use crate::system::trust::{Distrust, Trust};
+use crate::text::visible_json;
+use std::path::Path;
+
+/// A file's text, or that of standard input for `-`.
+pub fn read_text(path: &Path) -> Result<String, Problem> {
+    input::text_or_standard_input(path, input::MOST_TEXT).map_err(|e| match e {
+        InputError::Kind { kind: "a pipe", .. } => {
+            Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
+        }
+        e => e.into(),
+    })
+}
+
+/// The facts in a file.
+pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
+    let text = read_text(path)?;
+    let name = path.display();
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
+    match value.get("schema").and_then(|s| s.as_str()) {
+        Some(crate::host::SCHEMA) => {}
+        Some(other) => {
+            let sentence = format!("{name} has the schema {other}; this gpusetup reads {}", crate::host::SCHEMA);
+            return Err(Problem::usage(sentence));
+        }
+        None => return Err(Problem::usage(format!("{name} is no facts file: it has no schema"))),
+    }
+    let facts: Facts = serde_json::from_value(visible_json(value))
+        .map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
+    match facts.unlikely_kernel() {
+        Some(kernel) => Err(Problem::usage(format!("{name} names a kernel {kernel:?}, which no kernel is called"))),
+        None => Ok(facts),
+    }
+}
+
+pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
+    let text = serde_json::to_string_pretty(plan).map_err(|e| Problem::unexpected(e.to_string()))?;
+    output::write(path, (text + "\n").as_bytes())
+        .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
+}
+
+/// The plan in a file of somebody who is trusted.
+pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
+    let file = input::open_trusted(path, trust).map_err(or_trust_owner)?;
+    Plan::read(&input::bytes(file, path, input::MOST_JSON)?)
+        .map_err(|e| Problem::integrity(format!("the plan {}: {e}", path.display())))
+}
+
+/// The text of a minisign public key.
+pub fn read_key(path: &Path) -> Result<String, Problem> {
+    Ok(input::text(path, input::MOST_KEY, &Trust::where_root_acts(&[])?)?)
+}
+
+/// With the option that accepts the file, where its owner is what speaks against it.
+pub fn or_trust_owner(e: InputError) -> Problem {
+    let name = match &e {
+        InputError::Untrusted { why: Distrust::Owner { name }, .. } => Some(name.clone()),
+        _ => None,
+    };
+    let problem = Problem::from(e);
+    match name {
+        Some(name) => problem.hint(format!("or accept it from that user: --trust-owner {name}")),
+        None => problem,
+    }
+}

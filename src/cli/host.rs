@@ -1,0 +1,124 @@
+//! The host that the flags name: its files, its facts and the GPUs that are assumed for it.
+
+use super::Problem;
+use super::files::{read_facts, read_text};
+use super::options::{HostOptions, to_the_end};
+use crate::apply::Failure;
+use crate::bundle::Bundle;
+use crate::compat::Database;
+use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
+use crate::packages::Versions;
+use crate::private::{self, Extent};
+use crate::system::System;
+use std::path::{Path, PathBuf};
+
+/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
+pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
+    Ok((examined(options, database, |_| ())?, options.gpu.clone()))
+}
+
+/// The facts, and what the host's repositories offer.
+pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Facts, Problem> {
+    let system = system(options);
+    examined(options, database, |facts| match offered(&system, facts, database, &Versions::new()) {
+        Ok(versions) => facts.offered = versions,
+        Err(why) => facts.unreadable.push(why),
+    })
+}
+
+fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Facts)) -> Result<Facts, Problem> {
+    let gpus = match &options.lspci {
+        Some(path) => GpuSource::Lspci(read_text(path)?),
+        None => GpuSource::Bus,
+    };
+    let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
+    let mut facts = probe(&system(options), database, &look).map_err(|e| Problem::usage(e.to_string()))?;
+    add(&mut facts);
+    // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
+    if options.root.is_some() || options.lspci.is_some() {
+        replace_gpus(&mut facts, options);
+    }
+    assume_gpus(&mut facts, options, database)?;
+    Ok(facts.visible())
+}
+
+/// The facts in a file, with the GPUs that `--gpu` names instead of those in it.
+pub fn described(path: &Path, options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
+    let mut facts = read_facts(path)?;
+    replace_gpus(&mut facts, options);
+    assume_gpus(&mut facts, options, database)?;
+    Ok((facts, options.gpu.clone()))
+}
+
+/// Removes the host's own GPUs, and what was seen of them, if `--gpu` names others.
+fn replace_gpus(facts: &mut Facts, options: &HostOptions) {
+    if !options.gpu.is_empty() {
+        facts.gpus.clear();
+        facts.nvswitches.clear();
+        facts.unreadable.retain(|u| u.missing.is_none());
+    }
+}
+
+fn assume_gpus(facts: &mut Facts, options: &HostOptions, database: &Database) -> Result<(), Problem> {
+    for spec in &options.gpu {
+        let more = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
+        for mut gpu in more {
+            let count = facts.gpus.iter().filter(|g| g.assumed).count();
+            gpu.address = format!("assumed:{count}");
+            facts.gpus.push(gpu);
+        }
+    }
+    Ok(())
+}
+
+/// What a GPU that cannot be told from others, or is not known, comes to.
+pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
+    let problem = Problem::usage(format!("--gpu {spec}: {e}"));
+    match e {
+        SpecError::Unknown { .. } => Problem { code: 4, ..problem },
+        SpecError::Malformed { .. } | SpecError::Ambiguous { .. } => problem,
+    }
+}
+
+pub fn system(host: &HostOptions) -> System {
+    system_of(host.root.as_ref())
+}
+
+/// The host whose root directory this is; without one this machine.
+pub fn system_of(root: Option<&PathBuf>) -> System {
+    root.map_or_else(System::live, System::at)
+}
+
+/// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.
+pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
+    if system.exists("/etc/os-release") {
+        return Ok(());
+    }
+    let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
+    Err(Problem::usage(what)
+        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
+}
+
+/// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.
+pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
+    if rustix::process::geteuid().is_root() {
+        private::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
+    }
+    Ok(())
+}
+
+pub fn only_root(system: &System) -> Result<(), Problem> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let what = if system.is_live() { "this host" } else { "the tree" };
+    Err(Problem::new(5, format!("only root may change {what}")).hint("run it with sudo"))
+}
+
+/// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
+pub fn database(host: &HostOptions, bundle: Option<&Bundle>) -> Result<&'static Database, Problem> {
+    match bundle {
+        Some(bundle) if host.database.folder.is_none() => Ok(to_the_end(bundle.database()?)),
+        _ => host.database(),
+    }
+}

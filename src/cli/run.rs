@@ -1,0 +1,179 @@
+//! What the subcommands that change a host share: the lock, the question, the run and what is left to say afterwards.
+
+use super::host::{must_be_a_host, only_root, system};
+use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
+use super::{Problem, say};
+use crate::apply::result::{self, Ending, RunResult};
+use crate::apply::{self, Account, Failure, Lock, News, Reach, RunConfig, boot};
+use crate::paths::RESULT;
+use crate::plan::Plan;
+use crate::private;
+use crate::render;
+use crate::render::progress::Teller;
+use crate::system::input::{self, InputError};
+use crate::system::{System, interrupt};
+use std::io::IsTerminal;
+
+/// How a run ended, when nothing went wrong.
+pub enum Ended {
+    /// As the result says.
+    With(Ending),
+    /// The user said no, or there was nothing to do: what the last run came to stays to be read.
+    Untouched,
+}
+
+/// Prints what the last run came to, as `result.json` has it.
+pub fn tell_result(host: &HostOptions) -> Result<(), Problem> {
+    // Whoever may not run it may not read it either, and is told why it did not run.
+    match ended(&system(host)) {
+        Ok(Some(result)) => super::print_json(&result),
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+/// Shows a plan before a question about it: beside the result, where that is to be an object alone.
+pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
+    let text = render::plan::text(plan, super::paint(look.color), look.verbose, super::width());
+    if look.json {
+        say(&text);
+        return Ok(());
+    }
+    super::print(&text)
+}
+
+pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Reach) -> Result<Ended, Problem> {
+    let mut teller = Teller::new(options.bars(), !json);
+    let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
+    for path in &left {
+        say(&format!("left as it is (changed since, or gone for good): {path}"));
+    }
+    forget(system)?;
+    teller.end(match reach {
+        Reach::Last => "Done: the last apply is taken back.",
+        Reach::All => "Done: everything that gpusetup did here is taken back.",
+    });
+    Ok(Ended::With(Ending::RolledBack))
+}
+
+pub fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
+    let written = result::status(system).map_err(|e| match e.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Problem::unexpected(format!("only root may read {}", RESULT)).hint("run it with sudo")
+        }
+        _ => Problem::integrity(format!("cannot read {}: {e}", RESULT)),
+    })?;
+    Ok(apply::status(system, written)?)
+}
+
+/// Does something as the host's only writer, and leaves a result however it ends.
+pub fn writing(
+    host: &HostOptions,
+    run: &RunOptions,
+    boots: bool,
+    work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
+) -> Result<u8, Problem> {
+    let system = system(host);
+    // A directory that is no host gets no lock.
+    must_be_a_host(&system)?;
+    only_root(&system)?;
+    let mut told = false;
+    let _lock = Lock::take(&system, run.patience(), &mut |held| {
+        if !std::mem::replace(&mut told, true) {
+            say(&format!("waiting: {held}"));
+        }
+    })?;
+    private::own_directories(&system).map_err(Failure::from)?;
+    interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
+    let mut account = Account::open();
+    let ended = work(&system, &mut account);
+    let (state, error) = match &ended {
+        Ok(Ended::Untouched) => return Ok(0),
+        Ok(Ended::With(state)) => (*state, None),
+        // A request that cannot be is no run: what the last one came to stays to be read.
+        Err(problem) if problem.code == 2 => return ended.map(|_| 0),
+        Err(problem) if problem.code > 128 => (Ending::Interrupted, Some((problem.code, problem.message.clone()))),
+        Err(problem) => (Ending::Failed, Some((problem.code, problem.message.clone()))),
+    };
+    if let Err(e) = account.close(&system, state, error) {
+        say(&format!("cannot write {}: {e}", RESULT));
+    }
+    if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
+        boot::now(&system).map_err(|e| Problem::new(7, format!("cannot boot the host: {e}")).hint("sudo reboot"))?;
+    }
+    ended.map(|_| 0)
+}
+
+/// Carries out a plan that is new here. What failed is not tried again at every boot; what was told to stop, by a machine
+/// that goes down, is gone on with.
+pub fn begin(
+    plan: &Plan,
+    options: &RunOptions,
+    config: RunConfig,
+    system: &System,
+    account: &mut Account,
+    teller: &mut Teller,
+) -> Result<Ended, Problem> {
+    // What is noted in the journal is checked like this when it is read again, too.
+    plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be carried out: {why}")))?;
+    let ended = perform(plan, options, config, system, account, teller);
+    if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
+        forget(system)?;
+    }
+    ended
+}
+
+/// Nothing of this waits for the next boot any more.
+pub fn forget(system: &System) -> Result<(), Problem> {
+    boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))
+}
+
+/// Carries a plan out, or goes on with it, and sees to the boot that it may need.
+pub fn perform(
+    plan: &Plan,
+    options: &RunOptions,
+    config: RunConfig,
+    system: &System,
+    account: &mut Account,
+    teller: &mut Teller,
+) -> Result<Ended, Problem> {
+    let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
+    // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts once.
+    if options.reboot != RebootOption::Never {
+        boot::go_on_after(system, options.reboot.as_str(), &config.sources).map_err(failed)?;
+    }
+    let outcome = apply::apply(system, plan, config, &mut |news| {
+        if let News::Step(step) = news {
+            account.begins(step.id);
+        }
+        teller.tell(news);
+    })?;
+    if !outcome.reboot_required {
+        // Left by a run that waited for a boot, and was gone on with by hand.
+        forget(system)?;
+        let chosen = crate::resolve::summary(&plan.selection);
+        teller.end(&if chosen.is_empty() { "Done.".to_owned() } else { format!("Done: {chosen}.") });
+        return Ok(Ended::With(Ending::Done));
+    }
+    match options.reboot {
+        RebootOption::Never => teller.end("Reboot now, then: gpusetup resume"),
+        RebootOption::External => {
+            boot::ask_for(system).map_err(failed)?;
+            teller.end("A reboot is needed; gpusetup goes on by itself after it.");
+        }
+        RebootOption::IfNeeded => teller.end("The host boots now; gpusetup goes on by itself after it."),
+    }
+    Ok(Ended::With(Ending::RebootRequired))
+}
+
+/// Asks at the terminal; without one the question cannot be asked.
+pub fn agreed(question: &str) -> Result<bool, Problem> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Problem::usage("there is no terminal to ask at").hint("run it with --yes"));
+    }
+    say(&format!("{question} [y/N]"));
+    let answer = input::line().map_err(|e| match interrupt::heard() {
+        Some(signal) => InputError::Interrupted(signal).into(),
+        None => Problem::usage(format!("no answer: {e}")),
+    })?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

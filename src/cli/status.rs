@@ -1,0 +1,83 @@
+//! `gpusetup status` and `reboot-required`: how the last run ended, and what it waits for.
+
+use super::Problem;
+use super::host::{must_be_a_host, system};
+use super::options::HostOptions;
+use super::run::ended;
+use crate::apply::result::Ending;
+use crate::apply::{self, Lock};
+use crate::text;
+
+/// Flags of `reboot-required`.
+#[derive(Debug, clap::Args)]
+pub struct RebootRequiredOptions {
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+/// Flags of `status`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    host: HostOptions,
+    /// Print result.json and nothing else
+    #[arg(long, env = "GPUSETUP_JSON")]
+    json: bool,
+    /// Wait until the last apply has come to its end, over reboots too; then exit as it did
+    #[arg(long)]
+    wait: bool,
+    /// How long --wait waits
+    #[arg(long, value_name = "SECONDS", default_value = "3600")]
+    timeout: u64,
+}
+
+/// 0 when the host must reboot, 1 when not: what cloud-init's `power_state.condition` asks.
+pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
+    let system = system(&options.host);
+    must_be_a_host(&system)?;
+    let waits = apply::waits_for_boot(&system)?;
+    let is_due = || Ok::<_, Problem>(ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required));
+    Ok(u8::from(!(waits || is_due()?)))
+}
+
+/// Tells how the last run ended.
+pub fn run(options: &Options) -> Result<u8, Problem> {
+    let system = system(&options.host);
+    must_be_a_host(&system)?;
+    let began = std::time::Instant::now();
+    // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`. While one is at work,
+    // its journal is not read: it is long, and says what is known.
+    let ended = loop {
+        let is_at_work = Lock::holder(&system).is_some();
+        if !options.wait || !is_at_work {
+            let ended = ended(&system)?;
+            if !options.wait || ended.as_ref().is_some_and(|e| e.state.is_last()) {
+                break ended;
+            }
+        }
+        if began.elapsed().as_secs() >= options.timeout {
+            let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
+            return Err(Problem::new(6, sentence).hint("gpusetup status tells where it stands"));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    };
+    let exit_code = ended.as_ref().filter(|_| options.wait).map_or(0, |e| e.exit_code);
+    let at_work = Lock::holder(&system);
+    match (ended, options.json) {
+        (Some(ended), true) => super::print_json(&ended)?,
+        (None, true) => super::print_json(&serde_json::Value::Null)?,
+        (ended, false) => {
+            if let Some(holder) = at_work {
+                super::print(&format!("gpusetup is at work: {holder}\n"))?;
+                // What it comes to is not known yet.
+                return Ok(exit_code);
+            }
+            let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
+            super::print(&format!("{}\n", text::message(&sentence)))?;
+            for step in ended.iter().flat_map(|e| &e.steps) {
+                super::print(&format!("  {:<18} {}\n", step.id.as_str(), step.state.as_str()))?;
+            }
+        }
+    }
+    Ok(exit_code)
+}

@@ -1,0 +1,90 @@
+//! What only NVIDIA's own libraries know: the driver's management library (NVML), CUDA's driver library, cuDNN. Each is asked
+//! in a child process with a time limit: a sick driver hangs or kills whoever calls it. Nothing that changes the host is
+//! called; what any client causes (device files that nvidia-modprobe makes, CUDA's own kernel module) is.
+//!
+//! The one place with `unsafe`: foreign code cannot be called without it.
+
+mod answer;
+mod ask;
+mod calling;
+mod cuda;
+mod cudnn;
+mod nvml;
+
+pub use answer::{Library, answer};
+pub use ask::{Question, SUBCOMMAND, ask, ask_in_child, has_stand_ins, limit, own};
+pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
+pub use cudnn::{Convolution, decoded};
+pub use nvml::{
+    ComputeMode, Ecc, Fabric, FabricState, Links, Mig, Nvml, NvmlGpu, Power, Recovery, RemappedRows, RetiredPages,
+    Slowdown, Way,
+};
+
+use crate::version::CudaVersion;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What somebody who was asked said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer<T> {
+    /// This.
+    Is(T),
+    /// It could not, for this reason: that is a finding.
+    Failed(String),
+    /// It was not asked, for this reason: that is none.
+    NotAsked(String),
+}
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self::NotAsked("it was not looked at".to_owned())
+    }
+}
+
+/// A call that a library refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The function, `cuInit`; of a library that was not found or is not whole, what was tried.
+    pub call: String,
+    /// The library's own number for it; none where there is no library to say one.
+    pub code: Option<i32>,
+    /// The library's own word for it.
+    pub says: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{}: {} ({code})", self.call, self.says),
+            None => write!(f, "{}: {}", self.call, self.says),
+        }
+    }
+}
+
+/// 12080 is 12.8, in NVML and in CUDA.
+fn cuda_version(number: i32) -> Option<CudaVersion> {
+    let number = u16::try_from(number).ok().filter(|n| *n >= 1000)?;
+    Some(CudaVersion { major: number / 1000, minor: number % 1000 / 10, patch: None })
+}
+
+/// Where a library that is loaded lies: the loader's choice, which tells a driver's own from a stub.
+fn loaded_from(name: &str) -> Option<std::path::PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    let is_it = |path: &&Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(name));
+    paths.into_iter().find(is_it).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuda_codes_its_version_in_one_number() {
+        let text = |n| cuda_version(n).map(|v| v.to_string());
+        assert_eq!(text(12080).as_deref(), Some("12.8"));
+        assert_eq!(text(13000).as_deref(), Some("13.0"));
+        assert_eq!((text(0), text(-1), text(i32::MAX)), (None, None, None));
+    }
+}

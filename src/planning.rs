@@ -1,0 +1,185 @@
+//! From a host and wishes to a plan: the one way, for every subcommand and for programs that use gpusetup as a library.
+
+use crate::bundle::{Bundle, BundleError};
+use crate::compat::Database;
+use crate::host::{Facts, SystemId, offered, offered_by};
+use crate::mirrors::Mirrors;
+use crate::packages::Versions;
+use crate::plan::{LockError, LockFile, Plan, plan};
+use crate::resolve::{Misfit, Request, summary};
+use crate::system::System;
+
+/// What a plan is made from beside the facts of the host and the request.
+///
+/// ```
+/// use gpusetup::planning::Planner;
+/// use gpusetup::{database, host, resolve::Request, system::System};
+/// # let root = tempfile::tempdir()?;
+/// # std::fs::create_dir_all(root.path().join("etc"))?;
+/// # std::fs::write(root.path().join("etc/os-release"), "ID=debian\nVERSION_ID=12\nPRETTY_NAME=\"Debian 12\"\n")?;
+/// # let system = System::at(root.path());
+/// // `System::live()` is this machine.
+/// let database = database::embedded();
+/// let mut facts = host::probe(&system, &database, &host::Look::default())?;
+/// facts.gpus = host::assumed_gpus(&database, "l4")?;
+///
+/// let planned = Planner::new(&database).plan(facts, Request::no_wishes("2026-11-22"))?;
+/// assert_eq!(planned.plan.selection.cudnn.as_ref().map(|cudnn| cudnn.version.major), Some(9));
+/// for step in &planned.plan.steps {
+///     println!("{}: {}", step.title, step.why);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Planner<'a> {
+    /// What is known of GPUs, drivers, toolkits and distributions.
+    pub database: &'a Database,
+    /// The host whose lists of packages are read. Without it, only the versions in the facts are known.
+    pub repositories: Option<&'a System>,
+    /// The bundle that everything comes from. A plan in it that was made for this host is taken as it is.
+    pub bundle: Option<&'a Bundle>,
+    /// The lock file that the plan must keep to.
+    pub lock: Option<&'a LockFile>,
+    /// What stands in for NVIDIA's servers.
+    pub mirrors: Option<&'a Mirrors>,
+}
+
+/// A plan, and what the user should know of how it came about.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// Sentences.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanningError {
+    /// Nothing fits the request.
+    #[error(transparent)]
+    Misfit(#[from] Box<Misfit>),
+    /// The lock file is for another system, or names what can no longer be had.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The bundle cannot be read.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// Each with its name in the bundle, and what it installs.
+    #[error("{} plans in the bundle fit this host", .0.len())]
+    SeveralPlans(Vec<String>),
+}
+
+impl From<Misfit> for PlanningError {
+    fn from(misfit: Misfit) -> Self {
+        Self::Misfit(Box::new(misfit))
+    }
+}
+
+/// What a bundle has for a host.
+enum InBundle {
+    Plan(Plan),
+    /// The request of a plan for another host of the same system, and that plan's name.
+    Request(Request, String),
+    Nothing,
+}
+
+impl<'a> Planner<'a> {
+    /// With the database alone.
+    pub fn new(database: &'a Database) -> Self {
+        Self { database, repositories: None, bundle: None, lock: None, mirrors: None }
+    }
+
+    /// The plan for a host.
+    ///
+    /// # Errors
+    ///
+    /// If nothing fits, with the facts that conflict and what would work; if the lock file or the bundle is not for this
+    /// host.
+    pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
+        let (request, notes) = match self.bundle.map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))? {
+            InBundle::Plan(plan) => return Ok(Planned { plan: self.finished(plan)?, notes: Vec::new() }),
+            InBundle::Request(request, name) => {
+                let note = format!(
+                    "{name} in the bundle was made for another host of this system: planned here, for what it was asked \
+                     for"
+                );
+                (request, vec![note])
+            }
+            InBundle::Nothing => (request, Vec::new()),
+        };
+        let request = self.locked(&facts, request)?;
+        // What is installed and fits is kept whatever the repositories have. Then their lists, which are long, need not be
+        // read.
+        if facts.offered.is_none()
+            && !request.upgrade
+            && let Ok(kept) = plan(self.database, facts.clone(), request.clone())
+            && kept.is_converged()
+        {
+            return Ok(Planned { plan: self.finished(kept)?, notes });
+        }
+        let plan = plan(self.database, self.with_offers(facts), request)?;
+        Ok(Planned { plan: self.finished(plan)?, notes })
+    }
+
+    /// The facts with what repositories offer, and the request as the lock file narrows it.
+    ///
+    /// # Errors
+    ///
+    /// If the lock file is not for this host.
+    pub fn prepared(&self, facts: Facts, request: Request) -> Result<(Facts, Request), PlanningError> {
+        let request = self.locked(&facts, request)?;
+        Ok((self.with_offers(facts), request))
+    }
+
+    fn locked(&self, facts: &Facts, request: Request) -> Result<Request, LockError> {
+        let Some(lock) = self.lock else { return Ok(request) };
+        lock.is_for(facts)?;
+        lock.request(request)
+    }
+
+    fn with_offers(&self, mut facts: Facts) -> Facts {
+        match (self.bundle, self.repositories) {
+            (Some(bundle), _) => facts.offered = offered_by(bundle.offers(&facts), &facts, self.database),
+            (None, Some(system)) => {
+                let locked = self.lock.map_or_else(Versions::new, |lock| lock.packages.clone());
+                match offered(system, &facts, self.database, &locked) {
+                    Ok(versions) => facts.offered = versions,
+                    Err(why) => facts.unreadable.push(why),
+                }
+            }
+            (None, None) => {}
+        }
+        facts.visible()
+    }
+
+    fn finished(&self, plan: Plan) -> Result<Plan, LockError> {
+        let plan = match self.lock {
+            Some(lock) => lock.hold(plan)?,
+            None => plan,
+        };
+        Ok(match self.mirrors {
+            Some(mirrors) => plan.fetched_from(mirrors, self.database),
+            None => plan,
+        })
+    }
+
+    fn in_bundle(&self, bundle: &Bundle, facts: &Facts) -> Result<InBundle, PlanningError> {
+        let plans = bundle.plans()?;
+        let fits = |plan: &Plan| plan.database.sha256 == self.database.sha256 && plan.is_for(facts);
+        let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
+        match fitting.as_slice() {
+            [(_, plan)] => return Ok(InBundle::Plan(plan.clone())),
+            [] => {}
+            several => {
+                let described = several.iter().map(|(name, plan)| format!("{name} ({})", summary(&plan.selection)));
+                return Err(PlanningError::SeveralPlans(described.collect()));
+            }
+        }
+        let alike: Vec<_> = plans.iter().filter(|(_, plan)| SystemId::of(&plan.host) == SystemId::of(facts)).collect();
+        let [(name, plan)] = alike.as_slice() else { return Ok(InBundle::Nothing) };
+        // GPUs that were only assumed stood for those that are here.
+        let request = Request { assumed_gpus: Vec::new(), ..plan.request.clone() };
+        Ok(InBundle::Request(request, (*name).to_owned()))
+    }
+}

@@ -1,0 +1,240 @@
+//! The architecture, checked against the source: a module uses only modules on lower floors, and no files use each other in a
+//! circle. A module and its own submodules are one thing here; tests and what only they use are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
+const FLOORS: [&[&str]; 14] = [
+    // What the package gpusetup-database has.
+    &["compat", "sum", "version"],
+    &["mirrors", "paths", "text"],
+    &["system"],
+    &["database", "packages", "private"],
+    &["cache", "host"],
+    &["operation", "resolve"],
+    &["plan"],
+    &["fetch"],
+    &["bundle"],
+    &["apply", "doctor"],
+    &["planning"],
+    &["render"],
+    &["cli"],
+    &["main"],
+];
+
+/// A module by its names from the crate's root: `["plan", "driver"]`; the root itself has none.
+type Module = Vec<String>;
+
+struct Source {
+    module: Module,
+    /// What it names of this crate, as it stands in the text: `crate::plan::Step`, `super::job::Job`.
+    paths: BTreeSet<Vec<String>>,
+}
+
+#[test]
+fn a_module_uses_only_lower_floors() {
+    let floor = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
+    let mut wrong = BTreeSet::new();
+    for source in sources("src") {
+        let Some(name) = source.module.first() else { continue };
+        let own = floor(name).unwrap_or_else(|| panic!("FLOORS lacks the module {name}"));
+        for path in absolute(&source).filter(|path| path[0] != *name) {
+            match floor(&path[0]) {
+                Some(other) if other < own => {}
+                _ => drop(wrong.insert(format!("{} uses crate::{}", source.module.join("::"), path.join("::")))),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these go up, or stay on their floor:\n{}", lines(&wrong));
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    for root in ["src", "crates/database/src", "xtask/src"] {
+        let sources = sources(root);
+        let modules: BTreeSet<_> = sources.iter().map(|source| source.module.clone()).collect();
+        let mut uses: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+        for source in &sources {
+            let named = absolute(source).map(|path| module_of(&path, &modules));
+            let others = named.filter(|other| !other.starts_with(&source.module) && !source.module.starts_with(other));
+            uses.entry(source.module.clone()).or_default().extend(others);
+        }
+        // An arrow is part of a circle if its end leads back to its beginning.
+        let whole = uses.clone();
+        uses.iter_mut().for_each(|(module, others)| others.retain(|other| reachable(&whole, other).contains(module)));
+        uses.retain(|_, others| !others.is_empty());
+        let arrow = |(module, others): (&Module, &BTreeSet<Module>)| {
+            let others: Vec<_> = others.iter().map(|other| other.join("::")).collect();
+            format!("{} uses {}", module.join("::"), others.join(", "))
+        };
+        let circle: BTreeSet<_> = uses.iter().map(arrow).collect();
+        assert!(circle.is_empty(), "a circle in {root}:\n{}", lines(&circle));
+    }
+}
+
+/// All modules that a module leads to.
+fn reachable<'a>(uses: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        let others = uses.get(module).into_iter().flatten();
+        next.extend(others.filter(|other| found.insert(*other)));
+    }
+    found
+}
+
+fn lines(texts: &BTreeSet<String>) -> String {
+    texts.iter().map(|text| format!("  {text}\n")).collect()
+}
+
+/// The longest part of a path that is a module.
+fn module_of(path: &[String], modules: &BTreeSet<Module>) -> Module {
+    (0..=path.len()).rev().map(|length| path[..length].to_vec()).find(|path| modules.contains(path)).unwrap_or_default()
+}
+
+/// What a file names, from the crate's root on.
+fn absolute(source: &Source) -> impl Iterator<Item = Vec<String>> {
+    source
+        .paths
+        .iter()
+        .filter_map(|path| {
+            let ups = path.iter().take_while(|word| *word == "super").count();
+            let rest = &path[ups..];
+            let mut whole = match (ups, path.first().map(String::as_str)) {
+                (0, Some("crate")) => return Some(path[1..].to_vec()),
+                (0, Some("self")) => source.module.clone(),
+                (0, _) => return None,
+                (ups, _) => source.module[..source.module.len().checked_sub(ups)?].to_vec(),
+            };
+            whole.extend(rest.iter().filter(|word| *word != "self").cloned());
+            Some(whole)
+        })
+        .filter(|path| !path.is_empty())
+}
+
+/// Every file of a crate but those that only tests use.
+fn sources(root: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
+    let mut files = Vec::new();
+    below(&root, &mut files);
+    assert!(!files.is_empty());
+    let module = |file: &Path| -> Module {
+        let file = file.strip_prefix(&root).expect("below it").with_extension("");
+        let names = file.iter().map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| !["mod", "lib"].contains(&name.as_str())).collect()
+    };
+    let mut of_tests = BTreeSet::new();
+    let texts: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let text = std::fs::read_to_string(file).expect("a file of the project");
+            let module = module(file);
+            for name in test_modules(&text) {
+                of_tests.insert(module.iter().cloned().chain([name]).collect::<Module>());
+            }
+            (module, text)
+        })
+        .collect();
+    let is_of_tests = |module: &Module| of_tests.iter().any(|test| module.starts_with(test));
+    let kept = texts.into_iter().filter(|(module, _)| !is_of_tests(module));
+    kept.map(|(module, text)| Source { module, paths: paths(&code(&text)) }).collect()
+}
+
+fn below(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => below(&path, files),
+            false if path.extension().is_some_and(|e| e == "rs") => files.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The modules that a file declares for tests only.
+fn test_modules(text: &str) -> Vec<String> {
+    let declared = |(attribute, line): (&str, &str)| {
+        let name = line.strip_prefix("pub(crate) ").unwrap_or(line).strip_prefix("mod ")?.strip_suffix(';')?;
+        attribute.starts_with("#[cfg(test)]").then(|| name.to_owned())
+    };
+    text.lines().zip(text.lines().skip(1)).filter_map(declared).collect()
+}
+
+/// The code of a file without comments, texts and its tests, which are the end of each file that has any.
+fn code(text: &str) -> String {
+    let tests = text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned() + "\n";
+    text[..tests].lines().map(without_comment).collect()
+}
+
+/// All paths that begin with `crate`, `super` or `self`, in `use` or anywhere else.
+fn paths(code: &str) -> BTreeSet<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(start) {
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            tree(&mut code[at..].chars().peekable(), &[], &mut found);
+        }
+    }
+    found
+}
+
+/// Reads `a::b` or `a::{b, c::d}`, behind what stands before it.
+fn tree(text: &mut std::iter::Peekable<std::str::Chars>, before: &[String], found: &mut BTreeSet<Vec<String>>) {
+    let mut path = before.to_vec();
+    loop {
+        skip_blanks(text);
+        if text.peek() == Some(&'{') {
+            text.next();
+            loop {
+                skip_blanks(text);
+                match text.peek() {
+                    Some('}') | None => {
+                        text.next();
+                        return;
+                    }
+                    Some(',') => drop(text.next()),
+                    Some(_) => {
+                        let left = text.clone().count();
+                        tree(text, &path, found);
+                        // A pattern or an expression, no list of names.
+                        if text.clone().count() == left {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+        let mut word = String::new();
+        while let Some(c) = text.peek().filter(|c| c.is_alphanumeric() || **c == '_') {
+            word.push(*c);
+            text.next();
+        }
+        if word.is_empty() {
+            break;
+        }
+        path.push(word);
+        let mut ahead = text.clone();
+        if (ahead.next(), ahead.next()) != (Some(':'), Some(':')) {
+            break;
+        }
+        *text = ahead;
+    }
+    // `a as b`
+    if text.clone().take(4).collect::<String>() == " as " {
+        text.by_ref().take(4).for_each(drop);
+        while text.peek().is_some_and(|c| c.is_alphanumeric() || *c == '_') {
+            text.next();
+        }
+    }
+    found.insert(path);
+}
+
+fn skip_blanks(text: &mut std::iter::Peekable<std::str::Chars>) {
+    while text.peek().is_some_and(|c| c.is_whitespace()) {
+        text.next();
+    }
+}
