@@ -7,7 +7,7 @@
 
 use gpusetup::cache;
 use gpusetup::operation::undo::Backups;
-use gpusetup::operation::{Operation, Placement, unpack};
+use gpusetup::operation::{Download, Operation, Placement, Unpack, unpack};
 use gpusetup::plan::{Act, Plan, State, StepId};
 use gpusetup::system::{System, digest};
 use std::fs::{self, File};
@@ -122,8 +122,8 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
     let mut plan: Plan = serde_json::from_str(&said).expect("a plan");
     let to = PathBuf::from("/var/cache/gpusetup/ab/archive.tar.xz");
     let url = server(archive.to_owned(), rate * 1_000_000);
-    let download = Operation::Download { url, sha256: sha256.clone(), size: Some(size), to: to.clone() };
-    let unpack = Operation::Unpack { archive: to, sha256, into: into(), limit: None };
+    let download = Operation::Download(Download { url, sha256: sha256.clone(), size: Some(size), to: to.clone() });
+    let unpack = Operation::Unpack(Unpack { archive: to, sha256, into: into(), limit: None });
     plan.steps.retain(|step| step.id == StepId::InstallCudnn);
     for step in &mut plan.steps {
         step.state = State::Needed;

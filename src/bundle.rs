@@ -18,8 +18,8 @@ pub use verify::{Findings, verify};
 use crate::compat::Database;
 use crate::database::store;
 use crate::host::{Facts, SystemId};
-use crate::operation::Operation;
 use crate::operation::packages::{PackagesError, is_among};
+use crate::operation::{Download, Operation};
 use crate::plan::{Plan, PlanError};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
@@ -206,7 +206,7 @@ impl Bundle {
     /// What an operation of a host's plan needs that is not in it.
     pub fn lacks(&self, operation: &Operation, host: &Facts) -> Vec<String> {
         match operation {
-            Operation::Download { sha256, to, .. } if self.artifact(sha256, to).is_none() => {
+            Operation::Download(Download { sha256, to, .. }) if self.artifact(sha256, to).is_none() => {
                 vec![to.file_name().unwrap_or_default().to_string_lossy().into_owned()]
             }
             Operation::Packages(wanted) if !wanted.install.is_empty() => {

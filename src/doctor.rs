@@ -26,7 +26,6 @@ pub use kernel_log::{LoggedGpu, Said};
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::operation::Operation;
-use crate::operation::shell::by_hand;
 use crate::plan::DatabaseId;
 use crate::text::{made_visible, one_line};
 use serde::Serialize;
@@ -191,7 +190,7 @@ impl Verdict {
     /// With what repairs it safely: `--fix` does that, and a person may by the same commands.
     pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
         let repair: Vec<_> = operations.into_iter().collect();
-        let commands = repair.iter().map(by_hand).collect();
+        let commands = repair.iter().map(Operation::by_hand).collect();
         self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair }));
         self
     }

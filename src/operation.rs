@@ -1,255 +1,221 @@
-//! The nine operations that steps are made of. An operation is data: it is printed, hashed, journalled, carried out and
-//! undone, and whoever needs one of these writes it once, here, for all steps. What a GPU is, operations do not know.
+//! The nine operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs.
 
-pub mod file;
+pub mod download;
+pub mod link;
 pub mod locks;
 pub mod packages;
 pub mod program;
+mod reboot;
+pub mod remove;
+mod restore;
+mod run;
 pub mod runfile;
-pub mod service;
+mod service;
 pub mod shell;
 pub mod supply;
 pub mod undo;
 pub mod unpack;
 pub mod valid;
+mod write_file;
 
+pub use download::Download;
+pub use link::Link;
 pub use packages::Packages;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+pub use reboot::Reboot;
+pub use remove::Remove;
+pub use run::{Run, Verified};
+pub use service::Service;
+pub use unpack::{Limit, Placement, Unpack};
+pub use write_file::WriteFile;
 
-/// One change of the host, or one thing asked of it.
+use crate::compat::PackageManager;
+use crate::system::System;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+
+/// One change of the host, or one question to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Operation {
-    /// Puts a file there, with these bytes and this mode, owned by root. Directories above it are made.
-    WriteFile {
-        /// Where.
-        path: PathBuf,
-        /// Its whole text.
-        content: String,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// Puts a link there. A file that stands there is replaced only when it is a copy of what the link leads to.
-    Link {
-        /// Where.
-        path: PathBuf,
-        /// What it points to, as written in it.
-        target: PathBuf,
-        /// The SONAME that the ELF file at the end of the chain must have.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        soname: Option<String>,
-    },
-    /// Removes a file, a link, or a directory with all that is in it.
-    Remove {
-        /// What.
-        path: PathBuf,
-    },
-    /// Fetches a file into the cache and verifies it. Nothing unverified is ever there under its name.
-    Download {
-        /// Where it is published.
-        url: String,
-        /// Its sum, in lower-case hexadecimal.
-        sha256: String,
-        /// Its size in bytes, where known: no more is ever read.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        size: Option<u64>,
-        /// Where it goes.
-        to: PathBuf,
-    },
-    /// Unpacks a verified archive's folders into place, links kept as links, everything readable by all.
-    Unpack {
-        /// The file in the cache.
-        archive: PathBuf,
-        /// Its sum.
-        sha256: String,
-        /// What of it goes where; the archive's outermost folder is left out of the names.
-        into: Vec<Placement>,
-        /// How much may be in it; without, as much as its size makes likely.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limit: Option<Limit>,
-    },
-    /// Runs a program: argv and never a shell.
-    Run {
-        /// The program and its arguments.
-        argv: Vec<String>,
-        /// Variables beside the fixed environment that every child gets.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        environment: BTreeMap<String, String>,
-        /// Files of the cache that it executes, with their sums: they are verified right before, and run from a folder of their
-        /// own ([`runfile::folder`]).
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        verified: Vec<Verified>,
-        /// Trees that it makes. Those that were not there before are removed again by undo; one that was is not ours.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        creates: Vec<PathBuf>,
-        /// Files and links that it may change: they are saved before, and put back by undo.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        changes: Vec<PathBuf>,
-        /// Trees that it removes, for good: undo can only name them. Once they are gone there is nothing left to run.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        removes: Vec<PathBuf>,
-        /// What takes it back, run before `creates` and `changes` are put right.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        undo: Vec<String>,
-        /// It only asks, and changes nothing: there is nothing to undo.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        asks: bool,
-        /// A text that its output must hold.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        expects: Option<String>,
-        /// Seconds after which it is ended.
-        limit: u64,
-    },
-    /// Installs and removes packages in one transaction of the package manager.
+    /// Puts a file there.
+    WriteFile(WriteFile),
+    /// Puts a symbolic link there.
+    Link(Link),
+    /// Removes a file, a link or a tree.
+    Remove(Remove),
+    /// Fetches a file into the cache and verifies it.
+    Download(Download),
+    /// Unpacks a verified archive.
+    Unpack(Unpack),
+    /// Runs a program.
+    Run(Run),
+    /// Installs and removes packages.
     Packages(Packages),
-    /// Enables or disables a unit, and starts or stops it where systemd runs.
-    Service {
-        /// The unit.
-        unit: String,
-        /// Whether it is to run, now and at every boot.
-        enabled: bool,
-    },
-    /// Boots the host again. The plan goes on behind it.
-    Reboot {},
+    /// Enables or disables a unit.
+    Service(Service),
+    /// Reboots the host.
+    Reboot(Reboot),
 }
 
 /// How the host stands to an operation, before it is carried out and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It is so already.
+    /// Nothing is left to do.
     Satisfied,
-    /// It is to be done.
+    /// It has to be done.
     Needed,
-    /// Something is in the way that is not ours to move.
+    /// Something is in the way that gpusetup must not move.
     Conflict(String),
 }
 
-/// What of an archive goes where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Placement {
-    /// A folder or a file in the archive, `lib`; `.` is all that no placement before it takes.
-    pub from: PathBuf,
-    /// Where it goes, `/usr/local/cuda-12.8/lib64`.
-    pub to: PathBuf,
+impl Standing {
+    fn satisfied_if(is: bool) -> Self {
+        if is { Self::Satisfied } else { Self::Needed }
+    }
 }
 
-/// How much an archive may hold: what says more is made to fill a disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limit {
-    /// Files, folders and links.
-    pub files: u64,
-    /// Bytes of all its files.
-    pub bytes: u64,
+/// How many things an operation adds, changes and removes on the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files, links, packages and trees added.
+    pub add: u32,
+    /// Things changed.
+    pub change: u32,
+    /// Things removed.
+    pub remove: u32,
+    /// Reboots.
+    pub reboots: u32,
 }
 
-/// A file of the cache and what it must be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Verified {
-    /// The file.
-    pub path: PathBuf,
-    /// Its sum.
-    pub sha256: String,
+macro_rules! from {
+    ($($operation:ident),+) => {
+        $(impl From<$operation> for Operation {
+            fn from(operation: $operation) -> Self {
+                Self::$operation(operation)
+            }
+        })+
+    };
 }
+
+from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Reboot);
 
 impl Operation {
-    /// A program that changes nothing: an answer is asked of the host.
-    pub fn ask<S: Into<String>>(argv: impl IntoIterator<Item = S>, answer: Option<String>) -> Self {
-        let mut run = Self::run(argv, 60);
-        if let Self::Run { asks, expects, .. } = &mut run {
-            (*asks, *expects) = (true, answer);
-        }
-        run
-    }
-
-    /// A program that changes the host, for `limit` seconds at most; what it makes, changes and removes is said by the
-    /// methods beside this one.
-    pub fn run<S: Into<String>>(argv: impl IntoIterator<Item = S>, limit: u64) -> Self {
-        Self::Run {
-            argv: argv.into_iter().map(Into::into).collect(),
-            environment: BTreeMap::new(),
-            verified: Vec::new(),
-            creates: Vec::new(),
-            changes: Vec::new(),
-            removes: Vec::new(),
-            undo: Vec::new(),
-            asks: false,
-            expects: None,
-            limit,
+    /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
+    ///
+    /// # Errors
+    ///
+    /// If the host cannot be asked.
+    pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
+        match self {
+            Self::WriteFile(file) => file.stands(on),
+            Self::Link(link) => link.stands(on),
+            Self::Remove(remove) => remove.stands(on),
+            // It was fetched and verified before the first change.
+            Self::Download(_) => Ok(Standing::Satisfied),
+            Self::Unpack(_) => Ok(Standing::satisfied_if(planned)),
+            Self::Run(run) => Ok(run.stands(on, planned)),
+            Self::Packages(wanted) => packages::stand(on, wanted),
+            Self::Service(service) => service.stands(on),
+            Self::Reboot(_) => Ok(Standing::Needed),
         }
     }
 
-    /// It executes this file of the cache.
-    pub fn executing(mut self, path: PathBuf, sha256: String) -> Self {
-        if let Self::Run { verified, .. } = &mut self {
-            verified.push(Verified { path, sha256 });
+    /// What it does, in a line for a person.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::WriteFile(file) => file.describe(),
+            Self::Link(link) => link.describe(),
+            Self::Remove(remove) => remove.describe(),
+            Self::Download(download) => download.describe(),
+            Self::Unpack(unpack) => unpack.describe(),
+            Self::Run(run) => run.describe(),
+            Self::Packages(packages) => packages.describe(),
+            Self::Service(service) => service.describe(),
+            Self::Reboot(_) => "reboot".to_owned(),
         }
-        self
     }
 
-    /// It makes these trees.
-    pub fn creating(mut self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
-        if let Self::Run { creates, .. } = &mut self {
-            creates.extend(trees);
+    /// The lines of a POSIX shell script that do it. Each stops the script when it fails (`set -e`).
+    pub fn shell(&self) -> String {
+        match self {
+            Self::WriteFile(file) => file.shell(),
+            Self::Link(link) => link.shell(),
+            Self::Remove(remove) => remove.shell(),
+            Self::Download(download) => download.shell(),
+            Self::Unpack(unpack) => unpack.shell(),
+            Self::Run(run) => run.shell(),
+            Self::Packages(packages) => packages.shell(),
+            Self::Service(service) => service.shell(),
+            Self::Reboot(reboot) => reboot.shell(),
         }
-        self
     }
 
-    /// It may change these files and links.
-    pub fn changing(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        if let Self::Run { changes, .. } = &mut self {
-            changes.extend(paths);
-        }
-        self
+    /// One command for a person to copy.
+    pub fn by_hand(&self) -> String {
+        let command = match self {
+            Self::WriteFile(file) => file.by_hand(),
+            Self::Packages(packages) => packages.by_hand(),
+            // One line each in a script too.
+            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Service(_) => {
+                Some(format!("sudo {}", self.shell().trim_end()))
+            }
+            Self::Reboot(_) => Some("sudo reboot".to_owned()),
+            Self::Download(_) | Self::Unpack(_) => None,
+        };
+        // What would fill a screen is easier done by gpusetup itself.
+        command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
     }
 
-    /// It removes these trees, for good.
-    pub fn removing(mut self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
-        if let Self::Run { removes, .. } = &mut self {
-            removes.extend(trees);
+    /// The paths that it writes to, as far as it says.
+    pub fn touched(&self) -> Vec<PathBuf> {
+        match self {
+            Self::WriteFile(WriteFile { path, .. }) | Self::Link(Link { path, .. }) | Self::Remove(Remove { path }) => {
+                vec![path.clone()]
+            }
+            Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
+            Self::Packages(_) => vec!["/usr".into()],
+            Self::Service(_) => vec!["/etc".into()],
+            Self::Download(_) | Self::Unpack(_) | Self::Reboot(_) => Vec::new(),
         }
-        self
     }
 
-    /// This program takes it back.
-    pub fn undone_by<S: Into<String>>(mut self, argv: impl IntoIterator<Item = S>) -> Self {
-        if let Self::Run { undo, .. } = &mut self {
-            undo.extend(argv.into_iter().map(Into::into));
+    /// How much it adds, changes and removes.
+    pub fn counts(&self) -> Counts {
+        match self {
+            Self::WriteFile(file) => file.counts(),
+            Self::Link(link) => link.counts(),
+            Self::Remove(remove) => remove.counts(),
+            Self::Download(download) => download.counts(),
+            Self::Unpack(unpack) => unpack.counts(),
+            Self::Run(run) => run.counts(),
+            Self::Packages(packages) => packages.counts(),
+            Self::Service(service) => service.counts(),
+            Self::Reboot(reboot) => reboot.counts(),
         }
-        self
+    }
+
+    /// The package manager that must not be at work meanwhile.
+    pub fn locks(&self) -> Option<PackageManager> {
+        match self {
+            Self::Packages(packages) => Some(packages.manager),
+            Self::Run(run) => run.locks,
+            Self::WriteFile(_)
+            | Self::Link(_)
+            | Self::Remove(_)
+            | Self::Download(_)
+            | Self::Unpack(_)
+            | Self::Service(_)
+            | Self::Reboot(_) => None,
+        }
     }
 
     /// Whether the package manager downloads something: it alone knows how much, with all dependencies.
     pub fn installs_packages(&self) -> bool {
         matches!(self, Self::Packages(packages) if !packages.install.is_empty())
     }
-
-    /// What it does, in a line for a person.
-    pub fn describe(&self) -> String {
-        let list = |words: &[String]| words.join(", ");
-        match self {
-            Self::WriteFile { path, .. } => format!("write {}", path.display()),
-            Self::Link { path, target, .. } => format!("link {} -> {}", path.display(), target.display()),
-            Self::Remove { path } => format!("remove {}", path.display()),
-            Self::Download { url, .. } => format!("download {url}"),
-            Self::Unpack { archive, into, .. } => {
-                let name = Path::new(archive.file_name().unwrap_or_default()).display();
-                // What goes below another place is in there.
-                let within = |p: &&Placement| into.iter().any(|o| o.to != p.to && p.to.starts_with(&o.to));
-                let to: Vec<_> = into.iter().filter(|p| !within(p)).map(|p| p.to.display().to_string()).collect();
-                format!("unpack {name} into {}", to.join(", "))
-            }
-            Self::Run { argv, .. } => format!("run {}", program::described(argv)),
-            Self::Packages(p) if p.remove.is_empty() => format!("install {}", list(&p.install)),
-            Self::Packages(p) if p.install.is_empty() => format!("remove {}", list(&p.remove)),
-            Self::Packages(p) => format!("install {}; remove {}", list(&p.install), list(&p.remove)),
-            Self::Service { unit, enabled: true } => format!("enable {unit}"),
-            Self::Service { unit, enabled: false } => format!("disable {unit}"),
-            Self::Reboot {} => "reboot".to_owned(),
-        }
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod driver;
 mod environment;
 mod job;
 mod lockfile;
+mod needs;
 mod nouveau;
 mod prerequisites;
 mod read;
@@ -31,9 +32,10 @@ pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::mirrors::Mirrors;
-use crate::operation::{Operation, Packages};
+use crate::operation::{Download, Operation, Packages};
 use crate::resolve::{Reason, Rejection, Request, Selection};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// The schema that [`Plan`] is printed in.
 pub const SCHEMA: &str = "gpusetup.plan/1";
@@ -135,6 +137,24 @@ pub struct Step {
     pub download_bytes: Option<u64>,
     /// Bytes it needs on the disk, the downloads not counted; none if that is not known.
     pub disk_bytes: Option<u64>,
+    /// The room that it needs, by directory. The cache may be named twice: for downloads, and for what is unpacked there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub room: Vec<Room>,
+    /// It installs files that are under a licence of NVIDIA's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub licensed: bool,
+    /// No program may use the driver meanwhile: those that start later would meet another one than the kernel has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle_driver: bool,
+}
+
+/// Room that a step needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// A directory on the file system that needs it.
+    pub path: PathBuf,
+    /// Bytes; none if that is not known.
+    pub bytes: Option<u64>,
 }
 
 /// Whether a step has something to do.
@@ -207,7 +227,7 @@ impl Plan {
         }
         // It may have come from another mirror before, whose address tells nothing.
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
-            if let Operation::Download { url, sha256, .. } = &mut act.operation {
+            if let Operation::Download(Download { url, sha256, .. }) = &mut act.operation {
                 *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));
             }
         }

@@ -8,7 +8,7 @@ use super::journal::{At, Event, Journal};
 use crate::fetch::{Arriving, FetchError, Wanted};
 use crate::operation::undo::Undo;
 use crate::operation::unpack::{self, Staged, UnpackError};
-use crate::operation::{Limit, Operation, Placement};
+use crate::operation::{Limit, Operation, Placement, Reboot, Unpack};
 use crate::plan::Plan;
 use crate::system::System;
 use std::collections::BTreeMap;
@@ -74,9 +74,9 @@ fn job<'a>(plan: &'a Plan, file: &Path) -> Option<Job<'a>> {
         step.operations.iter().enumerate().map(move |(o, act)| ((s, o), act))
     };
     let all = plan.steps.iter().enumerate().flat_map(operations);
-    let mut before_a_reboot = all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot {}));
+    let mut before_a_reboot = all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(Reboot {})));
     before_a_reboot.find_map(|(at, act)| match &act.operation {
-        Operation::Unpack { archive, sha256, into, limit } if archive == file && !act.satisfied => {
+        Operation::Unpack(Unpack { archive, sha256, into, limit }) if archive == file && !act.satisfied => {
             Some(Job { at, archive, sha256, into, limit: *limit })
         }
         _ => None,
@@ -88,6 +88,9 @@ mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
     use crate::apply::{News, Reach, RunConfig, apply, rollback};
+    use crate::operation::Download;
+    use crate::operation::Link;
+    use crate::operation::WriteFile;
     use crate::sum::sha256;
     use std::io::Write;
 
@@ -124,9 +127,10 @@ mod tests {
         fn plan(&self, last: Operation) -> Plan {
             let archive = PathBuf::from("/var/cache/gpusetup/ab/a.tar.xz");
             let url = format!("file://{}", self.published.path().display());
-            let download = Operation::Download { url, sha256: self.sum.clone(), size: None, to: archive.clone() };
+            let download =
+                Operation::Download(Download { url, sha256: self.sum.clone(), size: None, to: archive.clone() });
             let into = vec![Placement { from: "lib".into(), to: LIB.into() }];
-            let unpack = Operation::Unpack { archive, sha256: self.sum.clone(), into, limit: None };
+            let unpack = Operation::Unpack(Unpack { archive, sha256: self.sum.clone(), into, limit: None });
             plan_of(vec![download, file("/etc/first"), last, unpack])
         }
 
@@ -148,7 +152,7 @@ mod tests {
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 }
+        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 })
     }
 
     #[test]
@@ -175,7 +179,8 @@ mod tests {
     #[test]
     fn a_step_before_it_that_fails_leaves_nothing_of_it() {
         let bench = bench("libx.so");
-        let link = Operation::Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) };
+        let link =
+            Operation::Link(Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) });
         let (applied, ahead) = bench.applied(link);
         assert!(matches!(applied, Err(Failure::Step(_))), "{applied:?}");
         assert!(ahead);
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn behind_a_reboot_nothing_is_unpacked_ahead() {
         let bench = bench("libx.so");
-        let plan = bench.plan(Operation::Reboot {});
+        let plan = bench.plan(Operation::Reboot(Reboot {}));
         assert!(job(&plan, Path::new("/var/cache/gpusetup/ab/a.tar.xz")).is_none());
         let plan = bench.plan(file("/etc/second"));
         assert!(job(&plan, Path::new("/var/cache/gpusetup/ab/a.tar.xz")).is_some());

@@ -8,7 +8,7 @@ use crate::bundle::Bundle;
 use crate::fetch::{Wanted, is_cached};
 use crate::operation::packages::{self, Packages};
 use crate::operation::supply::Supply;
-use crate::operation::{Operation, Standing};
+use crate::operation::{Download, Operation, Standing};
 use crate::plan::{Act, Plan};
 use crate::system::{System, interrupt};
 use std::time::Instant;
@@ -52,7 +52,7 @@ pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure
 /// What an operation needs that neither the bundle nor the host has.
 fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
     let has = match &act.operation {
-        Operation::Download { url, sha256, size, to } => {
+        Operation::Download(Download { url, sha256, size, to }) => {
             act.satisfied || is_cached(on, &Wanted { url, sha256, size: *size, to })
         }
         Operation::Packages(wanted) => !is_needed(on, wanted),
@@ -67,10 +67,8 @@ pub fn bring(on: &System, plan: &Plan, config: &RunConfig, tell: Teller) -> Resu
     let supply = &config.supply();
     let began = Instant::now();
     let mut told = None;
-    let first = plan
-        .acts()
-        .map(|act| &act.operation)
-        .find(|o| matches!(o, Operation::Download { .. } | Operation::Packages(_)));
+    let first =
+        plan.acts().map(|act| &act.operation).find(|o| matches!(o, Operation::Download(_) | Operation::Packages(_)));
     bundle
         .bring(on, plan, &mut |have, all| {
             // Some two thousand packages come in a second: a word for each would take longer than they do.
@@ -106,6 +104,7 @@ mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
     use crate::compat::PackageManager;
+    use crate::operation::Remove;
     use std::path::PathBuf;
 
     #[test]
@@ -120,7 +119,8 @@ mod tests {
             "{gone:?}"
         );
         // Without packages to come nothing is missed.
-        check(&on, &plan_of(vec![Operation::Remove { path: PathBuf::from("/f") }]), &config).expect("nothing to do");
+        check(&on, &plan_of(vec![Operation::Remove(Remove { path: PathBuf::from("/f") })]), &config)
+            .expect("nothing to do");
         on.make_directories("/var/cache/gpusetup/.bundles/ab", 0o700).expect("made");
         let plan = plan_of(vec![packages]);
         check(&on, &plan, &config).expect("they are there");

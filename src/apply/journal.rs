@@ -406,11 +406,12 @@ impl<'a> Run<'a> {
 mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
+    use crate::operation::Remove;
 
     const AT: At = (0, 0);
 
     fn run() -> Event {
-        let plan = Box::new(plan_of(vec![Operation::Remove { path: "/f".into() }]));
+        let plan = Box::new(plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]));
         Event::Run { version: VERSION, plan, packages: None }
     }
 
@@ -526,7 +527,7 @@ mod tests {
         let intent = |undo| Event::Intent { at: AT, undo: vec![undo], boot: None };
         let outside = Event::Run {
             version: VERSION,
-            plan: Box::new(plan_of(vec![Operation::Remove { path: "/f".into() }])),
+            plan: Box::new(plan_of(vec![Operation::Remove(Remove { path: "/f".into() })])),
             packages: Some("/etc".into()),
         };
         let senseless = [

@@ -7,23 +7,23 @@ use crate::compat::PackageManager;
 use crate::fetch::{Wanted, is_cached};
 use crate::host::holders;
 use crate::operation::supply::Supply;
-use crate::operation::{Operation, Packages, Standing, file, packages};
+use crate::operation::{Download, Operation, Packages, Run, Standing, Unpack, packages};
 use crate::paths::RESERVE;
-use crate::plan::{Plan, State, Step, StepId};
+use crate::plan::{Plan, Room, State, Step};
 use crate::private::{Extent, private_directory};
 use crate::system::{Space, System};
 use crate::text::bytes;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Refuses a plan that this host has no room for.
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     // What is needed of each file system, and whether that is all of it.
     let mut needs: Vec<(Space, u64, bool)> = Vec::new();
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
-    let kept = changes.then(|| (RESERVE.into(), Some(reserve::size(on, plan))));
-    let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| places(plan, s));
-    for (path, amount) in steps.chain(kept) {
+    let kept = changes.then(|| Room { path: RESERVE.into(), bytes: Some(reserve::size(on, plan)) });
+    let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.room).cloned();
+    for Room { path, bytes: amount } in steps.chain(kept) {
         let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
         if space.read_only {
             return Err(Failure::Blocked(format!(
@@ -51,7 +51,7 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
             return Err(Failure::Blocked(sentence));
         }
     }
-    let from_cache = |o: &Operation| matches!(o, Operation::Run { verified, .. } if !verified.is_empty());
+    let from_cache = |o: &Operation| matches!(o, Operation::Run(Run { verified, .. }) if !verified.is_empty());
     let executes = plan.acts().any(|a| !a.satisfied && from_cache(&a.operation));
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
@@ -79,8 +79,10 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
 /// The directories of the cache whose files root runs, unpacks or installs.
 fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
     let files = plan.acts().filter(|act| !act.satisfied).flat_map(|act| match &act.operation {
-        Operation::Download { to: file, .. } | Operation::Unpack { archive: file, .. } => vec![file.as_path()],
-        Operation::Run { verified, .. } => verified.iter().map(|v| v.path.as_path()).collect(),
+        Operation::Download(Download { to: file, .. }) | Operation::Unpack(Unpack { archive: file, .. }) => {
+            vec![file.as_path()]
+        }
+        Operation::Run(Run { verified, .. }) => verified.iter().map(|v| v.path.as_path()).collect(),
         _ => Vec::new(),
     });
     files.filter_map(Path::parent).chain(supply.folder()).collect()
@@ -89,7 +91,7 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
 /// Whether everything that is to be fetched can be had without a network, where none is to be asked.
 pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
     let missing = |o: &Operation| match o {
-        Operation::Download { url, sha256, size, to } => {
+        Operation::Download(Download { url, sha256, size, to }) => {
             let wanted = Wanted { url, sha256, size: *size, to };
             (!url.starts_with("file:") && !is_cached(on, &wanted)).then(|| url.clone())
         }
@@ -123,7 +125,7 @@ fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Resul
 /// A driver that programs use is not replaced or removed under them: those that start later would meet another one than
 /// the kernel has.
 fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
-    let changes = |s: &&Step| s.state == State::Needed && matches!(s.id, StepId::InstallDriver | StepId::RemoveDriver);
+    let changes = |s: &&Step| s.state == State::Needed && s.idle_driver;
     let Some(step) = plan.steps.iter().find(changes).filter(|_| on.is_live()) else { return Ok(()) };
     // The packages' own scripts stop and start the persistence daemon; NVIDIA's programs do not.
     let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages(_)));
@@ -139,50 +141,14 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
 
 fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
     let standing = match operation {
-        Operation::WriteFile { path, content, mode } => file::file_stands(on, path, content, *mode),
+        Operation::WriteFile(file) => file.stands(on),
         // A library that is yet to be unpacked has no copies to be told from it.
-        Operation::Link { path, target, .. } if on.exists(file::led_to(path, target)) => {
-            file::link_stands(on, path, target)
-        }
+        Operation::Link(link) if on.exists(link.end()) => link.stands(on),
         _ => return Ok(()),
     };
     match standing {
         Ok(Standing::Conflict(why)) => Err(Failure::Blocked(why)),
         Ok(Standing::Needed | Standing::Satisfied) => Ok(()),
         Err(e) => Err(Failure::Blocked(format!("cannot look at the host: {e}"))),
-    }
-}
-
-/// Where a step needs room, and how many bytes if that is known; a download of unknown size looks at the free space as it
-/// grows. An installer unpacks itself in the cache and then copies into place.
-fn places(plan: &Plan, step: &Step) -> Vec<(PathBuf, Option<u64>)> {
-    let (cache, prefix) = (plan.request.cache.clone(), plan.request.prefix.clone());
-    let path = |p: &str| Path::new(p).to_owned();
-    let half = step.disk_bytes.map(|bytes| bytes / 2);
-    let nothing = Some(0);
-    match step.id {
-        StepId::InstallDriver => vec![(path("/usr"), half), (cache.clone(), step.download_bytes), (cache, half)],
-        StepId::InstallCuda => vec![(prefix, half), (cache.clone(), step.download_bytes), (cache, half)],
-        StepId::InstallCudnn => vec![(prefix, step.disk_bytes), (cache, step.download_bytes)],
-        StepId::BlacklistNouveau => vec![(path("/etc"), nothing), (path("/boot"), half), (path("/var/lib"), half)],
-        StepId::Prerequisites => vec![(path("/usr"), step.disk_bytes)],
-        StepId::FixSymlinks | StepId::RemoveCuda => vec![(prefix, nothing)],
-        StepId::RemoveDriver | StepId::RemoveCudnn => vec![(path("/usr"), nothing)],
-        StepId::Ldconfig | StepId::Environment => vec![(path("/etc"), nothing)],
-        StepId::Repair => step.operations.iter().flat_map(|a| touched(&a.operation)).map(|p| (p, nothing)).collect(),
-        StepId::Reboot | StepId::Verify => Vec::new(),
-    }
-}
-
-/// What an operation writes to, as far as it says.
-fn touched(operation: &Operation) -> Vec<PathBuf> {
-    match operation {
-        Operation::WriteFile { path, .. } | Operation::Link { path, .. } | Operation::Remove { path } => {
-            vec![path.clone()]
-        }
-        Operation::Run { creates, changes, .. } => creates.iter().chain(changes).cloned().collect(),
-        Operation::Packages(_) => vec!["/usr".into()],
-        Operation::Service { .. } => vec!["/etc".into()],
-        Operation::Download { .. } | Operation::Unpack { .. } | Operation::Reboot {} => Vec::new(),
     }
 }

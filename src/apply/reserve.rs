@@ -3,7 +3,7 @@
 //! back remove it first.
 
 use super::Failure;
-use crate::operation::Operation;
+use crate::operation::{Operation, Remove, Run, WriteFile};
 use crate::paths::RESERVE;
 use crate::plan::{Act, Plan};
 use crate::system::System;
@@ -38,8 +38,8 @@ pub fn size(on: &System, plan: &Plan) -> u64 {
 /// The files that undoing an operation writes again.
 fn replaced(operation: &Operation) -> Vec<PathBuf> {
     match operation {
-        Operation::WriteFile { path, .. } | Operation::Remove { path } => vec![path.clone()],
-        Operation::Run { changes, .. } => changes.clone(),
+        Operation::WriteFile(WriteFile { path, .. }) | Operation::Remove(Remove { path }) => vec![path.clone()],
+        Operation::Run(Run { changes, .. }) => changes.clone(),
         _ => Vec::new(),
     }
 }
@@ -108,6 +108,8 @@ mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
     use crate::apply::{Reach, RunConfig, apply, rollback};
+    use crate::operation::Link;
+    use crate::operation::Reboot;
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -119,7 +121,7 @@ mod tests {
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 }
+        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 })
     }
 
     #[test]
@@ -143,7 +145,7 @@ mod tests {
     #[test]
     fn it_stands_while_an_apply_is_open_and_no_longer() {
         let (on, _dir) = host();
-        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot {}]);
+        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot {})]);
         let needed = size(&on, &plan);
         apply(&on, &plan, RunConfig::default(), &mut |_| {}).expect("so far");
         assert_eq!(on.read(RESERVE).expect("it stands").len() as u64, needed);
@@ -151,7 +153,8 @@ mod tests {
         assert!(!on.exists(RESERVE));
         apply(&on, &plan_of(vec![file("/etc/a")]), RunConfig::default(), &mut |_| {}).expect("to its end");
         assert!(!on.exists(RESERVE));
-        let refused = Operation::Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) };
+        let refused =
+            Operation::Link(Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) });
         apply(&on, &plan_of(vec![file("/etc/b"), refused]), RunConfig::default(), &mut |_| {}).expect_err("it fails");
         assert!(!on.exists(RESERVE));
     }

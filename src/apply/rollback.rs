@@ -1,12 +1,12 @@
 //! The way back: the last apply, or all of them, taken back last first; and what a run that was killed had begun.
 
+use super::account::begun;
 use super::events::noting;
 use super::journal::{At, Event, Journal, Made};
 use super::news::{News, Teller};
-use super::result::begun;
 use super::{Failure, reserve};
 use crate::operation::undo::Undo;
-use crate::operation::{Operation, file, program};
+use crate::operation::{Operation, Run, remove};
 use crate::system::System;
 
 /// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
@@ -86,7 +86,7 @@ pub(super) fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -
 /// Deletes the folders that were moved aside, now that nothing wants them back.
 pub(super) fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
     journal.condemned().iter().try_for_each(|aside| {
-        file::discard(on, aside).map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
+        remove::discard(on, aside).map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
     })
 }
 
@@ -130,8 +130,8 @@ fn take_back(
     // What is made of other files (the loader's cache, an initramfs), and was made anew since, is made once more, of
     // files that are now as they were.
     for owned in derived {
-        if let Some(operation) = &owned.operation {
-            program::perform(on, operation, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
+        if let Some(Operation::Run(run)) = &owned.operation {
+            run.perform(on, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
         }
         owned.is_undone(on, journal, Vec::new(), tell)?;
     }
@@ -143,7 +143,7 @@ fn take_back(
 impl Owned {
     /// Whether a program made it out of other files: run again it makes it anew.
     fn derives(&self) -> bool {
-        matches!(&self.operation, Some(Operation::Run { verified, creates, changes, removes, .. })
+        matches!(&self.operation, Some(Operation::Run(Run { verified, creates, changes, removes, .. }))
             if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
     }
 

@@ -1,6 +1,7 @@
 //! Carrying a plan out, operation by operation.
 
-use super::act::{Work, carry_out, stands};
+use super::account::{begun, save};
+use super::act::{Work, carry_out};
 use super::ahead::Ahead;
 use super::boot::boot_id;
 use super::config::RunConfig;
@@ -8,12 +9,11 @@ use super::events::noting;
 use super::journal::{At, Event, Journal};
 use super::network::{not_interrupted, with_network};
 use super::news::{News, Teller};
-use super::result::{begun, save};
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
 use crate::fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
 use crate::operation::undo::Backups;
-use crate::operation::{Operation, Standing};
+use crate::operation::{Download, Operation, Reboot, Run, Standing};
 use crate::paths::{BACKUPS, PLAN, RESULT};
 use crate::plan::{Plan, State};
 use crate::system::System;
@@ -94,7 +94,7 @@ fn carry(
         for (o, act) in step.operations.iter().enumerate() {
             let (at, operation) = ((s, o), &act.operation);
             not_interrupted()?;
-            if matches!(operation, Operation::Reboot {}) {
+            if matches!(operation, Operation::Reboot(Reboot {})) {
                 let boot = boot_id(on);
                 let asked = went_on.iter().filter(|(asked, _)| *asked == at).map(|(_, before)| before).next_back();
                 match asked {
@@ -111,9 +111,10 @@ fn carry(
                 }
                 continue;
             }
-            match stands(on, operation, act.satisfied)? {
+            let standing = operation.stands(on, act.satisfied).map_err(|e| Failure::Step(e.to_string()))?;
+            match standing {
                 Standing::Satisfied => {
-                    if !matches!(operation, Operation::Download { .. }) {
+                    if !matches!(operation, Operation::Download(_)) {
                         work.journal.note(on, Event::Kept { at })?;
                     }
                     tell(&News::Kept(operation));
@@ -130,7 +131,7 @@ fn carry(
                         take_back_torn(on, &mut work.journal, tell)?;
                         return Err(failure);
                     }
-                    done += usize::from(!matches!(operation, Operation::Run { asks: true, .. }));
+                    done += usize::from(!matches!(operation, Operation::Run(Run { asks: true, .. })));
                     tell(&News::Done(operation));
                 }
             }
@@ -190,7 +191,7 @@ pub fn waits_for_boot(on: &System) -> Result<bool, Failure> {
 fn downloads(on: &System, plan: &Plan, config: &RunConfig, work: &mut Work, tell: Teller) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.acts().filter(|a| !a.satisfied) {
-        let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
+        let Operation::Download(Download { url, sha256, size, to }) = &act.operation else { continue };
         let wanted = Wanted { url, sha256, size: *size, to };
         if is_cached(on, &wanted) {
             continue;
@@ -216,10 +217,14 @@ fn downloads(on: &System, plan: &Plan, config: &RunConfig, work: &mut Work, tell
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::result::{Account, Ending, status};
+    use crate::apply::Account;
+    use crate::apply::result::{Ending, status};
     use crate::apply::sample::plan_of;
     use crate::apply::{Reach, recover, rollback};
     use crate::fetch::Sources;
+    use crate::operation::Link;
+    use crate::operation::Remove;
+    use crate::operation::WriteFile;
     use crate::operation::undo::Undo;
     use crate::sum::sha256;
     use std::time::Duration;
@@ -234,12 +239,12 @@ mod tests {
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 }
+        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 })
     }
 
     /// A link that cannot be made as long as its end has another SONAME.
     fn refused_link() -> Operation {
-        Operation::Link { path: "/usr/local/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) }
+        Operation::Link(Link { path: "/usr/local/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) })
     }
 
     #[test]
@@ -264,7 +269,7 @@ mod tests {
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         // Nobody listens there.
         let url = "file:///nowhere".to_owned();
-        let download = Operation::Download { url, sha256: sha256("x"), size: None, to };
+        let download = Operation::Download(Download { url, sha256: sha256("x"), size: None, to });
         assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
         assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply { .. })));
         rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
@@ -319,7 +324,7 @@ mod tests {
     fn the_rest_comes_after_the_boot_and_not_before() {
         let (on, _dir) = host();
         boots(&on, "first");
-        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot {}, file("/etc/b")]);
+        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot {}), file("/etc/b")]);
         assert!(carry(&on, &plan).expect("so far"));
         assert!(waits_for_boot(&on).expect("readable") && on.exists("/etc/a") && !on.exists("/etc/b"));
         assert!(carry(&on, &plan).expect("nothing has changed"), "in the same boot there is nothing to go on with");
@@ -339,7 +344,7 @@ mod tests {
     fn a_link_that_leads_nowhere_is_removed() {
         let (on, _dir) = host();
         on.link("/usr/local/cuda", Path::new("cuda-12.4")).expect("linked");
-        let plan = plan_of(vec![Operation::Remove { path: "/usr/local/cuda".into() }]);
+        let plan = plan_of(vec![Operation::Remove(Remove { path: "/usr/local/cuda".into() })]);
         assert!(!carry(&on, &plan).expect("done"));
         assert_eq!(on.link_target("/usr/local/cuda"), None);
         rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
@@ -352,10 +357,12 @@ mod tests {
         // Each a plan of its own, as `apply` makes anew: the host never gets to be as it should.
         for (n, boot) in ["one", "two"].iter().enumerate() {
             boots(&on, boot);
-            assert!(carry(&on, &plan_of(vec![file(&format!("/etc/{n}")), Operation::Reboot {}])).expect("so far"));
+            assert!(
+                carry(&on, &plan_of(vec![file(&format!("/etc/{n}")), Operation::Reboot(Reboot {})])).expect("so far")
+            );
         }
         boots(&on, "three");
-        let refused = carry(&on, &plan_of(vec![file("/etc/2"), Operation::Reboot {}]));
+        let refused = carry(&on, &plan_of(vec![file("/etc/2"), Operation::Reboot(Reboot {})]));
         assert!(matches!(&refused, Err(Failure::Step(why)) if why.contains("booted 2 times")), "{refused:?}");
     }
 
@@ -412,7 +419,8 @@ mod tests {
         let (on, _dir) = host();
         on.make_directories("/var/cache/gpusetup", 0o777).expect("made");
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
-        let download = Operation::Download { url: "http://127.0.0.1:9/x".into(), sha256: "00".into(), size: None, to };
+        let download =
+            Operation::Download(Download { url: "http://127.0.0.1:9/x".into(), sha256: "00".into(), size: None, to });
         let blocked = apply(&on, &plan_of(vec![download]), RunConfig::default(), &mut |_| {});
         assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/var/cache/gpusetup")), "{blocked:?}");
     }
@@ -422,7 +430,7 @@ mod tests {
         let (on, _dir) = host();
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         let url = "http://127.0.0.1:9/x".to_owned();
-        let download = Operation::Download { url, sha256: sha256("x"), size: None, to: to.clone() };
+        let download = Operation::Download(Download { url, sha256: sha256("x"), size: None, to: to.clone() });
         let plan = plan_of(vec![download, file("/etc/a")]);
         let offline = || RunConfig { sources: Sources { offline: true, ..Sources::default() }, ..RunConfig::default() };
         let refused = apply(&on, &plan, offline(), &mut |_| {});

@@ -170,9 +170,10 @@ impl<'a> Progress<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::result::{Account, begun};
+    use crate::apply::account::{Account, begun};
     use crate::apply::sample::plan_of;
     use crate::operation::Operation;
+    use crate::operation::Remove;
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -181,7 +182,7 @@ mod tests {
 
     /// A plan of three steps that remove one file each.
     fn plan() -> Plan {
-        let mut plan = plan_of(vec![Operation::Remove { path: "/f".into() }]);
+        let mut plan = plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]);
         let step = plan.steps[0].clone();
         plan.steps.extend([step.clone(), step]);
         plan.fingerprint = plan.expected_fingerprint();

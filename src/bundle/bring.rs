@@ -6,8 +6,7 @@ use super::manifest::{DATABASE, Entry, Manifest, PACKAGES, PLANS, artifact};
 use super::{Bundle, BundleError};
 use crate::cache;
 use crate::host::SystemId;
-use crate::operation::Operation;
-use crate::operation::supply;
+use crate::operation::{Download, Operation, supply};
 use crate::plan::Plan;
 use crate::system::trust::is_ours_alone;
 use crate::system::{System, digest};
@@ -76,7 +75,7 @@ impl Wanted {
         let mut files = BTreeMap::new();
         let has = |to: &Path, entry: &Entry| cache::sum(on, to, &entry.sha256).is_ok_and(|sum| sum == entry.sha256);
         for act in plan.acts().filter(|a| !a.satisfied) {
-            let Operation::Download { sha256, to, .. } = &act.operation else { continue };
+            let Operation::Download(Download { sha256, to, .. }) = &act.operation else { continue };
             let name = artifact(sha256, &to.file_name().unwrap_or_default().to_string_lossy());
             if bundle.manifest.files.get(&name).is_some_and(|e| e.sha256 == *sha256 && !has(to, e)) {
                 files.insert(name, to.clone());

@@ -2,7 +2,7 @@
 
 use super::files::{read_key, read_plan};
 use super::host::{must_be_private, system_of};
-use super::options::{DatabaseOptions, HostOptions, SourceOptions, TrustOptions, folder, to_the_end};
+use super::options::{DatabaseOptions, SourceOptions, TrustOptions, folder};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
@@ -11,14 +11,12 @@ use crate::bundle::{
 use crate::cache::BUNDLES;
 use crate::compat::Database;
 use crate::fetch::{Sources, Wanted, fetch, is_cached};
-use crate::host::{Facts, Look, SystemId, probe};
-use crate::operation::{Operation, valid};
+use crate::host::{Look, SystemId, probe};
+use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
 use crate::render::progress::Teller;
-use crate::resolve::Request;
 use crate::sum::short;
-use crate::system::input;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
 use crate::text::{bytes, count};
@@ -188,7 +186,7 @@ fn artifacts(
 ) -> Result<(), Problem> {
     let mut teller = Teller::new(!options.no_progress, true);
     for act in plan.acts().filter(|a| !a.satisfied) {
-        let Operation::Download { url, sha256, size, to } = &act.operation else { continue };
+        let Operation::Download(Download { url, sha256, size, to }) = &act.operation else { continue };
         let to = options.cache.join(short(sha256)).join(to.file_name().unwrap_or_default());
         must_be_private(system, to.parent().unwrap_or(&options.cache))?;
         let url = sources.mirrors.of(url);

@@ -14,7 +14,7 @@ use crate::operation::valid::{self, Valid};
 use crate::paths;
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
-use crate::system::trust::{Distrust, Trust};
+use crate::system::trust::Trust;
 use crate::text::quoted_path;
 use crate::version::Want;
 use clap::builder::{PathBufValueParser, TypedValueParser};

@@ -6,10 +6,11 @@ pub(crate) mod pins;
 use super::program::{ProgramError, judge};
 use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
-use super::{Operation, Standing, locks};
+use super::{Counts, Operation, Run, Standing, locks};
 use crate::compat::PackageManager;
 use crate::host::upstream;
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
+use crate::text::quoted;
 use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +60,7 @@ impl Packages {
 
     /// These are to come.
     pub fn to_install(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { manager, install: names, remove: Vec::new(), ..Self::nothing(manager) }
+        Self { install: names, ..Self::nothing(manager) }
     }
 
     /// What is to come, with the versions of a lock file as the manager takes them on its command line.
@@ -74,7 +75,63 @@ impl Packages {
 
     /// These are to go.
     pub fn to_remove(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { manager, install: Vec::new(), remove: names, ..Self::nothing(manager) }
+        Self { remove: names, ..Self::nothing(manager) }
+    }
+
+    /// What it does, in a line.
+    pub fn describe(&self) -> String {
+        match (self.install.is_empty(), self.remove.is_empty()) {
+            (_, true) => format!("install {}", self.install.join(", ")),
+            (true, false) => format!("remove {}", self.remove.join(", ")),
+            (false, false) => format!("install {}; remove {}", self.install.join(", "), self.remove.join(", ")),
+        }
+    }
+
+    /// The lines of a script that do it.
+    pub fn shell(&self) -> String {
+        let Self { manager, remove, stream, .. } = self;
+        let install = self.with_versions();
+        let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(" ");
+        let (refresh, add, drop) = match manager {
+            PackageManager::Apt => {
+                ("apt-get update\n", "apt-get install -y --no-install-recommends", "apt-get remove -y")
+            }
+            PackageManager::Dnf => ("", "dnf install -y", "dnf remove -y"),
+            PackageManager::Tdnf => ("", "tdnf install -y", "tdnf remove -y"),
+            PackageManager::Zypper => ("", "zypper --non-interactive install", "zypper --non-interactive remove"),
+        };
+        let mut out = String::new();
+        if let Some(stream) = stream {
+            out += &format!("dnf module enable -y {}\n", quoted(stream));
+        }
+        if !remove.is_empty() {
+            out += &format!("{drop} {}\n", list(remove));
+        }
+        if !install.is_empty() {
+            out += &format!("{refresh}{add} {}\n", list(&install));
+        }
+        out
+    }
+
+    /// A command for a person to copy; none for a removal.
+    pub fn by_hand(&self) -> Option<String> {
+        if !self.remove.is_empty() {
+            return None;
+        }
+        // Files that were lost are installed again too.
+        let install = match self.manager {
+            PackageManager::Apt => "apt-get install --reinstall",
+            PackageManager::Dnf => "dnf install",
+            PackageManager::Tdnf => "tdnf install",
+            PackageManager::Zypper => "zypper install --force",
+        };
+        let names: Vec<_> = self.install.iter().map(|name| quoted(name)).collect();
+        Some(format!("sudo {install} {}", names.join(" ")))
+    }
+
+    /// What it adds and changes.
+    pub fn counts(&self) -> Counts {
+        Counts { add: self.install.len() as u32, remove: self.remove.len() as u32, ..Counts::default() }
     }
 }
 
@@ -144,16 +201,7 @@ const FINISH: [&str; 5] = ["dpkg", "--force-confdef", "--force-confold", "--conf
 
 /// That, as an operation of a plan.
 pub fn finish() -> Operation {
-    Operation::run(FINISH, LIMIT.as_secs())
-}
-
-/// The package manager that an operation needs to itself.
-pub fn needed_by(operation: &Operation) -> Option<PackageManager> {
-    match operation {
-        Operation::Packages(wanted) => Some(wanted.manager),
-        Operation::Run { argv, .. } if argv.first().is_some_and(|p| p == FINISH[0]) => Some(PackageManager::Apt),
-        _ => None,
-    }
+    Run::new(FINISH, LIMIT.as_secs()).locking(PackageManager::Apt).into()
 }
 
 /// What apt, dnf, tdnf and zypper say when nobody can be reached, and when a mirror has not what its lists name. tdnf says then,

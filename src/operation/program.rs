@@ -1,12 +1,9 @@
-//! `run`: a program with what it may change saved before, and its trees told from those that were there.
+//! Whether a program did what it was run for, and how that is told.
 
-use super::undo::{Backups, Undo};
-use super::{Operation, packages, runfile};
-use crate::system::{Log, Output, Program, Progress, System};
+use crate::system::Output;
 use crate::text::one_line;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 /// Why a program did not do what it was run for.
 #[derive(Debug, thiserror::Error)]
@@ -51,49 +48,6 @@ pub enum ProgramError {
     },
 }
 
-/// The ways back from a program: its trees that are not there yet, the files that it may change.
-pub fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-    let Operation::Run { verified, creates, changes, removes, undo, asks: false, .. } = operation else {
-        return Ok(Vec::new());
-    };
-    // What an installer that was killed left there is as large as what it installs.
-    let mut back: Vec<_> =
-        verified.first().map(|v| Undo::Tree { path: runfile::folder(&v.path) }).into_iter().collect();
-    for path in changes {
-        back.push(backups.save(on, path, None)?);
-    }
-    back.extend(creates.iter().filter(|p| !on.exists(p)).map(|p| Undo::Tree { path: p.clone() }));
-    back.extend(removes.iter().filter(|p| on.exists(p)).map(|p| Undo::Gone { path: p.clone() }));
-    // Undone in reverse: the program's own way back comes first.
-    back.extend((!undo.is_empty()).then(|| Undo::Program { argv: undo.clone() }));
-    Ok(back)
-}
-
-/// Runs it. What it says goes to `log` too.
-pub fn perform(on: &System, operation: &Operation, log: Option<Log>, progress: Progress) -> Result<(), ProgramError> {
-    let Operation::Run { argv, environment, verified, expects, limit, .. } = operation else { return Ok(()) };
-    let name = argv.first().cloned().unwrap_or_default();
-    let start = |source| ProgramError::Start { program: name.clone(), source };
-    let ready = runfile::ready(on, verified)?;
-    let here = ready.as_ref().map_or_else(|| argv.clone(), |ready| ready.argv(argv));
-    let mut program = Program::new(here).limit(Duration::from_secs(*limit));
-    if packages::needed_by(operation).is_some() {
-        program = program.undisturbed();
-    }
-    for (variable, value) in ready.iter().flat_map(runfile::Ready::environment) {
-        program = program.env(variable, value);
-    }
-    for (variable, value) in environment {
-        program = program.env(variable, value);
-    }
-    if let Some(log) = log {
-        program = program.log(log);
-    }
-    let output = on.run_telling(&program, progress).map_err(start)?;
-    drop(ready);
-    judge(&described(argv), &output, expects.as_deref())
-}
-
 /// A command in one line for a person. A script of several lines is only named as one: its text is in the plan.
 pub fn described(argv: &[String]) -> String {
     let word = |word: &String| if word.contains('\n') { "(a script)".to_owned() } else { one_line(word) };
@@ -111,18 +65,6 @@ pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<()
         Some(wanted) => Err(ProgramError::Unexpected { program, wanted: wanted.to_owned(), last }),
         None => Ok(()),
     }
-}
-
-/// Whether what it removes is gone, or at least the program itself, as NVIDIA's uninstallers are that lie in the tree they
-/// remove: then there is nothing left to run.
-pub fn is_through(on: &System, argv: &[String], removes: &[PathBuf]) -> bool {
-    let gone = |path: &Path| !on.exists(path);
-    !removes.is_empty() && (removes.iter().all(|p| gone(p)) || argv.first().is_some_and(|p| gone(Path::new(p))))
-}
-
-/// Whether all its trees are there: then a program that the planner found to be done need not be run.
-pub fn trees_stand(on: &System, creates: &[PathBuf]) -> bool {
-    creates.iter().all(|p: &PathBuf| on.is_directory(Path::new(p)))
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ fn no_stale_log(on: &System) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::{Operation, program};
+    use crate::operation::Run;
     use crate::sum::sha256;
     use std::fs;
     use std::io::Write;
@@ -244,8 +244,8 @@ mod tests {
     #[test]
     fn an_altered_file_is_not_run() {
         let (on, _dir, _) = host(0o600);
-        let run = Operation::run(["sh", FILE], 10).executing(FILE.into(), sha256("other"));
-        let refused = program::perform(&on, &run, None, &mut |_| {});
+        let run = Run::new(["sh", FILE], 10).executing(FILE.into(), sha256("other"));
+        let refused = run.perform(&on, None, &mut |_| {});
         assert!(matches!(refused, Err(ProgramError::Altered { .. })), "{refused:?}");
         assert!(!on.exists("/var/cache/gpusetup/.gpusetup-run"));
     }

@@ -1,15 +1,63 @@
-//! `service`: a unit enabled or disabled; started or stopped too where systemd runs.
+//! `service`: a unit enabled or disabled; started or stopped too if systemd runs.
 
 use super::program::{ProgramError, judge};
+use super::undo::Undo;
+use super::{Counts, Standing};
 use crate::system::{Program, System};
+use crate::text::quoted;
+use serde::{Deserialize, Serialize};
+use std::io;
 
-/// Whether it is so already: enabled, and running where systemd runs; or neither.
-pub fn stands(on: &System, unit: &str, enabled: bool) -> std::io::Result<bool> {
-    Ok(is_enabled(on, unit)? == enabled && (!on.is_live() || says(on, "is-active", unit)? == enabled))
+/// Enables or disables a unit, and starts or stops it where systemd runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// The unit.
+    pub unit: String,
+    /// Whether it is to run, now and at every boot.
+    pub enabled: bool,
+}
+
+impl Service {
+    /// Whether it is enabled, and running where systemd runs; or neither.
+    pub fn stands(&self, on: &System) -> io::Result<Standing> {
+        let runs = || says(on, "is-active", &self.unit);
+        let enabled = is_enabled(on, &self.unit)? == self.enabled;
+        Ok(Standing::satisfied_if(enabled && (!on.is_live() || runs()? == self.enabled)))
+    }
+
+    /// How to undo it, to be kept before it is done. A unit that only did not run was enabled before.
+    pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
+        Ok(vec![Undo::Unit { unit: self.unit.clone(), enabled: is_enabled(on, &self.unit)? }])
+    }
+
+    /// Enables or disables it.
+    pub fn perform(&self, on: &System) -> Result<(), ProgramError> {
+        set(on, &self.unit, self.enabled)
+    }
+
+    /// What it does, in a line.
+    pub fn describe(&self) -> String {
+        format!("{} {}", self.verb(), self.unit)
+    }
+
+    /// The line of a script that does it.
+    pub fn shell(&self) -> String {
+        format!("systemctl {} --now {}\n", self.verb(), quoted(&self.unit))
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.enabled { "enable" } else { "disable" }
+    }
+
+    /// What it adds and changes.
+    pub fn counts(&self) -> Counts {
+        Counts { change: 1, ..Counts::default() }
+    }
 }
 
 /// Whether it is enabled.
-pub fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
+fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
     says(on, "is-enabled", unit)
 }
 

@@ -11,12 +11,14 @@ mod pipe;
 #[cfg(test)]
 mod tests;
 
+use super::Counts;
 use super::undo::{Backups, Undo, missing_parents};
-use super::{Limit, Placement};
 use crate::cache;
 use crate::system::{Directory, Identity, Node, System, digest_on, interrupt};
+use crate::text::quoted_path;
 use entries::Wrong;
 use files::Flusher;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -24,6 +26,87 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Unpacks a verified archive's folders into place, links kept as links, everything readable by all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unpack {
+    /// The file in the cache.
+    pub archive: PathBuf,
+    /// Its sum.
+    pub sha256: String,
+    /// What of it goes where; the archive's outermost folder is left out of the names.
+    pub into: Vec<Placement>,
+    /// How much may be in it; without, as much as its size makes likely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+}
+
+impl Unpack {
+    /// What it does, in a line.
+    pub fn describe(&self) -> String {
+        let name = Path::new(self.archive.file_name().unwrap_or_default()).display();
+        // What goes below another place is in there.
+        let within = |p: &&Placement| self.into.iter().any(|o| o.to != p.to && p.to.starts_with(&o.to));
+        let to: Vec<_> = self.into.iter().filter(|p| !within(p)).map(|p| p.to.display().to_string()).collect();
+        format!("unpack {name} into {}", to.join(", "))
+    }
+
+    /// The lines of a script that do it.
+    pub fn shell(&self) -> String {
+        let archive = quoted_path(&self.archive);
+        let places: String = self.into.iter().map(Placement::shell).collect();
+        format!(
+            "echo \"{}  \"{archive} | sha256sum -c\n\
+             staging=$(mktemp -d -p /var/cache)\n\
+             tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner\n\
+             chmod -R u=rwX,go=rX \"$staging\"\n\
+             {places}rm -rf \"$staging\"\n",
+            self.sha256
+        )
+    }
+
+    /// What it adds and changes.
+    pub fn counts(&self) -> Counts {
+        Counts { add: 1, ..Counts::default() }
+    }
+}
+
+/// What of an archive goes where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// A folder or a file in the archive, `lib`; `.` is all that no placement before it takes.
+    pub from: PathBuf,
+    /// Where it goes, `/usr/local/cuda-12.8/lib64`.
+    pub to: PathBuf,
+}
+
+impl Placement {
+    /// The lines of a script that move it out of `$staging`.
+    fn shell(&self) -> String {
+        let from = quoted_path(&self.from);
+        let to = quoted_path(&self.to);
+        let parent = quoted_path(self.to.parent().unwrap_or(Path::new("/")));
+        if self.from == Path::new(".") {
+            return format!("mkdir -p {to}\ncp -a \"$staging\"/. {to}/\n");
+        }
+        // What has its place is taken away, so that `.` is the rest.
+        format!(
+            "if [ -d \"$staging\"/{from} ]; then\n    mkdir -p {to}\n    cp -a \"$staging\"/{from}/. {to}/\nelif [ -e \"$staging\"/{from} ]; then\n    mkdir -p {parent}\n    cp -a \"$staging\"/{from} {to}\nfi\nrm -rf \"${{staging:?}}\"/{from}\n"
+        )
+    }
+}
+
+/// How much an archive may hold: what says more is made to fill a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Files, folders and links.
+    pub files: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+}
 
 /// What an archive may hold that says nothing of it: NVIDIA's unpack to two or three times their size, a runfile to twice.
 /// A bomb has a thousand and more.

@@ -2,9 +2,9 @@
 //! journal is as somebody wrote it, not that it makes sense: everything is checked once, when it is read, and whoever carries
 //! it out may rely on it.
 
-use super::file::aside;
+use super::remove::aside;
 use super::undo::{Transaction, Undo};
-use super::{Operation, Packages, Placement};
+use super::{Download, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile};
 use crate::sum::is_hex;
 use crate::system::Node;
 use std::path::{Component, Path};
@@ -176,29 +176,29 @@ impl Operation {
     /// Whether it can be carried out at all, downloads being kept in `cache`.
     pub fn valid(&self, cache: &Path) -> Valid {
         match self {
-            Self::WriteFile { path: at, mode, content: _ } => {
+            Self::WriteFile(WriteFile { path: at, mode, content: _ }) => {
                 path(at)?;
                 if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is no mode for {at:?}")) }
             }
-            Self::Link { path: at, target: to, soname } => {
+            Self::Link(Link { path: at, target: to, soname }) => {
                 path(at)?;
                 target(to)?;
                 soname.iter().try_for_each(|name| no_nul(name))
             }
-            Self::Remove { path: at } => path(at),
-            Self::Download { url: from, sha256, size: bytes, to } => {
+            Self::Remove(Remove { path: at }) => path(at),
+            Self::Download(Download { url: from, sha256, size: bytes, to }) => {
                 url(from)?;
                 checksum(sha256)?;
                 bytes.iter().try_for_each(|bytes| size(*bytes))?;
                 within(to, cache)
             }
-            Self::Unpack { archive, sha256, into, limit } => {
+            Self::Unpack(Unpack { archive, sha256, into, limit }) => {
                 within(archive, cache)?;
                 checksum(sha256)?;
                 limit.iter().try_for_each(|limit| size(limit.bytes))?;
                 into.iter().try_for_each(Placement::valid)
             }
-            Self::Run {
+            Self::Run(Run {
                 argv: command,
                 environment,
                 verified,
@@ -209,7 +209,8 @@ impl Operation {
                 limit,
                 expects,
                 asks: _,
-            } => {
+                locks: _,
+            }) => {
                 argv(command)?;
                 if !undo.is_empty() {
                     argv(undo)?;
@@ -221,8 +222,8 @@ impl Operation {
                 if *limit <= MOST_SECONDS { Ok(()) } else { Err(format!("a limit of {limit} seconds")) }
             }
             Self::Packages(packages) => packages.valid(),
-            Self::Service { unit: name, enabled: _ } => unit(name),
-            Self::Reboot {} => Ok(()),
+            Self::Service(Service { unit: name, enabled: _ }) => unit(name),
+            Self::Reboot(Reboot {}) => Ok(()),
         }
     }
 }
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(path(&deep(MOST_COMPONENTS)), Ok(()));
         for bad in ["", "/", "//", "/.", "..", "f", "/..", "/../..", "/usr/../..", "/usr/x/..", "/a\0b"] {
             assert!(path(Path::new(bad)).is_err(), "{bad:?}");
-            assert!(Operation::Remove { path: bad.into() }.valid(Path::new(CACHE)).is_err(), "{bad:?}");
+            assert!(Operation::Remove(Remove { path: bad.into() }).valid(Path::new(CACHE)).is_err(), "{bad:?}");
             assert!(Undo::Tree { path: bad.into() }.valid(Path::new("/b")).is_err(), "{bad:?}");
         }
         assert!(path(&deep(1990)).is_err() && path(Path::new(&format!("/{}", "x".repeat(5000)))).is_err());
@@ -328,31 +329,26 @@ mod tests {
     #[test]
     fn a_command_has_a_program() {
         for argv in [&[][..], &[""], &["-x"], &["../x"], &["/a/../b"], &["a b"], &["A=b"], &["sh", "a\0b"], &["/"]] {
-            refused(&Operation::run(argv.iter().copied(), 60));
+            refused(&Run::new(argv.iter().copied(), 60).into());
             if !argv.is_empty() {
-                refused(&Operation::run(["true"], 60).undone_by(argv.iter().copied()));
+                refused(&Run::new(["true"], 60).undone_by(argv.iter().copied()).into());
             }
             let argv: Vec<String> = argv.iter().map(|w| (*w).to_owned()).collect();
             assert!(Undo::Program { argv }.valid(Path::new("/b")).is_err());
         }
         for argv in [&["apt-get", "-q", "update"][..], &["/usr/bin/nvcc", "--version"], &["sh", "/var/cache/x.run"]] {
-            assert_eq!(Operation::run(argv.iter().copied(), 60).valid(Path::new(CACHE)), Ok(()), "{argv:?}");
+            assert_eq!(Operation::from(Run::new(argv.iter().copied(), 60)).valid(Path::new(CACHE)), Ok(()), "{argv:?}");
         }
-        refused(&Operation::run(["true"], u64::MAX));
-        let mut run = Operation::run(["true"], 60);
-        if let Operation::Run { environment, .. } = &mut run {
-            environment.insert("A;id".to_owned(), String::new());
-        }
-        refused(&run);
+        refused(&Run::new(["true"], u64::MAX).into());
+        let mut run = Run::new(["true"], 60);
+        run.environment.insert("A;id".to_owned(), String::new());
+        refused(&run.into());
     }
 
     #[test]
     fn a_download_is_what_a_checksum_says_and_goes_to_the_cache() {
-        let download = |url: &str, sum: &str, to: &str| Operation::Download {
-            url: url.to_owned(),
-            sha256: sum.to_owned(),
-            size: Some(1),
-            to: to.into(),
+        let download = |url: &str, sum: &str, to: &str| {
+            Operation::Download(Download { url: url.to_owned(), sha256: sum.to_owned(), size: Some(1), to: to.into() })
         };
         let (sum, to, url) = (sha256("x"), "/var/cache/gpusetup/ab/x.run", "https://a.example/x.run");
         assert_eq!(download(url, &sum, to).valid(Path::new(CACHE)), Ok(()));
@@ -369,11 +365,13 @@ mod tests {
 
     #[test]
     fn what_is_unpacked_and_written_stays_in_its_place() {
-        let unpack = |from: &str, to: &str, bytes: u64| Operation::Unpack {
-            archive: format!("{CACHE}/ab/x.tar.xz").into(),
-            sha256: sha256("x"),
-            into: vec![Placement { from: from.into(), to: to.into() }],
-            limit: Some(Limit { files: 1, bytes }),
+        let unpack = |from: &str, to: &str, bytes: u64| {
+            Operation::Unpack(Unpack {
+                archive: format!("{CACHE}/ab/x.tar.xz").into(),
+                sha256: sha256("x"),
+                into: vec![Placement { from: from.into(), to: to.into() }],
+                limit: Some(Limit { files: 1, bytes }),
+            })
         };
         for from in [".", "lib", "lib/x"] {
             assert_eq!(unpack(from, "/usr/local/cuda", 9).valid(Path::new(CACHE)), Ok(()), "{from}");
@@ -384,9 +382,9 @@ mod tests {
             refused(&unpack(from, to, bytes));
         }
         for mode in [0o4755, 0o666, 0o777, u32::MAX] {
-            refused(&Operation::WriteFile { path: "/etc/f".into(), content: String::new(), mode });
+            refused(&Operation::WriteFile(WriteFile { path: "/etc/f".into(), content: String::new(), mode }));
         }
-        refused(&Operation::Link { path: "/etc/f".into(), target: "".into(), soname: None });
+        refused(&Operation::Link(Link { path: "/etc/f".into(), target: "".into(), soname: None }));
     }
 
     #[test]
@@ -412,7 +410,7 @@ mod tests {
             assert_eq!(Operation::Packages(packages).valid(Path::new(CACHE)), Ok(()), "{name}");
         }
         for name in ["-x", "", "a b", "../x.service", "a\n"] {
-            refused(&Operation::Service { unit: name.to_owned(), enabled: true });
+            refused(&Operation::Service(Service { unit: name.to_owned(), enabled: true }));
             assert!(Undo::Unit { unit: name.to_owned(), enabled: true }.valid(Path::new("/b")).is_err(), "{name}");
         }
     }

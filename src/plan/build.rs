@@ -7,7 +7,7 @@ use super::{
 };
 use crate::compat::{Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
-use crate::operation::Operation;
+use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
     Card, ChosenDriver, Hint, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, is_over,
     resolve,
@@ -90,7 +90,7 @@ fn in_order(job: &Job, first: Step) -> Vec<Step> {
 }
 
 fn reboot(why: &str) -> Step {
-    step(StepId::Reboot, "Boot the host again", why, vec![Act::needed(Operation::Reboot {})])
+    step(StepId::Reboot, "Boot the host again", why, vec![Act::needed(Operation::Reboot(Reboot {}))])
 }
 
 /// Hosts whose driver is not ours to install.
@@ -378,19 +378,11 @@ fn totals(steps: &[Step]) -> Totals {
     let mut totals = Totals { download_bytes, disk_bytes, at_least, ..Totals::default() };
     for step in steps {
         for act in step.operations.iter().filter(|a| !a.satisfied) {
-            match &act.operation {
-                Operation::WriteFile { .. } | Operation::Link { .. } | Operation::Unpack { .. } => totals.add += 1,
-                Operation::Remove { .. } => totals.remove += 1,
-                Operation::Packages(packages) => {
-                    totals.add += packages.install.len() as u32;
-                    totals.remove += packages.remove.len() as u32;
-                }
-                Operation::Run { asks: true, .. } | Operation::Download { .. } => {}
-                Operation::Run { removes, .. } if !removes.is_empty() => totals.remove += 1,
-                Operation::Run { creates, .. } if !creates.is_empty() => totals.add += 1,
-                Operation::Run { .. } | Operation::Service { .. } => totals.change += 1,
-                Operation::Reboot {} => totals.reboots += 1,
-            }
+            let counts = act.operation.counts();
+            totals.add += counts.add;
+            totals.change += counts.change;
+            totals.remove += counts.remove;
+            totals.reboots += counts.reboots;
         }
     }
     totals
@@ -438,17 +430,22 @@ impl Plan {
     }
 
     /// With the totals and the fingerprint of what it is now.
-    pub(super) fn summed(mut self) -> Self {
-        self.totals = totals(&self.steps);
-        self.fingerprint = self.expected_fingerprint();
-        self
+    pub(super) fn summed(self) -> Self {
+        let mut plan = self.with_needs();
+        plan.totals = totals(&plan.steps);
+        plan.fingerprint = plan.expected_fingerprint();
+        plan
     }
 
     /// The fingerprint that a plan with this content has.
     pub fn expected_fingerprint(&self) -> String {
         let mut steps = self.steps.clone();
+        // What follows from the rest is worked out again whenever a plan is read.
+        for step in &mut steps {
+            (step.room, step.licensed, step.idle_driver) = (Vec::new(), false, false);
+        }
         for act in steps.iter_mut().flat_map(|s| &mut s.operations) {
-            if let Operation::Download { url, .. } = &mut act.operation {
+            if let Operation::Download(Download { url, .. }) = &mut act.operation {
                 url.clear();
             }
         }
@@ -466,8 +463,7 @@ impl Plan {
 
     /// Whether it brings something onto the host that is under a licence of NVIDIA's.
     pub fn brings_nvidias(&self) -> bool {
-        let ours = [StepId::InstallDriver, StepId::InstallCuda, StepId::InstallCudnn];
-        self.steps.iter().any(|s| ours.contains(&s.id) && s.state == State::Needed)
+        self.steps.iter().any(|step| step.licensed && step.state == State::Needed)
     }
 
     /// Whether there is nothing to do.

@@ -2,7 +2,7 @@
 //! says its version proves little: it needs a host compiler with its C++ parts, and headers that get on with the C library's.
 
 use crate::host::Facts;
-use crate::operation::Operation;
+use crate::operation::Run;
 use std::collections::BTreeSet;
 
 /// What is done, as a shell script: a login shell is what selects nvcc and the host compiler.
@@ -28,12 +28,8 @@ pub fn argv(nvcc: &str, facts: &Facts) -> Vec<String> {
 }
 
 /// The operation that checks it.
-pub fn operation(nvcc: &str, facts: &Facts) -> Operation {
-    let mut ask = Operation::ask(argv(nvcc, facts), Some(STARTED.to_owned()));
-    if let Operation::Run { limit, .. } = &mut ask {
-        *limit = LIMIT;
-    }
-    ask
+pub fn operation(nvcc: &str, facts: &Facts) -> Run {
+    Run { limit: LIMIT, ..Run::ask(argv(nvcc, facts), Some(STARTED.to_owned())) }
 }
 
 /// The line that the compiled program printed, if it came to start: whether it computes, too, is in there.

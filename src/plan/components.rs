@@ -5,7 +5,7 @@ use super::job::{Job, step};
 use super::{Act, Step, StepId};
 use crate::compat::short;
 use crate::host::version_file;
-use crate::operation::{Operation, Placement};
+use crate::operation::{Link, Operation, Placement, Unpack, WriteFile};
 use crate::resolve::{ChosenToolkit, Part, cuda_arch};
 use crate::text::bytes;
 use std::path::Path;
@@ -16,8 +16,9 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
     // As nvcc calls it: all architectures' headers and libraries lie beside each other there.
     let target = format!("targets/{}-linux", cuda_arch(&job.facts.machine.arch));
     let downloads = missing.iter().filter_map(|part| job.download(&part.artifact));
-    let link =
-        |path: &str, target: String| Operation::Link { path: toolkit.join(path), target: target.into(), soname: None };
+    let link = |path: &str, target: String| {
+        Operation::Link(Link { path: toolkit.join(path), target: target.into(), soname: None })
+    };
     let mut operations: Vec<_> = downloads.collect();
     operations.push(link("include", format!("{target}/include")));
     operations.push(link("lib64", format!("{target}/lib")));
@@ -28,11 +29,11 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
     }
     operations.extend(missing.iter().map(|part| unpack(job, part, toolkit, &target)));
     // Last: a toolkit that says what it has, has it.
-    operations.push(Operation::WriteFile {
+    operations.push(Operation::WriteFile(WriteFile {
         path: toolkit.join("version.json"),
         content: versions(job, cuda),
         mode: 0o644,
-    });
+    }));
     let names: Vec<_> = missing.iter().map(|part| short(part.name)).collect();
     let version = cuda.version();
     let title = if cuda.is_kept() {
@@ -49,7 +50,7 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
 
 fn unpack(job: &Job, part: &Part, toolkit: &Path, target: &str) -> Operation {
     let place = |from: &str, to: String| Placement { from: from.into(), to: toolkit.join(to) };
-    Operation::Unpack {
+    Operation::Unpack(Unpack {
         archive: job.cached(&part.artifact),
         sha256: part.artifact.sha256.clone().unwrap_or_default(),
         into: vec![
@@ -60,7 +61,7 @@ fn unpack(job: &Job, part: &Part, toolkit: &Path, target: &str) -> Operation {
             Placement { from: ".".into(), to: toolkit.to_owned() },
         ],
         limit: None,
-    }
+    })
 }
 
 /// What the toolkit has when the step is done, as the runfile writes it down.

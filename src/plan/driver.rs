@@ -3,7 +3,7 @@
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour, PackageManager};
-use crate::operation::{Operation, Packages};
+use crate::operation::{Operation, Packages, Run};
 use crate::resolve::{ChosenDriver, Install};
 use crate::version::DriverVersion;
 
@@ -56,8 +56,7 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
     let file = job.cached(artifact);
     let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned());
     // DKMS builds the modules once a kernel: two to four minutes each on two cores.
-    let run =
-        Operation::run(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
+    let run = Run::new(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
     let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
     // Unpacked in the temporary directory and then installed; the compressed file is not much smaller than either.
     out.disk_bytes = artifact.size.map(|size| size * 4);

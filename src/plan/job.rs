@@ -3,8 +3,8 @@
 use super::{Act, State, Step, StepId};
 use crate::compat::{Artifact, Distribution};
 use crate::host::{Facts, PathState, Toolkit};
-use crate::operation::Operation;
 use crate::operation::runfile::RUN_FROM;
+use crate::operation::{Download, Operation, WriteFile};
 use crate::resolve::{Request, Resolution};
 use crate::sum::{sha256, short};
 use crate::system::Node;
@@ -69,18 +69,18 @@ impl Job<'_> {
 
     /// The operation that fetches an artifact; none for one that could not be verified.
     pub fn download(&self, artifact: &Artifact) -> Option<Operation> {
-        Some(Operation::Download {
+        Some(Operation::Download(Download {
             url: artifact.url.clone()?,
             sha256: artifact.sha256.clone()?,
             size: artifact.size,
             to: self.cached(artifact),
-        })
+        }))
     }
 
     /// The writing of a file, and whether it stands so already.
     pub fn file(&self, operation: Operation) -> Act {
         let satisfied = match &operation {
-            Operation::WriteFile { path, content, mode: wanted } => {
+            Operation::WriteFile(WriteFile { path, content, mode: wanted }) => {
                 let sum = sha256(content);
                 let stands = |s: &PathState| matches!(&s.node, Node::File { sha256, mode, .. } if *sha256 == sum && mode == wanted);
                 self.facts.paths.get(path).is_some_and(stands)
@@ -98,8 +98,8 @@ impl Job<'_> {
 
 impl Act {
     /// An operation that is still to do.
-    pub fn needed(operation: Operation) -> Self {
-        Self { operation, satisfied: false }
+    pub fn needed(operation: impl Into<Operation>) -> Self {
+        Self { operation: operation.into(), satisfied: false }
     }
 }
 
@@ -110,12 +110,23 @@ pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operat
     let download_bytes =
         needed().map(|operation| if operation.installs_packages() { None } else { size(operation) }).sum();
     let disk_bytes = if needed().any(Operation::installs_packages) { None } else { Some(0) };
-    Step { id, title: title.into(), why: why.into(), state, operations, download_bytes, disk_bytes }
+    Step {
+        id,
+        title: title.into(),
+        why: why.into(),
+        state,
+        operations,
+        download_bytes,
+        disk_bytes,
+        room: Vec::new(),
+        licensed: false,
+        idle_driver: false,
+    }
 }
 
 /// What an operation downloads itself.
 fn size(operation: &Operation) -> Option<u64> {
-    if let Operation::Download { size, .. } = operation { *size } else { Some(0) }
+    if let Operation::Download(Download { size, .. }) = operation { *size } else { Some(0) }
 }
 
 /// A step that has nothing to do here.

@@ -4,7 +4,7 @@
 use super::{DatabaseId, Plan, StepId};
 use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};
 use crate::host::{Facts, SystemId};
-use crate::operation::Operation;
+use crate::operation::{Download, Operation};
 use crate::resolve::{Method, Request, SelectedComponent, SelectedCuda, Selection, cuda_arch};
 use crate::version::{Version, VersionError, Want};
 use serde::{Deserialize, Serialize};
@@ -181,7 +181,7 @@ fn components(selection: &Selection) -> impl Iterator<Item = &SelectedComponent>
 /// What the plan downloads, done or not.
 fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     plan.acts().filter_map(|act| match &act.operation {
-        Operation::Download { url, sha256, size, to } => Some(LockedArtifact {
+        Operation::Download(Download { url, sha256, size, to }) => Some(LockedArtifact {
             file: to.file_name()?.to_string_lossy().into_owned(),
             url: url.clone(),
             sha256: sha256.clone(),
@@ -221,7 +221,7 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
 
 fn fetches(plan: &Plan, id: StepId) -> bool {
     let mut acts = plan.steps.iter().filter(|s| s.id == id).flat_map(|s| &s.operations);
-    acts.any(|a| matches!(a.operation, Operation::Download { .. }))
+    acts.any(|a| matches!(a.operation, Operation::Download(_)))
 }
 
 fn locked(artifact: &Artifact) -> Option<LockedArtifact> {

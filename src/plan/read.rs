@@ -45,7 +45,7 @@ impl Plan {
             return Err(PlanError::Altered);
         }
         plan.valid().map_err(PlanError::Senseless)?;
-        Ok(plan)
+        Ok(plan.with_needs())
     }
 
     /// Whether each of its operations can be carried out at all; else what cannot.
@@ -58,7 +58,8 @@ impl Plan {
         for step in &self.steps {
             let cache = &self.request.cache;
             let checked = step.operations.iter().try_for_each(|act| act.operation.valid(cache));
-            checked.map_err(|why| format!("step {}: {why}", step.id.as_str()))?;
+            let room = || step.room.iter().try_for_each(|room| valid::path(&room.path));
+            checked.and_then(|()| room()).map_err(|why| format!("step {}: {why}", step.id.as_str()))?;
         }
         Ok(())
     }
@@ -69,6 +70,9 @@ mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
     use crate::operation::Operation;
+    use crate::operation::Remove;
+    use crate::operation::Run;
+    use crate::operation::WriteFile;
 
     fn read(plan: &Plan) -> Result<Plan, PlanError> {
         Plan::read(&serde_json::to_vec(plan).expect("a plan"))
@@ -83,13 +87,13 @@ mod tests {
     #[test]
     fn a_plan_is_read_as_it_was_written() {
         let content = "several\n\tlines\n".to_owned();
-        let plan = plan_of(vec![Operation::WriteFile { path: "/etc/f".into(), content, mode: 0o644 }]);
-        assert_eq!(read(&plan).expect("it makes sense"), plan);
+        let plan = plan_of(vec![Operation::WriteFile(WriteFile { path: "/etc/f".into(), content, mode: 0o644 })]);
+        assert_eq!(read(&plan).expect("it makes sense"), plan.with_needs());
     }
 
     #[test]
     fn a_right_fingerprint_does_not_make_sense_of_a_plan() {
-        for operation in [Operation::run([""; 0], 60), Operation::Remove { path: "/..".into() }] {
+        for operation in [Run::new([""; 0], 60).into(), Operation::Remove(Remove { path: "/..".into() })] {
             let refused = read(&plan_of(vec![operation])).expect_err("senseless");
             assert!(matches!(refused, PlanError::Senseless(_)), "{refused}");
         }
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn no_text_of_a_plan_has_control_characters() {
-        let plan = plan_of(vec![Operation::Remove { path: "/f".into() }]);
+        let plan = plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]);
         let mut titled = plan.clone();
         titled.steps[0].title = "a\nhint: b".to_owned();
         let mut named = plan.clone();
@@ -113,8 +117,8 @@ mod tests {
 
     #[test]
     fn what_is_no_plan_is_told_from_an_altered_one() {
-        let mut plan = plan_of(vec![Operation::Remove { path: "/f".into() }]);
-        plan.steps[0].operations[0].operation = Operation::Remove { path: "/g".into() };
+        let mut plan = plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]);
+        plan.steps[0].operations[0].operation = Operation::Remove(Remove { path: "/g".into() });
         assert!(matches!(read(&plan), Err(PlanError::Altered)));
         for text in ["", "{}", "{\"schema\":\"gpusetup.plan/9\"}", "[1]"] {
             assert!(matches!(Plan::read(text.as_bytes()), Err(PlanError::Form(_))), "{text}");

@@ -7,7 +7,7 @@ use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
-use crate::operation::{Operation, Packages};
+use crate::operation::{Link, Operation, Packages, Remove, Run};
 use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
 use crate::resolve::{Misfit, Request, distribution};
 use crate::system::Node;
@@ -132,7 +132,7 @@ impl Off<'_> {
         let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
         let mut steps = vec![step(StepId::RemoveDriver, title, "as whoever installed it removes it", acts)];
         if self.is_file(BLACKLIST) {
-            let mut acts = vec![Act::needed(Operation::Remove { path: BLACKLIST.into() })];
+            let mut acts = vec![Act::needed(Operation::Remove(Remove { path: BLACKLIST.into() }))];
             acts.extend(rebuild_images(self.facts).map(Act::needed));
             const WHY: &str = "without NVIDIA's driver it is the one that shows a picture";
             steps.push(step(StepId::BlacklistNouveau, "Let nouveau have the GPUs again", WHY, acts));
@@ -179,7 +179,7 @@ impl Off<'_> {
             why = "nobody left a trace who could remove it otherwise";
         }
         if below {
-            acts.push(Act::needed(Operation::Remove { path: path.clone() }));
+            acts.push(Act::needed(Operation::Remove(Remove { path: path.clone() })));
         }
         Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", path.display()), why, acts))
     }
@@ -193,7 +193,7 @@ impl Off<'_> {
                 files(cudnn).filter_map(|f| self.inventory.owners.get(&f)).flatten().cloned().collect();
             let unowned = files(cudnn).filter(|f| !self.inventory.owners.contains_key(f));
             let acts = self.packages(owners).into_iter();
-            let acts = acts.chain(unowned.map(|path| Act::needed(Operation::Remove { path }))).collect();
+            let acts = acts.chain(unowned.map(|path| Act::needed(Operation::Remove(Remove { path })))).collect();
             let version = cudnn.version.map(|v| format!(" {v}")).unwrap_or_default();
             let title = format!("Remove cuDNN{version} from {}", cudnn.directory.display());
             steps.push(step(StepId::RemoveCudnn, title, "it lies outside of any toolkit", acts));
@@ -214,15 +214,15 @@ impl Off<'_> {
             let newest = stays.iter().rfind(|t| t.path.parent() == Some(self.prefix));
             let (operation, why) = match newest.and_then(|t| Some((t, t.path.file_name()?))) {
                 Some((toolkit, name)) => (
-                    Operation::Link { path: default, target: name.into(), soname: None },
+                    Operation::Link(Link { path: default, target: name.into(), soname: None }),
                     format!("CUDA {} is the newest that stays, and the default from now on", toolkit.version),
                 ),
-                None => (Operation::Remove { path: default }, "it leads nowhere then".to_owned()),
+                None => (Operation::Remove(Remove { path: default }), "it leads nowhere then".to_owned()),
             };
             steps.push(step(StepId::FixSymlinks, "Put the default toolkit right", why, vec![Act::needed(operation)]));
         }
         let last = !gone.is_empty() && stays.is_empty();
-        let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove { path: path.into() });
+        let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }));
         let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().collect();
         loader.push(Act::needed(rebuild_cache()));
         const WHY: &str = "libraries that are gone must not be found";
@@ -250,7 +250,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<PathBuf>) -> Act {
-    Act::needed(Operation::run(argv, 3600).removing(removes))
+    Act::needed(Run::new(argv, 3600).removing(removes))
 }
 
 impl Plan {

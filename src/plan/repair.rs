@@ -42,11 +42,12 @@ mod tests {
     use super::*;
     use crate::database::embedded;
     use crate::doctor::sick::sound;
+    use crate::operation::Link;
     use crate::plan::rebuild_cache;
 
     #[test]
     fn what_several_take_is_done_once_and_last() {
-        let link = |path: &str| Operation::Link { path: path.into(), target: "t".into(), soname: None };
+        let link = |path: &str| Operation::Link(Link { path: path.into(), target: "t".into(), soname: None });
         let one = |title: &str, operations| Repair { title: title.into(), why: "x".into(), operations };
         let repairs = vec![
             one("a", vec![link("/a"), rebuild_cache()]),

@@ -2,7 +2,7 @@
 
 use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel, RIVALS};
-use crate::operation::Operation;
+use crate::operation::{Operation, Run, WriteFile};
 use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const IMAGE: u64 = 900;
 
 fn file(path: &str, content: String) -> Operation {
-    Operation::WriteFile { path: path.into(), content, mode: 0o644 }
+    Operation::WriteFile(WriteFile { path: path.into(), content, mode: 0o644 })
 }
 
 /// Keeps nouveau and nova out of the kernel.
@@ -34,7 +34,7 @@ pub fn rebuild_images(facts: &Facts) -> Option<Operation> {
         InitramfsTool::Mkinitcpio => &["mkinitcpio", "-P"],
     };
     let images = kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone());
-    Some(Operation::run(argv.iter().copied(), IMAGE * kernels.len() as u64).changing(images))
+    Some(Run::new(argv.iter().copied(), IMAGE * kernels.len() as u64).changing(images).into())
 }
 
 /// Rebuilds the initramfs of one kernel, where it has one.
@@ -47,7 +47,7 @@ pub fn rebuild_image(facts: &Facts, kernel: &Kernel) -> Option<Operation> {
         // It knows presets, not kernels.
         InitramfsTool::Mkinitcpio => return rebuild_images(facts),
     };
-    Some(Operation::run(argv, IMAGE).changing([image]))
+    Some(Run::new(argv, IMAGE).changing([image]).into())
 }
 
 /// Puts the default toolkit's libraries on the loader's path.
@@ -57,7 +57,9 @@ pub fn loader_path(default_toolkit: &Path) -> Operation {
 
 /// Makes the loader's cache anew.
 pub fn rebuild_cache() -> Operation {
-    Operation::run(["ldconfig"], 300).changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
+    Run::new(["ldconfig"], 300)
+        .changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
+        .into()
 }
 
 /// Puts the default toolkit on the PATH of login shells.

@@ -2,7 +2,7 @@
 
 use super::job::{Job, skipped, step};
 use super::{Act, Step, StepId};
-use crate::operation::{Operation, Placement};
+use crate::operation::{Link, Operation, Placement, Run, Unpack};
 use crate::paths::host_compilers;
 use crate::system::Node;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub fn install_cuda(job: &Job) -> Step {
         "--override".to_owned(),
         job.temporary(),
     ];
-    let run = Operation::run(argv, 3600)
+    let run = Run::new(argv, 3600)
         .executing(file, artifact.sha256.clone().unwrap_or_default())
         .creating([toolkit.clone()])
         .changing([job.default_toolkit(), "/var/log/cuda-installer.log".into()]);
@@ -68,12 +68,12 @@ pub fn install_cudnn(job: &Job) -> Step {
     // Up to 8.3 the archives were .tgz with a folder `cuda/lib64`.
     let libraries = if artifact.file.ends_with(".tgz") { "lib64" } else { "lib" };
     let place = |from: &str, to: &str| Placement { from: from.into(), to: toolkit.join(to) };
-    let unpack = Operation::Unpack {
+    let unpack = Operation::Unpack(Unpack {
         archive: job.cached(artifact),
         sha256: artifact.sha256.clone().unwrap_or_default(),
         into: vec![place("include", "include"), place(libraries, "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")],
         limit: None,
-    };
+    });
     let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
     let why = "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it";
     let mut out = step(StepId::InstallCudnn, title, why, acts);
@@ -97,7 +97,7 @@ pub fn fix_symlinks(job: &Job) -> Step {
     let target = toolkit.file_name().map(Path::new).unwrap_or(&toolkit).to_owned();
     let stands = matches!(job.facts.node(&default), Some(Node::Link { target: t })
         if *t == target || *t == toolkit);
-    acts.push(Act { operation: Operation::Link { path: default, target, soname: None }, satisfied: stands });
+    acts.push(Act { operation: Operation::Link(Link { path: default, target, soname: None }), satisfied: stands });
     if let Some(cudnn) = &job.chosen.cudnn {
         let version = cudnn.artifact.version;
         for library in &cudnn.range.libraries {
@@ -127,7 +127,7 @@ fn host_compiler(job: &Job, toolkit: &Path, gcc: u16) -> [Act; 2] {
     let [gcc, gxx] = programs;
     [(c, gcc), (cxx, gxx)].map(|(path, target)| {
         let satisfied = matches!(job.facts.node(&path), Some(Node::Link { target: now }) if *now == target);
-        Act { operation: Operation::Link { path, target, soname: None }, satisfied }
+        Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied }
     })
 }
 
@@ -137,6 +137,6 @@ fn link(job: &Job, toolkit: &Path, name: &str, target: &str, soname: Option<&str
             && c.files.iter().any(|f| f.name == name && f.link.as_deref() == Some(Path::new(target)))
     };
     let path = toolkit.join("lib64").join(name);
-    let operation = Operation::Link { path, target: target.into(), soname: soname.map(str::to_owned) };
+    let operation = Operation::Link(Link { path, target: target.into(), soname: soname.map(str::to_owned) });
     Act { operation, satisfied: job.facts.cudnn.iter().any(is_so) }
 }

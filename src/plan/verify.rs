@@ -3,7 +3,7 @@
 use super::job::{Job, step};
 use super::{Act, Step, StepId, compile};
 use crate::host::Origin;
-use crate::operation::Operation;
+use crate::operation::Run;
 use crate::resolve::Install;
 
 /// The step. It is asked anew at every apply, but it changes nothing.
@@ -23,34 +23,31 @@ pub fn verify(job: &Job, converged: bool) -> Step {
                 Install::Kept(..) => kept_module(job),
                 Install::Runfile(_) | Install::CudaRunfile(_) => "nvidia",
             };
-            asks.push(Operation::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));
+            asks.push(Run::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));
         }
         // Where no GPU is yet (an image that is built for others) the driver has nobody to answer for.
         if !job.facts.machine.is_tree && job.facts.gpus.iter().any(|g| !g.assumed) {
-            asks.push(Operation::ask(
-                ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-                Some(expects),
-            ));
+            asks.push(Run::ask(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], Some(expects)));
         }
     }
     if let Some(toolkit) = job.toolkit() {
         let nvcc = toolkit.join("bin/nvcc").display().to_string();
         let series = job.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));
         if job.has_component("cuda_nvcc") {
-            asks.push(Operation::ask([nvcc, "--version".to_owned()], series));
+            asks.push(Run::ask([nvcc, "--version".to_owned()], series));
             if job.has_component("cuda_cudart") {
                 // By its name: a login shell must find it.
                 asks.push(compile::operation("nvcc", job.facts));
             }
         } else if job.has_component("cuda_cudart") {
-            asks.push(Operation::ask(["ldconfig", "-p"], Some("libcudart.so.".to_owned())));
+            asks.push(Run::ask(["ldconfig", "-p"], Some("libcudart.so.".to_owned())));
         }
         let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{} ", n.artifact.version.major));
         if let Some(soname) = cudnn {
-            asks.push(Operation::ask(["ldconfig", "-p"], Some(soname)));
+            asks.push(Run::ask(["ldconfig", "-p"], Some(soname)));
         }
     }
-    let acts = asks.into_iter().map(|operation| Act { operation, satisfied: converged }).collect();
+    let acts = asks.into_iter().map(|ask| Act { operation: ask.into(), satisfied: converged }).collect();
     step(StepId::Verify, "Ask the host whether it works", "an installer's exit status is no proof", acts)
 }
 

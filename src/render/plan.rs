@@ -1,7 +1,7 @@
 //! A plan as text.
 
 use super::Paint;
-use crate::operation::Operation;
+use crate::operation::{Download, Link, Operation, Reboot, Run};
 use crate::plan::{Act, Plan, State, Step};
 use crate::resolve::summary;
 use crate::text::{bytes, count, wrapped};
@@ -101,7 +101,7 @@ fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
         for act in shown.iter().filter(|a| !chains.iter().any(|c| std::ptr::eq(*c, **a))) {
             out += &operation(act, width);
         }
-        if let Some(Operation::Link { path, .. }) = chains.first().map(|a| &a.operation) {
+        if let Some(Operation::Link(Link { path, .. })) = chains.first().map(|a| &a.operation) {
             let folder = path.parent().unwrap_or(path).display();
             let text = format!("{} links in {folder}, a chain for each library (-v shows all)", chains.len());
             out += &wrapped("    + ", &text, width);
@@ -113,8 +113,7 @@ fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
 /// The links of libraries, where they are too many to be read.
 fn chains<'a>(acts: &[&'a Act]) -> Vec<&'a Act> {
     const MANY: usize = 4;
-    let in_libraries =
-        |a: &&&Act| matches!(&a.operation, Operation::Link { path, .. } if path.to_string_lossy().contains(".so"));
+    let in_libraries = |a: &&&Act| matches!(&a.operation, Operation::Link(Link { path, .. }) if path.to_string_lossy().contains(".so"));
     let links: Vec<_> = acts.iter().filter(in_libraries).copied().collect();
     if links.len() > MANY { links } else { Vec::new() }
 }
@@ -122,12 +121,12 @@ fn chains<'a>(acts: &[&'a Act]) -> Vec<&'a Act> {
 fn operation(act: &Act, width: usize) -> String {
     let mark = match (&act.operation, act.satisfied) {
         (_, true) => "=",
-        (Operation::Remove { .. }, false) => "-",
+        (Operation::Remove(_), false) => "-",
         (Operation::Packages(p), false) if p.install.is_empty() => "-",
-        (Operation::Run { removes, .. }, false) if !removes.is_empty() => "-",
-        (Operation::Run { asks: true, .. }, false) => "?",
-        (Operation::Run { .. } | Operation::Service { .. }, false) => "~",
-        (Operation::Reboot {}, false) => "!",
+        (Operation::Run(Run { removes, .. }), false) if !removes.is_empty() => "-",
+        (Operation::Run(Run { asks: true, .. }), false) => "?",
+        (Operation::Run(_) | Operation::Service(_), false) => "~",
+        (Operation::Reboot(Reboot {}), false) => "!",
         (_, false) => "+",
     };
     wrapped(&format!("    {mark} "), &act.operation.describe(), width)
@@ -177,7 +176,7 @@ fn not_known(plan: &Plan) -> String {
 /// Files that a step downloads and whose size nobody published.
 fn unsized_files(step: &Step) -> impl Iterator<Item = String> {
     step.operations.iter().filter(|a| !a.satisfied).filter_map(|a| match &a.operation {
-        Operation::Download { size: None, to, .. } => Some(to.file_name()?.to_string_lossy().into_owned()),
+        Operation::Download(Download { size: None, to, .. }) => Some(to.file_name()?.to_string_lossy().into_owned()),
         _ => None,
     })
 }

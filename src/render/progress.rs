@@ -3,7 +3,7 @@
 //! to standard output.
 
 use crate::apply::News;
-use crate::operation::Operation;
+use crate::operation::{Download, Operation};
 use crate::text::bytes;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
@@ -152,7 +152,7 @@ fn bar(operation: &Operation, so_far: Option<(u64, Option<u64>)>) -> ProgressBar
 /// What it is, where there is little room: of a download the file's name.
 fn short(operation: &Operation) -> String {
     let name = match operation {
-        Operation::Download { to, .. } => to.file_name(),
+        Operation::Download(Download { to, .. }) => to.file_name(),
         _ => None,
     };
     name.map_or_else(|| operation.describe(), |name| name.to_string_lossy().into_owned())
@@ -161,6 +161,8 @@ fn short(operation: &Operation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Reboot;
+    use crate::operation::Remove;
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
@@ -190,7 +192,7 @@ mod tests {
             kept: Vec::new(),
             last_word: Box::new(out.clone()),
         };
-        let operation = Operation::Remove { path: PathBuf::from("/f") };
+        let operation = Operation::Remove(Remove { path: PathBuf::from("/f") });
         let working =
             |have| News::Working { operation: &operation, since: PATIENCE, bytes: Some((have, Some(2_000_000))) };
         for have in 0..1000 {
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn every_template_is_understood() {
-        let operation = Operation::Reboot {};
+        let operation = Operation::Reboot(Reboot {});
         for so_far in [Some((1, Some(2))), Some((1, None)), None] {
             assert_eq!(bar(&operation, so_far).message(), "reboot");
         }

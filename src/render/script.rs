@@ -1,7 +1,7 @@
 //! A plan as a POSIX shell script that does the same when run by hand. Written for reading first: one step after the
 //! other, each with its reason, stopping at the first failure.
 
-use crate::operation::{Operation, shell};
+use crate::operation::{Link, Operation, Unpack};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
 use crate::text::{quoted_path, visible};
@@ -25,12 +25,12 @@ pub fn sh(plan: &Plan) -> String {
             State::Needed => {
                 let mut folders = BTreeSet::new();
                 for act in step.operations.iter().filter(|a| !a.satisfied) {
-                    if let Operation::Link { path, .. } = &act.operation
+                    if let Operation::Link(Link { path, .. }) = &act.operation
                         && let Some(folder) = path.parent().filter(|f| folders.insert(f.to_path_buf()))
                     {
                         out += &format!("mkdir -p {}\n", quoted_path(folder));
                     }
-                    out += &shell::commands(&act.operation);
+                    out += &act.operation.shell();
                 }
             }
         }
@@ -43,8 +43,8 @@ fn needs(plan: &Plan) -> String {
     let steps = plan.steps.iter().filter(|step| step.state == State::Needed);
     let acts = steps.flat_map(|step| &step.operations).filter(|act| !act.satisfied);
     let program = |operation: &Operation| match operation {
-        Operation::Download { .. } => Some("curl"),
-        Operation::Unpack { archive, .. } if archive.extension().is_some_and(|e| e == "xz") => Some("xz"),
+        Operation::Download(_) => Some("curl"),
+        Operation::Unpack(Unpack { archive, .. }) if archive.extension().is_some_and(|e| e == "xz") => Some("xz"),
         _ => None,
     };
     let programs: BTreeSet<_> = acts.filter_map(|act| program(&act.operation)).collect();

@@ -4,11 +4,11 @@
 use super::card::cards;
 use super::component::{Part, named};
 use super::cuda::{Cudnn, Ground, Toolkit, cudnn, is_native, passed_over, refused_for_cudnn, runs_on, toolkits};
-use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, known, none_fits, outranked};
+use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
 use super::refusal::{Refusal, Subject, Told, Unpackaged, installer_library};
 use super::{
-    Card, Hint, Method, Misfit, MisfitKind, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
+    Card, Hint, Method, Misfit, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
     SelectedDriver, Selection,
 };
 use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};

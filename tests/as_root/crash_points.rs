@@ -5,7 +5,7 @@
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Server, bench, text, timed};
 use crate::short;
-use gpusetup::operation::Operation;
+use gpusetup::operation::{Operation, Remove, Run};
 use gpusetup::plan::{Step, StepId};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -22,14 +22,14 @@ const OLD_THINGS: &str = "apt-get -qq -y install old
 /// They go.
 fn removal() -> Step {
     let mut uninstaller = short::run(&["/usr/local/cuda-7.7/bin/uninstall"], &[], &[]);
-    if let Operation::Run { removes, .. } = &mut uninstaller {
+    if let Operation::Run(Run { removes, .. }) = &mut uninstaller {
         removes.push("/usr/local/cuda-7.7".into());
     }
     let mut package = short::packages(&[]);
     if let Operation::Packages(packages) = &mut package {
         packages.remove.push("old".to_owned());
     }
-    let remove = |path: &str| Operation::Remove { path: path.into() };
+    let remove = |path: &str| Operation::Remove(Remove { path: path.into() });
     let folders = ["/usr/local/cuda-7.7", "/usr/local/cuda-8.8"].map(remove);
     short::step(StepId::RemoveCuda, [package, uninstaller].into_iter().chain(folders).collect())
 }

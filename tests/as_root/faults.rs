@@ -7,7 +7,7 @@ use crate::faulty::{Fault, Faulty};
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Said, machine, text, timed};
 use crate::short;
-use gpusetup::operation::{Operation, Placement};
+use gpusetup::operation::{Operation, Placement, Unpack, WriteFile};
 use gpusetup::plan::{Step, StepId};
 use serde_json::Value;
 use std::fs;
@@ -125,14 +125,15 @@ fn served(host: &Host, fault: Fault) -> Served {
 
 /// A package, a program that can be made to wait, what needs room, and what comes behind it.
 fn steps(url: &str, archive: &Path) -> Vec<Step> {
-    let unpack = Operation::Unpack {
+    let unpack = Operation::Unpack(Unpack {
         archive: short::cached(archive),
         sha256: short::sum(archive),
         into: vec![Placement { from: "lib".into(), to: "/usr/local/cuda-9.9/lib".into() }],
         limit: None,
+    });
+    let file = |path: &str, content: &str| {
+        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644 })
     };
-    let file =
-        |path: &str, content: &str| Operation::WriteFile { path: path.into(), content: content.into(), mode: 0o644 };
     let copy = ["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"];
     vec![
         short::step(StepId::Environment, vec![file("/etc/profile.d/first.sh", "first\n")]),

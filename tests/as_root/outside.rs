@@ -3,7 +3,7 @@
 
 use crate::host::{Host, Server, machine, text, timed};
 use crate::short;
-use gpusetup::operation::Operation;
+use gpusetup::operation::{Operation, Remove};
 use gpusetup::plan::StepId;
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,7 +77,7 @@ fn what_is_mounted_in_a_folder_stays() {
     let (precious, place) = (folder.path().join("precious"), host.path("/usr/local/cuda-9.9/a b"));
     fs::create_dir(&precious).and_then(|()| fs::write(precious.join("f"), "")).expect("made");
     fs::create_dir_all(&place).expect("made");
-    let remove = Operation::Remove { path: "/usr/local/cuda-9.9".into() };
+    let remove = Operation::Remove(Remove { path: "/usr/local/cuda-9.9".into() });
     let plan = short::saved(folder.path(), &short::plan(&host, vec![short::step(StepId::RemoveCuda, vec![remove])]));
     machine("mount", &["--bind", text(&precious), text(&place)]).succeeds();
     let said = host.gpusetup_plain(&["apply", text(&plan), "--yes"]).exits(7);

@@ -6,7 +6,7 @@ use crate::common;
 use crate::common::{Ran, Tree};
 use crate::faulty::{Fault, Faulty, Seal};
 use crate::nginx::Nginx;
-use gpusetup::operation::Operation;
+use gpusetup::operation::{Download, Operation};
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
 use gpusetup::sum::sha256;
 use std::fs;
@@ -41,12 +41,12 @@ impl Bench {
         let tree = Tree::debian_12();
         let said = tree.run(&["plan", "--profile", "toolkit", "--cuda", "none", "--json"]);
         let mut plan: Plan = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
-        let download = Operation::Download {
+        let download = Operation::Download(Download {
             url: url.to_owned(),
             sha256: sha256(body),
             size,
             to: "/var/cache/gpusetup/one/file".into(),
-        };
+        });
         plan.steps = vec![Step {
             id: StepId::InstallCuda,
             title: "One file".to_owned(),
@@ -55,6 +55,9 @@ impl Bench {
             operations: vec![Act { operation: download, satisfied: false }],
             download_bytes: Some(body.len() as u64),
             disk_bytes: Some(0),
+            room: Vec::new(),
+            licensed: false,
+            idle_driver: false,
         }];
         plan.fingerprint = plan.expected_fingerprint();
         let folder = tempfile::tempdir().expect("a temporary folder");

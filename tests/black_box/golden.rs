@@ -138,7 +138,7 @@ fn text(planned: &Result<Plan, Misfit>) -> String {
         let state = serde_json::to_value(step.state).expect("a word");
         let _ = writeln!(out, "{} {}", step.id.as_str(), state.as_str().unwrap_or_default());
         // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
-        let telling = |o: &&Operation| matches!(o, Operation::Packages(_) | Operation::Run { .. });
+        let telling = |o: &&Operation| matches!(o, Operation::Packages(_) | Operation::Run(_));
         for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {
             let _ = writeln!(out, "  {}", operation.describe());
         }

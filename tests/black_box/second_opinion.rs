@@ -5,7 +5,7 @@ use crate::fleet::{bare, no_wishes};
 use gpusetup::compat::{Database, ModuleFlavour};
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Gpu};
-use gpusetup::operation::Operation;
+use gpusetup::operation::{Link, Operation};
 use gpusetup::plan::{Plan, plan};
 use gpusetup::resolve::{Method, Request, resolve};
 use gpusetup::version::{DriverVersion, Want};
@@ -123,7 +123,7 @@ fn mistakes(plan: &Plan, facts: &Facts, archive: &BTreeMap<String, String>, firs
     let headers = rows("headers.tsv");
     let Some(headers) = headers.iter().find(|row| Some(&row[0]) == release.nvcc.as_ref()) else { return wrong };
     let side = operations().find_map(|operation| match operation {
-        Operation::Link { path, target, .. } if path.ends_with("nvvm/bin/gcc") => {
+        Operation::Link(Link { path, target, .. }) if path.ends_with("nvvm/bin/gcc") => {
             target.to_str()?.rsplit_once('-')?.1.parse().ok()
         }
         _ => None,

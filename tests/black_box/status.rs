@@ -2,7 +2,7 @@
 //! damaged, and when `--root` is no host.
 
 use crate::common::{Ran, Tree};
-use gpusetup::operation::Operation;
+use gpusetup::operation::{Link, Operation, WriteFile};
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,9 @@ struct Bench {
 impl Bench {
     /// One that writes a file in each of two steps; `last` is the path of the second.
     fn writing(last: &str) -> Self {
-        let write = |path: &str| Operation::WriteFile { path: path.into(), content: "ours\n".to_owned(), mode: 0o644 };
+        let write = |path: &str| {
+            Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".to_owned(), mode: 0o644 })
+        };
         Self::of(vec![step(StepId::Environment, write("/etc/first")), step(StepId::Ldconfig, write(last))])
     }
 
@@ -54,6 +56,9 @@ fn step(id: StepId, operation: Operation) -> Step {
         operations: vec![Act { operation, satisfied: false }],
         download_bytes: Some(0),
         disk_bytes: Some(0),
+        room: Vec::new(),
+        licensed: false,
+        idle_driver: false,
     }
 }
 
@@ -164,14 +169,15 @@ fn a_full_disk_is_rolled_back_without_making_room() {
     if !is_root() {
         return;
     }
-    let write = |path: &str, length: usize| Operation::WriteFile {
-        path: path.into(),
-        content: "ours ".repeat(length / 5),
-        mode: 0o644,
+    let write = |path: &str, length: usize| {
+        Operation::WriteFile(WriteFile { path: path.into(), content: "ours ".repeat(length / 5), mode: 0o644 })
     };
     let bench = Bench::of(vec![
         step(StepId::Environment, write("/etc/old", 40_000)),
-        step(StepId::FixSymlinks, Operation::Link { path: "/etc/new/link".into(), target: "x".into(), soname: None }),
+        step(
+            StepId::FixSymlinks,
+            Operation::Link(Link { path: "/etc/new/link".into(), target: "x".into(), soname: None }),
+        ),
         step(StepId::Ldconfig, write("/etc/new/large", 300_000)),
         step(StepId::Verify, write("/etc/last", 30_000)),
     ]);

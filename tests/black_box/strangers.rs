@@ -3,7 +3,7 @@
 //!     cargo test --test black_box -- --ignored strangers::
 
 use crate::common::{Ran, Tree, program, run, run_with_input};
-use gpusetup::operation::Operation;
+use gpusetup::operation::{Download, Operation, Remove, Run, Service, WriteFile};
 use gpusetup::plan::Plan;
 use serde_json::Value;
 use std::fs::{self, File, Permissions};
@@ -65,7 +65,7 @@ impl Bench {
     /// A plan that writes a file of the tree.
     fn writing(&self, name: &str) -> PathBuf {
         let content = "ours\n".to_owned();
-        self.plan(name, vec![Operation::WriteFile { path: "/etc/written".into(), content, mode: 0o644 }])
+        self.plan(name, vec![Operation::WriteFile(WriteFile { path: "/etc/written".into(), content, mode: 0o644 })])
     }
 
     /// Makes a bundle of a plan, which reads it first.
@@ -156,18 +156,23 @@ fn a_plan_that_others_can_write_is_refused_until_they_cannot() {
 fn a_plan_with_a_right_fingerprint_and_no_sense_is_refused() {
     let bench = Bench::new();
     let deep = format!("/{}", vec!["d"; 1990].join("/"));
-    let remove = |path: &str| Operation::Remove { path: path.into() };
-    let service = |unit: &str| Operation::Service { unit: unit.to_owned(), enabled: true };
+    let remove = |path: &str| Operation::Remove(Remove { path: path.into() });
+    let service = |unit: &str| Operation::Service(Service { unit: unit.to_owned(), enabled: true });
     let senseless = [
-        Operation::run([""; 0], 60),
-        Operation::run(["-x"], 60),
+        Run::new([""; 0], 60).into(),
+        Run::new(["-x"], 60).into(),
         remove(&deep),
         remove("/usr/../.."),
         remove("etc"),
         remove("/a\nb"),
         service("--now"),
-        Operation::WriteFile { path: "/usr/bin/x".into(), content: String::new(), mode: 0o4755 },
-        Operation::Download { url: "https://a/x".into(), sha256: "00".into(), size: None, to: "/etc/x".into() },
+        Operation::WriteFile(WriteFile { path: "/usr/bin/x".into(), content: String::new(), mode: 0o4755 }),
+        Operation::Download(Download {
+            url: "https://a/x".into(),
+            sha256: "00".into(),
+            size: None,
+            to: "/etc/x".into(),
+        }),
     ];
     for operation in senseless {
         let plan = bench.plan("plan.json", vec![operation.clone()]);

@@ -4,7 +4,9 @@
 
 use crate::host::{Host, Server, machine, text};
 use gpusetup::compat::PackageManager;
-use gpusetup::operation::{Operation, Packages, Placement, Verified};
+use gpusetup::operation::{
+    Download, Link, Operation, Packages, Placement, Remove, Run, Service, Unpack, Verified, WriteFile,
+};
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// A program that changes the host.
 pub fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
     let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
-    Operation::run(argv.iter().copied(), 60).creating(paths(creates)).changing(paths(changes))
+    Run::new(argv.iter().copied(), 60).creating(paths(creates)).changing(paths(changes)).into()
 }
 
 /// A step of these operations.
@@ -26,6 +28,9 @@ pub fn step(id: StepId, operations: Vec<Operation>) -> Step {
         operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
         download_bytes: Some(0),
         disk_bytes: Some(0),
+        room: Vec::new(),
+        licensed: false,
+        idle_driver: false,
     }
 }
 
@@ -47,12 +52,12 @@ pub fn saved(folder: &Path, plan: &Plan) -> PathBuf {
 
 /// A file that is served from `url`, into the cache.
 pub fn download(url: &str, file: &Path) -> Operation {
-    Operation::Download {
+    Operation::Download(Download {
         url: url.to_owned(),
         sha256: sum(file),
         size: Some(file.metadata().expect("made").len()),
         to: cached(file),
-    }
+    })
 }
 
 /// The place of a download.
@@ -125,7 +130,7 @@ pub fn offer(host: &Host, packages: &[Deb]) {
 /// An operation of every kind that a tree can have; one of them installs a package.
 pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
     let (sum, cached) = (sum(archive), cached(archive));
-    let unpack = Operation::Unpack {
+    let unpack = Operation::Unpack(Unpack {
         archive: cached.clone(),
         sha256: sum.clone(),
         into: vec![
@@ -133,16 +138,18 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             Placement { from: "include".into(), to: "/usr/local/cuda-9.9/include/sub".into() },
         ],
         limit: None,
-    };
+    });
     let mut installer =
         run(&["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"], &["/usr/local/cuda-9.9"], &[]);
-    if let Operation::Run { verified, .. } = &mut installer {
+    if let Operation::Run(Run { verified, .. }) = &mut installer {
         verified.push(Verified { path: cached, sha256: sum });
     }
-    let file =
-        |path: &str, content: &str| Operation::WriteFile { path: path.into(), content: content.into(), mode: 0o644 };
-    let link = |path: &str, target: &str| Operation::Link { path: path.into(), target: target.into(), soname: None };
-    let asks = Operation::ask(["/bin/cat", "/etc/issue"], Some("ours".to_owned()));
+    let file = |path: &str, content: &str| {
+        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644 })
+    };
+    let link =
+        |path: &str, target: &str| Operation::Link(Link { path: path.into(), target: target.into(), soname: None });
+    let asks = Run::ask(["/bin/cat", "/etc/issue"], Some("ours".to_owned()));
     let download = download(&format!("{}/archive.tar.xz", server.url), archive);
     vec![
         step(StepId::Prerequisites, vec![packages(&[package])]),
@@ -150,7 +157,7 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             StepId::BlacklistNouveau,
             vec![
                 file("/etc/modprobe.d/gpusetup-nouveau.conf", "blacklist nouveau\n"),
-                Operation::Remove { path: "/etc/motd".into() },
+                Operation::Remove(Remove { path: "/etc/motd".into() }),
             ],
         ),
         step(StepId::InstallCuda, vec![download, installer]),
@@ -170,10 +177,10 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             StepId::Environment,
             vec![
                 file("/etc/issue", "ours\n"),
-                Operation::Service { unit: "console-getty.service".into(), enabled: true },
+                Operation::Service(Service { unit: "console-getty.service".into(), enabled: true }),
             ],
         ),
-        step(StepId::Verify, vec![asks]),
+        step(StepId::Verify, vec![asks.into()]),
     ]
 }
 

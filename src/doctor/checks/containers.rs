@@ -3,7 +3,7 @@
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, Asked, CdiSpec, Evidence, Verdict};
 use crate::host::MachineKind;
-use crate::operation::Operation;
+use crate::operation::Run;
 use crate::text::quoted_path;
 
 /// Only what cannot work is told of: docker is on many hosts for other ends than GPUs.
@@ -73,12 +73,12 @@ fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
 fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
     const LIMIT: u64 = 120;
     let command = if spec.path.starts_with("/var/run") {
-        Operation::run(["systemctl", "restart", "nvidia-cdi-refresh.service"], LIMIT)
+        Run::new(["systemctl", "restart", "nvidia-cdi-refresh.service"], LIMIT)
     } else {
         let output = format!("--output={}", spec.path.display());
-        Operation::run(["nvidia-ctk", "cdi", "generate", &output], LIMIT)
+        Run::new(["nvidia-ctk", "cdi", "generate", &output], LIMIT)
     };
-    verdict.repair("have it made anew, for the driver as it is", [command.changing([spec.path.clone()])])
+    verdict.repair("have it made anew, for the driver as it is", [command.changing([spec.path.clone()]).into()])
 }
 
 /// Why CUDA was not asked in a container, if it was to have GPUs. A driver is the host's business.

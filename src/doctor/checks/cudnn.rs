@@ -2,7 +2,7 @@
 
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::{Cudnn, LibraryFile, Origin};
-use crate::operation::Operation;
+use crate::operation::{Link, Operation};
 use crate::plan::{loader_path, rebuild_cache};
 use crate::text::quoted;
 use std::collections::BTreeSet;
@@ -47,10 +47,8 @@ fn links_of(cudnn: &Cudnn) -> Verdict {
         (cause, format!("{name} has the bytes of {}", original.name), name.clone(), target.clone())
     });
     let wrong: Vec<_> = missing.chain(copies).collect();
-    let links = wrong.iter().map(|(_, _, name, target)| Operation::Link {
-        path: cudnn.directory.join(name),
-        target: target.into(),
-        soname: None,
+    let links = wrong.iter().map(|(_, _, name, target)| {
+        Operation::Link(Link { path: cudnn.directory.join(name), target: target.into(), soname: None })
     });
     let repair: Vec<_> = links.chain([rebuild_cache()]).collect();
     let wrong = wrong.iter().map(|(cause, evidence, ..)| {

@@ -3,7 +3,7 @@
 use super::nvml::{inside_fabric, outside_fabric};
 use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Verdict};
-use crate::operation::Operation;
+use crate::operation::{Operation, Service};
 
 /// Fabric Manager where there are switches, and what the GPUs themselves say of their fabric: switches may be where only
 /// another machine sees them.
@@ -61,7 +61,10 @@ fn service(seen: &Evidence) -> Option<Verdict> {
         Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(
             "Fabric Manager is installed and does not run: CUDA says \"system not yet initialized\" (802)",
         )
-        .repair("start it", [Operation::Service { unit: "nvidia-fabricmanager.service".to_owned(), enabled: true }]),
+        .repair(
+            "start it",
+            [Operation::Service(Service { unit: "nvidia-fabricmanager.service".to_owned(), enabled: true })],
+        ),
         Answer::Is(manager) => Verdict::pass().saw(format!("Fabric Manager {}", manager.version)),
     };
     Some(verdict.saw(switches))

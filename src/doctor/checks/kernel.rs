@@ -3,7 +3,7 @@
 use super::{NOTHING, next_kernel, no_driver_of_its_own};
 use crate::doctor::{Evidence, Verdict};
 use crate::host::Kernel;
-use crate::operation::{Operation, Packages};
+use crate::operation::{Link, Operation, Packages, Run};
 use crate::plan::kernel_packages;
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub fn headers(seen: &Evidence) -> Verdict {
     let built = build_missing(seen, kernel);
     if let Some(there) = seen.unlinked_headers.get(release) {
         let link = PathBuf::from(format!("/lib/modules/{release}/build"));
-        let link = Operation::Link { path: link, target: there.clone(), soname: None };
+        let link = Operation::Link(Link { path: link, target: there.clone(), soname: None });
         let verdict = verdict.saw(format!("they are in {}", there.display()));
         return verdict.repair("lead to them, then let DKMS build", [link].into_iter().chain(built));
     }
@@ -132,13 +132,8 @@ fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
     let each = of_driver.map(|(name, version)| {
         let module = format!("{name}/{version}");
         // What it has noted as installed may be gone all the same.
-        Operation::run(["dkms", "install", "--force", &module, "-k", &kernel.release], LIMIT).undone_by([
-            "dkms",
-            "uninstall",
-            &module,
-            "-k",
-            &kernel.release,
-        ])
+        let undo = ["dkms", "uninstall", &module, "-k", &kernel.release];
+        Run::new(["dkms", "install", "--force", &module, "-k", &kernel.release], LIMIT).undone_by(undo).into()
     });
     each.collect()
 }

@@ -5,7 +5,7 @@ use super::no_driver_of_its_own;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
 use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
-use crate::operation::Operation;
+use crate::operation::{Operation, Service};
 use crate::text::quoted;
 
 /// The driver answers: what is refused for a fault of a GPU, or for a library of another version, other checks tell of.
@@ -307,7 +307,7 @@ pub fn persistence(seen: &Evidence) -> Verdict {
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
         } else if seen.has_persistence_unit {
-            let daemon = Operation::Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true };
+            let daemon = Operation::Service(Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true });
             verdict.repair("have the persistence daemon keep it up", [daemon])
         } else {
             let mend =

@@ -4,7 +4,7 @@ use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
 use crate::host::Gpu;
-use crate::operation::shell::by_hand;
+use crate::operation::Operation;
 use crate::plan::{blacklist, rebuild_image, rebuild_images};
 use crate::text::quoted;
 
@@ -133,7 +133,7 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
             let cause = format!("the initramfs of kernel {release} is told to load {module}: nothing keeps that out");
             let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
             let out = format!("sudo sed -i {} {FORCED}", quoted(&format!("/^{}/d", module.replace('_', "[-_]"))));
-            let anew = rebuild_image(&seen.facts, kernel).iter().map(by_hand).collect::<Vec<_>>();
+            let anew = rebuild_image(&seen.facts, kernel).iter().map(Operation::by_hand).collect::<Vec<_>>();
             return Some(verdict.advise("take it out there, and make the initramfs anew", [vec![out], anew].concat()));
         }
         if on_command_line {

@@ -3,7 +3,7 @@
 use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Shells, Verdict};
 use crate::host::Toolkit;
-use crate::operation::Operation;
+use crate::operation::{Link, Operation};
 use crate::paths::host_compilers;
 use crate::plan::compile::Cause;
 use crate::plan::profile;
@@ -195,11 +195,11 @@ pub fn on_path(seen: &Evidence) -> Verdict {
 
 fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
     let shown = default.display();
-    let lead = Operation::Link {
+    let lead = Operation::Link(Link {
         path: default.to_owned(),
         target: newest.path.file_name().map_or_else(|| newest.path.clone(), PathBuf::from),
         soname: None,
-    };
+    });
     match (seen.facts.node(default), &seen.default_toolkit) {
         (Some(Node::Link { target }), Some(toolkit)) => {
             let verdict = Verdict::pass().saw(format!("{shown} -> {}", target.display()));

@@ -273,6 +273,7 @@ pub fn read_anything(text: &str) {
 mod tests {
     use super::*;
     use crate::operation::Operation;
+    use crate::operation::WriteFile;
 
     #[test]
     fn a_trees_login_path_is_read() {
@@ -284,7 +285,8 @@ mod tests {
         };
         // Debian's /etc/profile, and what gpusetup writes.
         let debian = "if [ \"$(id -u)\" -eq 0 ]; then\n  PATH=\"/usr/sbin:/usr/bin\"\nelse\n  PATH=\"/usr/bin:/usr/games\"\nfi\nexport PATH\n";
-        let Operation::WriteFile { content, .. } = crate::plan::profile(Path::new("/usr/local/cuda"), false) else {
+        let Operation::WriteFile(WriteFile { content, .. }) = crate::plan::profile(Path::new("/usr/local/cuda"), false)
+        else {
             panic!("a file")
         };
         let want = "/usr/local/cuda/bin:/usr/bin:/usr/games:/usr/sbin:/usr/bin".to_owned();

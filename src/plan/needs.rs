@@ -1,0 +1,44 @@
+//! What a step needs of the host beside its operations: room, licences, a driver that nobody uses. The plan says it, so that
+//! whoever carries it out need not know the steps.
+
+use super::{Plan, Room, State, Step, StepId};
+use crate::resolve::Request;
+use std::path::{Path, PathBuf};
+
+impl Plan {
+    /// With what each step needs, whatever it said before: the fingerprint leaves this out, and plans of gpusetup 0.1 do not say
+    /// it.
+    pub fn with_needs(mut self) -> Self {
+        for step in self.steps.iter_mut().filter(|step| step.state == State::Needed) {
+            step.room = room(step, &self.request);
+            step.licensed = matches!(step.id, StepId::InstallDriver | StepId::InstallCuda | StepId::InstallCudnn);
+            step.idle_driver = matches!(step.id, StepId::InstallDriver | StepId::RemoveDriver);
+        }
+        self
+    }
+}
+
+/// Where a step needs room. A download of unknown size looks at the free space as it grows. An installer unpacks itself in the
+/// cache and then copies into place.
+fn room(step: &Step, request: &Request) -> Vec<Room> {
+    let at = |path: &Path, bytes: Option<u64>| Room { path: path.to_owned(), bytes };
+    let (cache, prefix) = (request.cache.as_path(), request.prefix.as_path());
+    let [usr, etc, boot, lib] = ["/usr", "/etc", "/boot", "/var/lib"].map(Path::new);
+    let half = step.disk_bytes.map(|bytes| bytes / 2);
+    let nothing = Some(0);
+    match step.id {
+        StepId::InstallDriver => vec![at(usr, half), at(cache, step.download_bytes), at(cache, half)],
+        StepId::InstallCuda => vec![at(prefix, half), at(cache, step.download_bytes), at(cache, half)],
+        StepId::InstallCudnn => vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)],
+        StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
+        StepId::Prerequisites => vec![at(usr, step.disk_bytes)],
+        StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
+        StepId::RemoveDriver | StepId::RemoveCudnn => vec![at(usr, nothing)],
+        StepId::Ldconfig | StepId::Environment => vec![at(etc, nothing)],
+        StepId::Repair => {
+            let touched: Vec<PathBuf> = step.operations.iter().flat_map(|act| act.operation.touched()).collect();
+            touched.iter().map(|path| at(path, nothing)).collect()
+        }
+        StepId::Reboot | StepId::Verify => Vec::new(),
+    }
+}
