@@ -29,6 +29,7 @@ pub use run::{Outcome, Unfinished, apply, unfinished, waits_for_boot};
 pub use status::status;
 
 use crate::bundle::BundleError;
+use crate::exit::Exit;
 use crate::fetch::FetchError;
 use crate::operation::packages::PackagesError;
 use crate::operation::program::ProgramError;
@@ -64,15 +65,15 @@ pub enum Failure {
 
 impl Failure {
     /// The exit code that the contract gives it.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit(&self) -> Exit {
         match self {
-            Self::Gone(_) => 4,
-            Self::Blocked(_) => 5,
-            Self::Later(_) => 6,
-            Self::Step(_) => 7,
-            Self::Verification(_) => 8,
-            Self::Integrity(_) => 10,
-            Self::Interrupted(signal) => 128 + signal,
+            Self::Gone(_) => Exit::NothingFits,
+            Self::Blocked(_) => Exit::Blocked,
+            Self::Later(_) => Exit::Later,
+            Self::Step(_) => Exit::StepFailed,
+            Self::Verification(_) => Exit::NotWorking,
+            Self::Integrity(_) => Exit::Integrity,
+            Self::Interrupted(signal) => Exit::Signal(*signal),
         }
     }
 }

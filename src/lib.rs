@@ -20,6 +20,7 @@ pub mod cache;
 pub mod cli;
 pub mod database;
 pub mod doctor;
+pub mod exit;
 pub mod fetch;
 pub mod host;
 pub mod mirrors;

@@ -3,7 +3,6 @@
 
 pub mod download;
 pub mod link;
-pub mod locks;
 pub mod packages;
 pub mod program;
 mod reboot;
@@ -13,7 +12,6 @@ mod run;
 pub mod runfile;
 mod service;
 pub mod shell;
-pub mod supply;
 pub mod undo;
 pub mod unpack;
 pub mod valid;

@@ -1,18 +1,25 @@
-//! What a host's repositories offer, read from the files that its package manager has already downloaded. No program is
-//! started and nothing is downloaded, so a tree that belongs to strangers can be asked as safely as the live host.
+//! The package managers, a file each: how they are called, what they lock and print, and what a host's repositories offer.
 //!
-//! The answers are those of `apt-cache policy`, `dnf repoquery --available` and `zypper search --details`. What cannot be
-//! understood is [`Unknown`], never a guess.
+//! What is offered is read from the files that the package manager has already downloaded. No program is started and nothing is
+//! downloaded, so a tree that belongs to strangers can be asked as safely as the live host. The answers are those of
+//! `apt-cache policy`, `dnf repoquery --available` and `zypper search --details`. What cannot be understood is [`Unknown`],
+//! never a guess.
 
 mod apt;
+mod commands;
 mod dnf;
 mod glob;
 pub mod ini;
+pub mod locks;
+pub mod messages;
 mod records;
 mod rpm;
+pub mod supply;
+mod tdnf;
 mod zypper;
 
-pub use apt::stanza;
+pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
+pub use commands::{Commands, commands, words};
 
 use crate::compat::PackageManager;
 use crate::system::{System, input};

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
     &["compat", "sum", "version"],
-    &["mirrors", "paths", "text"],
+    &["exit", "mirrors", "paths", "text"],
     &["system"],
-    &["database", "packages", "private"],
+    &["database", "nvidia", "packages", "private"],
     &["cache", "host"],
     &["operation", "resolve"],
     &["plan"],

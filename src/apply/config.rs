@@ -2,7 +2,7 @@
 
 use crate::bundle::Bundle;
 use crate::fetch::Sources;
-use crate::operation::supply::Supply;
+use crate::packages::supply::Supply;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

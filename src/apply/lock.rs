@@ -110,7 +110,7 @@ mod tests {
         let take = |patience| Lock::take(&on, patience, &mut |_| {});
         let first = take(Duration::ZERO).expect("free");
         let told = take(Duration::ZERO).expect_err("held");
-        assert_eq!(told.exit_code(), 6);
+        assert_eq!(told.exit(), crate::exit::Exit::Later);
         assert!(told.to_string().contains(&format!("process {} since 2", std::process::id())), "{told}");
         drop(first);
         let second = std::thread::scope(|scope| {

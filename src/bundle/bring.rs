@@ -6,7 +6,8 @@ use super::manifest::{DATABASE, Entry, Manifest, PACKAGES, PLANS, artifact};
 use super::{Bundle, BundleError};
 use crate::cache;
 use crate::host::SystemId;
-use crate::operation::{Download, Operation, supply};
+use crate::operation::{Download, Operation};
+use crate::packages::{APT_SOURCE, apt_source};
 use crate::plan::Plan;
 use crate::system::trust::is_ours_alone;
 use crate::system::{System, digest};
@@ -153,8 +154,8 @@ impl Bundle {
         for own in ["lists/partial", "archives/partial"] {
             on.make_directories(folder.join(own), 0o700).map_err(BundleError::io(&folder))?;
         }
-        let path = folder.join(supply::SOURCE);
-        on.write(&path, supply::source(&folder).as_bytes(), 0o600).map_err(BundleError::io(&path))
+        let path = folder.join(APT_SOURCE);
+        on.write(&path, apt_source(&folder).as_bytes(), 0o600).map_err(BundleError::io(&path))
     }
 }
 

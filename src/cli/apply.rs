@@ -12,6 +12,7 @@ use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, Reach, Unfinished};
 use crate::bundle::Bundle;
 use crate::compat::Database;
+use crate::exit::Exit;
 use crate::host::Facts;
 use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
@@ -66,7 +67,7 @@ pub struct RollbackOptions {
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        let problem = Self::new(failure.exit_code(), failure.to_string());
+        let problem = Self::new(failure.exit(), failure.to_string());
         match failure {
             Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
                 .hint("gpusetup resume goes on; gpusetup rollback takes back what was done so far")
@@ -77,7 +78,7 @@ impl From<Failure> for Problem {
 }
 
 /// Carries a plan out.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let ended =
         writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
             carry_out(options, system, account)
@@ -89,7 +90,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
 }
 
 /// Goes on with what was interrupted.
-pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
+pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
     let mut config = options.run.config(options.source.sources()?);
     config.bundle = options.bundle.open(&options.trust, &options.host.database.store())?;
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
@@ -118,7 +119,7 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
             }
         };
         // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
-        let later = matches!(&goes_on, Err(p) if p.code == 6 || p.code > 128);
+        let later = matches!(&goes_on, Err(p) if matches!(p.exit, Exit::Later | Exit::Signal(_)));
         if !later && !matches!(goes_on, Ok(Ended::With(Ending::RebootRequired))) {
             forget(system)?;
         }
@@ -127,7 +128,7 @@ pub fn resume(options: &ResumeOptions) -> Result<u8, Problem> {
 }
 
 /// Takes the last apply back.
-pub fn rollback(options: &RollbackOptions) -> Result<u8, Problem> {
+pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
     writing(&options.host, &options.run, false, |system, _| {
         if !apply::anything_to_take_back(system, Reach::Last)? {
             forget(system)?;

@@ -10,6 +10,7 @@ use crate::bundle::{
 };
 use crate::cache::BUNDLES;
 use crate::compat::Database;
+use crate::exit::Exit;
 use crate::fetch::{Sources, Wanted, fetch, is_cached};
 use crate::host::{Look, SystemId, probe};
 use crate::operation::{Download, Operation, valid};
@@ -81,23 +82,23 @@ pub struct CreateOptions {
 
 impl From<BundleError> for Problem {
     fn from(e: BundleError) -> Self {
-        let code = match &e {
-            BundleError::Interrupted => 128 + interrupt::heard().unwrap_or(2),
-            BundleError::Elsewhere(_) | BundleError::NotBrought(_) => 4,
-            BundleError::OtherProgram(_) => 10,
-            BundleError::Unstartable { .. } => 5,
-            BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
-            BundleError::Io { .. } | BundleError::Write(_) => 1,
-            _ => 10,
+        let exit = match &e {
+            BundleError::Interrupted => Exit::Signal(interrupt::heard().unwrap_or(2)),
+            BundleError::Elsewhere(_) | BundleError::NotBrought(_) => Exit::NothingFits,
+            BundleError::OtherProgram(_) => Exit::Integrity,
+            BundleError::Unstartable { .. } => Exit::Blocked,
+            BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::Usage,
+            BundleError::Io { .. } | BundleError::Write(_) => Exit::Unexpected,
+            _ => Exit::Integrity,
         };
         match e {
             BundleError::Input(e) => e.into(),
             BundleError::Packages(e) => not_gathered(e),
-            BundleError::Unstartable { .. } => Self::new(code, e.to_string())
+            BundleError::Unstartable { .. } => Self::new(exit, e.to_string())
                 .hint("name a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
-            BundleError::OtherProgram(_) => Self::new(code, e.to_string())
+            BundleError::OtherProgram(_) => Self::new(exit, e.to_string())
                 .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
-            e => Self::new(code, e.to_string()),
+            e => Self::new(exit, e.to_string()),
         }
     }
 }
@@ -108,15 +109,14 @@ fn not_gathered(e: impl Into<Failure>) -> Problem {
         return BundleError::Interrupted.into();
     }
     match e.into() {
-        Failure::Step(what) => {
-            Problem::new(4, what).hint("what the plans install must be in the repositories of this host")
-        }
+        Failure::Step(what) => Problem::new(Exit::NothingFits, what)
+            .hint("what the plans install must be in the repositories of this host"),
         failure => failure.into(),
     }
 }
 
 /// Does it.
-pub fn run(command: &Command) -> Result<u8, Problem> {
+pub fn run(command: &Command) -> Result<Exit, Problem> {
     interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     match command {
         Command::Create(options) => create(options),
@@ -125,7 +125,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
     }
 }
 
-fn create(options: &CreateOptions) -> Result<u8, Problem> {
+fn create(options: &CreateOptions) -> Result<Exit, Problem> {
     is_new(&options.out)?;
     let system = system_of(options.root.as_ref());
     must_be_private(&system, &options.cache)?;
@@ -150,11 +150,11 @@ fn create(options: &CreateOptions) -> Result<u8, Problem> {
     say_what_was_made(&options.out, written)
 }
 
-fn say_what_was_made(out: &Path, written: Written) -> Result<u8, Problem> {
+fn say_what_was_made(out: &Path, written: Written) -> Result<Exit, Problem> {
     let Written { files, bytes: all, on_disk } = written;
     let packed = if on_disk == all { String::new() } else { format!(", {} packed", bytes(on_disk)) };
     print(&format!("{}: {}, {}{packed}.\n", out.display(), count(files, "file"), bytes(all)))?;
-    Ok(0)
+    Ok(Exit::Done)
 }
 
 fn is_new(out: &Path) -> Result<(), Problem> {
@@ -194,7 +194,7 @@ fn artifacts(
         if !is_cached(system, &wanted) {
             if sources.offline && !url.starts_with("file:") {
                 let sentence = format!("the network is not to be asked (--offline), and {url} is not in the cache");
-                return Err(Problem::new(5, sentence));
+                return Err(Problem::new(Exit::Blocked, sentence));
             }
             let began = Instant::now();
             let operation = &act.operation;
@@ -247,7 +247,8 @@ fn packages(
     }
     say("fetching packages with all that they depend on");
     system.make_directories(&work.path, 0o700).map_err(|e| {
-        Problem::new(5, format!("cannot make {}: {e}", work.path.display())).hint("name a folder of yours: --cache DIR")
+        Problem::new(Exit::Blocked, format!("cannot make {}: {e}", work.path.display()))
+            .hint("name a folder of yours: --cache DIR")
     })?;
     let closure = closure(system, &here, &work.path, &transactions, created)?;
     say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
@@ -271,7 +272,7 @@ fn telling(what: &'static str) -> impl FnMut(u64, u64) {
     }
 }
 
-fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
+fn pack(folder: &Path, out: &Path) -> Result<Exit, Problem> {
     if !crate::bundle::is_archive(out) {
         return Err(Problem::usage(format!("{} does not end in .tar.zst", out.display())));
     }
@@ -293,7 +294,7 @@ struct Report<'a> {
     manifest: &'a Manifest,
 }
 
-fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<u8, Problem> {
+fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<Exit, Problem> {
     let key = key.map(read_key).transpose()?;
     let bundle = Form::open(path, &Trust::Anybody)?;
     let manifest = crate::bundle::manifest(&bundle, key.as_deref())?;
@@ -329,5 +330,5 @@ fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<u8, Problem> {
         let (files, size) = (manifest.files.len() as u64, manifest.size());
         print(&format!("{}, {}: all as they were made; {signed}.\n", count(files, "file"), bytes(size)))?;
     }
-    Ok(0)
+    Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ use super::host::{must_be_a_host, must_be_private, system_of};
 use super::options::folder;
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
+use crate::exit::Exit;
 use crate::operation::valid;
 use crate::paths;
 use crate::system::{System, on_all_cores};
@@ -70,7 +71,7 @@ struct Listing<'a> {
 }
 
 /// Does it.
-pub fn run(command: &Command) -> Result<u8, Problem> {
+pub fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::List { json, place } => list(place, *json),
         Command::Clean { partial, place } => clean(place, *partial),
@@ -85,12 +86,12 @@ fn all(place: &Place, system: &System) -> Result<Vec<Cached>, Problem> {
     })
 }
 
-fn list(place: &Place, json: bool) -> Result<u8, Problem> {
+fn list(place: &Place, json: bool) -> Result<Exit, Problem> {
     let files = all(place, &place.host()?)?;
     let sum = files.iter().map(|f| f.size).sum();
     if json {
         super::print_json(&Listing { schema: "gpusetup.cache/1", cache: &place.cache, bytes: sum, files: &files })?;
-        return Ok(0);
+        return Ok(Exit::Done);
     }
     let mut out = String::new();
     for file in &files {
@@ -112,10 +113,10 @@ fn list(place: &Place, json: bool) -> Result<u8, Problem> {
         bytes(sum)
     );
     super::print(&out)?;
-    Ok(0)
+    Ok(Exit::Done)
 }
 
-fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
+fn clean(place: &Place, partial: bool) -> Result<Exit, Problem> {
     let system = place.host()?;
     must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
@@ -134,10 +135,10 @@ fn clean(place: &Place, partial: bool) -> Result<u8, Problem> {
     }
     let count = count(files.iter().filter(is_wanted).count() as u64, "file");
     super::print(&format!("Removed {count}, {}.\n", bytes(freed)))?;
-    Ok(0)
+    Ok(Exit::Done)
 }
 
-fn verify(place: &Place) -> Result<u8, Problem> {
+fn verify(place: &Place) -> Result<Exit, Problem> {
     let system = place.host()?;
     must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
@@ -159,5 +160,5 @@ fn verify(place: &Place) -> Result<u8, Problem> {
     }
     let sum = files.iter().map(|f| f.size).sum();
     super::print(&format!("{} read, {}: all as they were.\n", count(files.len() as u64, "file"), bytes(sum)))?;
-    Ok(0)
+    Ok(Exit::Done)
 }

@@ -6,6 +6,7 @@ use super::Problem;
 use super::options::{DatabaseOptions, to_the_end};
 use crate::compat::{Database, LoadError, load};
 use crate::database::archive;
+use crate::exit::Exit;
 use crate::host::assumed_gpus;
 use crate::render;
 use crate::system::output;
@@ -89,7 +90,7 @@ pub enum Kind {
 }
 
 /// Does it.
-pub fn run(command: &Command) -> Result<u8, Problem> {
+pub fn run(command: &Command) -> Result<Exit, Problem> {
     let width = super::width();
     match command {
         Command::List { kind, of, from } => {
@@ -125,7 +126,7 @@ pub fn run(command: &Command) -> Result<u8, Problem> {
         Command::Pack { folder, out } => return pack(folder, out),
         Command::Update(options) => return update::run(options),
     }
-    Ok(0)
+    Ok(Exit::Done)
 }
 
 fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem> {
@@ -133,7 +134,7 @@ fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem>
     found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }
 
-fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOptions) -> Result<u8, Problem> {
+fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOptions) -> Result<Exit, Problem> {
     let database = match folder {
         None => in_use.open()?,
         Some(folder) => match load(folder) {
@@ -149,19 +150,19 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
     } else {
         super::print(&render::db::check(database, &tally, width))?;
     }
-    Ok(0)
+    Ok(Exit::Done)
 }
 
-fn pack(folder: &Path, out: &Path) -> Result<u8, Problem> {
+fn pack(folder: &Path, out: &Path) -> Result<Exit, Problem> {
     let archive = archive::pack(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
     output::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
     let bytes = bytes(archive.len() as u64);
     super::print(&format!("{}: {bytes}. Sign it: minisign -S -m {}\n", out.display(), out.display()))?;
-    Ok(0)
+    Ok(Exit::Done)
 }
 
 /// Every mistake on a line, which editors and CI know to read.
-fn wrong<T: std::fmt::Display>(mistakes: &[T]) -> Result<u8, Problem> {
+fn wrong<T: std::fmt::Display>(mistakes: &[T]) -> Result<Exit, Problem> {
     for mistake in mistakes {
         super::print(&format!("{mistake}\n"))?;
     }

@@ -8,6 +8,7 @@ use super::{Problem, report, say};
 use crate::apply;
 use crate::compat::Database;
 use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, examine, gather, repairs};
+use crate::exit::Exit;
 use crate::host::MachineKind;
 use crate::nvidia;
 use crate::plan::{Plan, repair};
@@ -101,14 +102,8 @@ pub struct AskOptions {
     libraries: Vec<String>,
 }
 
-/// What `doctor` exits with when something failed.
-const FAILURES: u8 = 20;
-
-/// What `doctor` exits with when there is no NVIDIA GPU, whatever else was found.
-const NO_GPU: u8 = 9;
-
 /// Examines the host.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let (reports, ids): (Vec<_>, Vec<_>) = options.checks.iter().partition(|argument| report::is_report(argument));
     let mut only = ids.into_iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
     if only.is_empty() && options.profile != Profile::All {
@@ -117,7 +112,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     }
     if options.list_checks {
         super::print(&list(&only))?;
-        return Ok(0);
+        return Ok(Exit::Done);
     }
     let with = With { options, only: &only, database: options.host.database()?, sources: options.sources()? };
     let (report, origin) = match reports.as_slice() {
@@ -142,9 +137,9 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         if report.host.machine.kind == MachineKind::Container {
             say("a container gets the host's GPUs when it is started with them: docker run --gpus all IMAGE");
         }
-        return Ok(NO_GPU);
+        return Ok(Exit::NoGpu);
     }
-    Ok(if report.has_failed(options.strict) { FAILURES } else { 0 })
+    Ok(if report.has_failed(options.strict) { Exit::Findings } else { Exit::Done })
 }
 
 /// What every way of looking takes, read once: standard input, which may be the kernel's log, comes once only.

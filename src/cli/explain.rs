@@ -5,6 +5,7 @@ use super::host::{look, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
 use crate::doctor::{CHECKS, ELSEWHERE};
+use crate::exit::{EXITS, Exit};
 use crate::planning::Planner;
 use crate::render;
 use crate::resolve::{Misfit, MisfitKind, resolve};
@@ -27,29 +28,8 @@ pub struct Options {
     trust: TrustOptions,
 }
 
-/// What every exit code means, as scripts rely on it.
-const EXIT_CODES: [(u8, &str); 14] = [
-    (0, "done; nothing to do; healthy; or the user said no"),
-    (1, "an unexpected error, of gpusetup's own or of reading and writing"),
-    (2, "the request cannot be read, or a question could not be asked because there is no terminal (use --yes)"),
-    (3, "plan --exit-code: there is something to do"),
-    (
-        4,
-        "nothing fits, or the GPU, system, architecture or kernel is not supported: the message names the facts that exclude each other",
-    ),
-    (5, "a person must do something first: Secure Boot, a mixed install, a busy device, room on a disk"),
-    (6, "try again later: somebody else is at work, or the network is away"),
-    (7, "a step failed; what was done is in the journal: mend it and gpusetup resume, or gpusetup rollback"),
-    (8, "installed, and the host says that it does not work: gpusetup doctor"),
-    (9, "there is no NVIDIA GPU, for doctor too (--if-no-gpu skip accepts that)"),
-    (10, "something is not what it should be: a checksum, a signature, a plan, a database"),
-    (20, "doctor found failures (with --strict: or warnings)"),
-    (130, "interrupted from the keyboard; the journal is whole"),
-    (143, "ended by SIGTERM; the journal is whole"),
-];
-
 /// Explains.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
     match words.as_slice() {
@@ -62,12 +42,12 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     }
 }
 
-fn explain_check(id: &str) -> Result<u8, Problem> {
+fn explain_check(id: &str) -> Result<Exit, Problem> {
     let width = super::width();
     if let Some((id, title, place)) = ELSEWHERE.iter().find(|(other, ..)| other.eq_ignore_ascii_case(id)) {
         super::print(&wrapped(&format!("{id}  "), title, width))?;
         super::print(&wrapped("  no check      ", place, width))?;
-        return Ok(0);
+        return Ok(Exit::Done);
     }
     let check = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id)).ok_or_else(|| {
         Problem::usage(format!("there is no check {}", id.to_uppercase()))
@@ -80,20 +60,20 @@ fn explain_check(id: &str) -> Result<u8, Problem> {
     }
     out += &format!("  look now      gpusetup doctor {}\n", check.id);
     super::print(&out)?;
-    Ok(0)
+    Ok(Exit::Done)
 }
 
-fn explain_exit(code: &str) -> Result<u8, Problem> {
-    let found = EXIT_CODES.iter().find(|(number, _)| number.to_string() == code);
-    let codes = || EXIT_CODES.map(|(number, _)| number.to_string()).join(", ");
-    let (number, meaning) =
+fn explain_exit(code: &str) -> Result<Exit, Problem> {
+    let found = EXITS.iter().find(|(exit, _)| exit.to_string() == code);
+    let codes = || EXITS.map(|(exit, _)| exit.to_string()).join(", ");
+    let (exit, meaning) =
         found.ok_or_else(|| Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes())))?;
-    super::print(&wrapped(&format!("{number}  "), meaning, super::width()))?;
-    Ok(0)
+    super::print(&wrapped(&format!("{exit}  "), meaning, super::width()))?;
+    Ok(Exit::Done)
 }
 
 /// Asks for the version, and tells the proof of yes or no.
-fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> {
+fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let (facts, assumed) = look(&options.host, database)?;
@@ -130,7 +110,7 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<u8, Problem> 
         let paint = super::paint(options.look.color);
         super::print(&render::explain::text(&named, &answer, database, paint, super::width()))?;
     }
-    Ok(if answer.is_ok() { 0 } else { 4 })
+    Ok(if answer.is_ok() { Exit::Done } else { Exit::NothingFits })
 }
 
 fn want<V: Version>(flag: &str, text: &str) -> Result<Want<V>, Problem>

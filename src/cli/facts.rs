@@ -3,6 +3,7 @@
 use super::Problem;
 use super::host::look_with_offers;
 use super::options::{HostOptions, LookOptions};
+use crate::exit::Exit;
 use crate::render;
 
 /// Flags of `facts`.
@@ -15,7 +16,7 @@ pub struct Options {
 }
 
 /// Prints the facts.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let facts = look_with_offers(&options.host, database)?;
     if options.look.json {
@@ -23,5 +24,5 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
     } else {
         super::print(&render::facts::text(&facts))?;
     }
-    Ok(0)
+    Ok(Exit::Done)
 }

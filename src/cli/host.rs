@@ -6,6 +6,7 @@ use super::options::{HostOptions, to_the_end};
 use crate::apply::Failure;
 use crate::bundle::Bundle;
 use crate::compat::Database;
+use crate::exit::Exit;
 use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
 use crate::packages::Versions;
 use crate::private::{self, Extent};
@@ -75,7 +76,7 @@ fn assume_gpus(facts: &mut Facts, options: &HostOptions, database: &Database) ->
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
     let problem = Problem::usage(format!("--gpu {spec}: {e}"));
     match e {
-        SpecError::Unknown { .. } => Problem { code: 4, ..problem },
+        SpecError::Unknown { .. } => Problem { exit: Exit::NothingFits, ..problem },
         SpecError::Malformed { .. } | SpecError::Ambiguous { .. } => problem,
     }
 }
@@ -112,7 +113,7 @@ pub fn only_root(system: &System) -> Result<(), Problem> {
         return Ok(());
     }
     let what = if system.is_live() { "this host" } else { "the tree" };
-    Err(Problem::new(5, format!("only root may change {what}")).hint("run it with sudo"))
+    Err(Problem::new(Exit::Blocked, format!("only root may change {what}")).hint("run it with sudo"))
 }
 
 /// The database for a host's plans: the one that is named, else the bundle's, else the one in use.

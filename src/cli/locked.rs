@@ -4,6 +4,7 @@ use super::Problem;
 use super::files::{or_trust_owner, read_text};
 use super::options::{HostOptions, TrustOptions};
 use crate::compat::{Database, PackageManager};
+use crate::exit::Exit;
 use crate::host::dpkg_installed;
 use crate::operation::Packages;
 use crate::operation::packages;
@@ -57,12 +58,12 @@ impl Locked {
 }
 
 fn refused(path: &Path, e: &LockError) -> Problem {
-    let code = match e {
-        LockError::Malformed(_) => 2,
-        LockError::OtherSystem { .. } | LockError::Gone(_) => 4,
-        LockError::Altered(_) => 10,
+    let exit = match e {
+        LockError::Malformed(_) => Exit::Usage,
+        LockError::OtherSystem { .. } | LockError::Gone(_) => Exit::NothingFits,
+        LockError::Altered(_) => Exit::Integrity,
     };
-    Problem::new(code, format!("the lock file {}: {e}", path.display()))
+    Problem::new(exit, format!("the lock file {}: {e}", path.display()))
 }
 
 /// Writes what the plan comes to. The package manager of the live host is asked for the versions of what would come, and of what
@@ -133,6 +134,6 @@ fn offered_to(system: &System, manager: PackageManager, wanted: &Packages) -> Re
 }
 
 fn unknown(why: impl Display) -> Problem {
-    Problem::new(6, format!("the versions of packages cannot be locked: {why}"))
+    Problem::new(Exit::Later, format!("the versions of packages cannot be locked: {why}"))
         .hint("fetch the lists of packages first: sudo apt-get update")
 }

@@ -22,6 +22,7 @@ mod uninstall;
 
 pub use problem::Problem;
 
+use crate::exit::Exit;
 use crate::nvidia;
 use crate::render::Paint;
 use crate::text;
@@ -104,11 +105,11 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Err(Refused::Clap(e)) => {
             // Help and version are answers; anything else is exit 2, which is clap's own code too.
             return match e.print().and_then(|()| std::io::stdout().flush()) {
-                Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => unwritten(&e).report(),
+                Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => unwritten(&e).report().code(),
                 _ => u8::try_from(e.exit_code()).unwrap_or(2),
             };
         }
-        Err(Refused::Config(problem)) => return problem.report(),
+        Err(Refused::Config(problem)) => return problem.report().code(),
     };
     let done = match cli.command {
         Command::Facts(options) => facts::run(&options),
@@ -124,15 +125,15 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
         Command::Bundle { command } => bundle::run(&command),
-        Command::Ask(options) => Ok(doctor::ask(&options)),
+        Command::Ask(options) => return doctor::ask(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut script);
-            print_bytes(&script).map(|()| 0)
+            print_bytes(&script).map(|()| Exit::Done)
         }
         Command::Man { directory } => manual(directory),
     };
-    done.unwrap_or_else(|problem| problem.report())
+    done.unwrap_or_else(|problem| problem.report()).code()
 }
 
 enum Refused {
@@ -147,7 +148,7 @@ fn parse(arguments: &[OsString]) -> Result<Cli, Refused> {
     Cli::from_arg_matches(&matches).map_err(Refused::Clap)
 }
 
-fn manual(directory: Option<PathBuf>) -> Result<u8, Problem> {
+fn manual(directory: Option<PathBuf>) -> Result<Exit, Problem> {
     let io = |e: std::io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));
     match directory {
         Some(directory) => clap_mangen::generate_to(Cli::command(), directory).map_err(io)?,
@@ -157,7 +158,7 @@ fn manual(directory: Option<PathBuf>) -> Result<u8, Problem> {
             print_bytes(&page)?;
         }
     }
-    Ok(0)
+    Ok(Exit::Done)
 }
 
 /// The names of all long options that a config file may set.

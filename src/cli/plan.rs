@@ -7,6 +7,7 @@ use super::locked::{self, Locked};
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
 };
+use crate::exit::Exit;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
@@ -72,7 +73,7 @@ enum Format {
 }
 
 /// Prints the plan.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let sources = options.source.sources()?;
     let opened = options.bundle.open(&options.trust, &options.host.database.store())?;
     let database = database(&options.host, opened.as_deref())?;
@@ -95,7 +96,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             if misfit.kind == MisfitKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
         {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
-            return Ok(0);
+            return Ok(Exit::Done);
         }
         Err(e) => return Err(locked.not_planned(e, &options.host, options.facts.as_deref())),
         Ok(planned) => {
@@ -126,7 +127,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             super::print(&render::plan::text(&plan, paint, options.look.verbose, super::width()))?;
         }
     }
-    Ok(if options.exit_code && !plan.is_converged() { 3 } else { 0 })
+    Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })
 }
 
 /// An address that can stand in a shell's single quotes and a YAML text.

@@ -1,5 +1,6 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
+use crate::exit::Exit;
 use crate::resolve::{Misfit, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
@@ -9,8 +10,8 @@ use crate::text::quoted_path;
 /// A failure on its way to the screen.
 #[derive(Debug)]
 pub struct Problem {
-    /// The exit code.
-    pub code: u8,
+    /// How gpusetup ends.
+    pub exit: Exit,
     /// What happened, to what, and why.
     pub message: String,
     /// The facts that it stands on.
@@ -21,23 +22,23 @@ pub struct Problem {
 
 impl Problem {
     /// Of this exit code.
-    pub fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), because: Vec::new(), hints: Vec::new() }
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), because: Vec::new(), hints: Vec::new() }
     }
 
     /// An I/O error or a mistake of ours: exit 1.
     pub fn unexpected(message: impl Into<String>) -> Self {
-        Self::new(1, message)
+        Self::new(Exit::Unexpected, message)
     }
 
     /// A request that cannot be: exit 2.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(2, message)
+        Self::new(Exit::Usage, message)
     }
 
     /// Something that is not what it should be: exit 10.
     pub fn integrity(message: impl Into<String>) -> Self {
-        Self::new(10, message)
+        Self::new(Exit::Integrity, message)
     }
 
     /// With something that would help.
@@ -48,7 +49,7 @@ impl Problem {
 
     /// Tells it on standard error; returns the exit code.
     #[allow(clippy::print_stderr)]
-    pub fn report(&self) -> u8 {
+    pub fn report(&self) -> Exit {
         // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
         eprintln!("error: {}", message(&self.message));
         for fact in &self.because {
@@ -57,24 +58,24 @@ impl Problem {
         for hint in &self.hints {
             eprintln!("hint: {}", message(hint));
         }
-        self.code
+        self.exit
     }
 }
 
 impl From<InputError> for Problem {
     fn from(e: InputError) -> Self {
-        let problem = |code| Self::new(code, e.to_string());
+        let problem = |exit| Self::new(exit, e.to_string());
         match &e {
-            InputError::Io { .. } | InputError::TooLong { .. } | InputError::NotText(_) => problem(2),
+            InputError::Io { .. } | InputError::TooLong { .. } | InputError::NotText(_) => problem(Exit::Usage),
             InputError::Kind { kind: "a pipe", .. } => {
-                problem(2).hint("write it to a file first: <(COMMAND) of a shell is a pipe, too")
+                problem(Exit::Usage).hint("write it to a file first: <(COMMAND) of a shell is a pipe, too")
             }
-            InputError::Kind { .. } => problem(2),
+            InputError::Kind { .. } => problem(Exit::Usage),
             InputError::Link(path) => {
-                problem(5).hint(format!("name the file itself: $(readlink -f {})", quoted_path(path)))
+                problem(Exit::Blocked).hint(format!("name the file itself: $(readlink -f {})", quoted_path(path)))
             }
-            InputError::Untrusted { path, why } => problem(5).hint(how_to_trust(&quoted_path(path), why)),
-            InputError::Interrupted(signal) => problem(128 + signal),
+            InputError::Untrusted { path, why } => problem(Exit::Blocked).hint(how_to_trust(&quoted_path(path), why)),
+            InputError::Interrupted(signal) => problem(Exit::Signal(*signal)),
         }
     }
 }
@@ -101,6 +102,6 @@ impl From<Misfit> for Problem {
         };
         let because = misfit.derivation.iter().map(because).collect();
         let hints = misfit.hints.iter().map(ToString::to_string).collect();
-        Self { because, hints, ..Self::new(misfit.exit_code(), misfit.to_string()) }
+        Self { because, hints, ..Self::new(misfit.exit(), misfit.to_string()) }
     }
 }

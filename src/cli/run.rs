@@ -5,6 +5,7 @@ use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Ending, RunResult};
 use crate::apply::{self, Account, Failure, Lock, News, Reach, RunConfig, boot};
+use crate::exit::Exit;
 use crate::paths::RESULT;
 use crate::plan::Plan;
 use crate::private;
@@ -71,7 +72,7 @@ pub fn writing(
     run: &RunOptions,
     boots: bool,
     work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
-) -> Result<u8, Problem> {
+) -> Result<Exit, Problem> {
     let system = system(host);
     // A directory that is no host gets no lock.
     must_be_a_host(&system)?;
@@ -87,20 +88,23 @@ pub fn writing(
     let mut account = Account::open();
     let ended = work(&system, &mut account);
     let (state, error) = match &ended {
-        Ok(Ended::Untouched) => return Ok(0),
+        Ok(Ended::Untouched) => return Ok(Exit::Done),
         Ok(Ended::With(state)) => (*state, None),
         // A request that cannot be is no run: what the last one came to stays to be read.
-        Err(problem) if problem.code == 2 => return ended.map(|_| 0),
-        Err(problem) if problem.code > 128 => (Ending::Interrupted, Some((problem.code, problem.message.clone()))),
-        Err(problem) => (Ending::Failed, Some((problem.code, problem.message.clone()))),
+        Err(problem) if problem.exit == Exit::Usage => return ended.map(|_| Exit::Done),
+        Err(problem) if matches!(problem.exit, Exit::Signal(_)) => {
+            (Ending::Interrupted, Some((problem.exit.code(), problem.message.clone())))
+        }
+        Err(problem) => (Ending::Failed, Some((problem.exit.code(), problem.message.clone()))),
     };
     if let Err(e) = account.close(&system, state, error) {
         say(&format!("cannot write {}: {e}", RESULT));
     }
     if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
-        boot::now(&system).map_err(|e| Problem::new(7, format!("cannot boot the host: {e}")).hint("sudo reboot"))?;
+        boot::now(&system)
+            .map_err(|e| Problem::new(Exit::StepFailed, format!("cannot boot the host: {e}")).hint("sudo reboot"))?;
     }
-    ended.map(|_| 0)
+    ended.map(|_| Exit::Done)
 }
 
 /// Carries out a plan that is new here. What failed is not tried again at every boot; what was told to stop, by a machine
@@ -116,7 +120,7 @@ pub fn begin(
     // What is noted in the journal is checked like this when it is read again, too.
     plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be carried out: {why}")))?;
     let ended = perform(plan, options, config, system, account, teller);
-    if ended.as_ref().is_err_and(|problem| problem.code <= 128) {
+    if ended.as_ref().is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_))) {
         forget(system)?;
     }
     ended
@@ -136,7 +140,7 @@ pub fn perform(
     account: &mut Account,
     teller: &mut Teller,
 ) -> Result<Ended, Problem> {
-    let failed = |e: std::io::Error| Problem::new(7, format!("cannot prepare the reboot: {e}"));
+    let failed = |e: std::io::Error| Problem::new(Exit::StepFailed, format!("cannot prepare the reboot: {e}"));
     // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts once.
     if options.reboot != RebootOption::Never {
         boot::go_on_after(system, options.reboot.as_str(), &config.sources).map_err(failed)?;

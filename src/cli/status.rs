@@ -6,6 +6,7 @@ use super::options::HostOptions;
 use super::run::ended;
 use crate::apply::result::Ending;
 use crate::apply::{self, Lock};
+use crate::exit::Exit;
 use crate::text;
 
 /// Flags of `reboot-required`.
@@ -32,16 +33,17 @@ pub struct Options {
 }
 
 /// 0 when the host must reboot, 1 when not: what cloud-init's `power_state.condition` asks.
-pub fn reboot_required(options: &RebootRequiredOptions) -> Result<u8, Problem> {
+pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let waits = apply::waits_for_boot(&system)?;
     let is_due = || Ok::<_, Problem>(ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required));
-    Ok(u8::from(!(waits || is_due()?)))
+    // 1 is no error here: it is what `power_state.condition` wants to hear.
+    Ok(if waits || is_due()? { Exit::Done } else { Exit::Unexpected })
 }
 
 /// Tells how the last run ended.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();
@@ -57,11 +59,11 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         }
         if began.elapsed().as_secs() >= options.timeout {
             let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
-            return Err(Problem::new(6, sentence).hint("gpusetup status tells where it stands"));
+            return Err(Problem::new(Exit::Later, sentence).hint("gpusetup status tells where it stands"));
         }
         std::thread::sleep(std::time::Duration::from_millis(500));
     };
-    let exit_code = ended.as_ref().filter(|_| options.wait).map_or(0, |e| e.exit_code);
+    let exit = ended.as_ref().filter(|_| options.wait).map_or(Exit::Done, |ended| Exit::of(ended.exit_code));
     let at_work = Lock::holder(&system);
     match (ended, options.json) {
         (Some(ended), true) => super::print_json(&ended)?,
@@ -70,7 +72,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             if let Some(holder) = at_work {
                 super::print(&format!("gpusetup is at work: {holder}\n"))?;
                 // What it comes to is not known yet.
-                return Ok(exit_code);
+                return Ok(exit);
             }
             let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
             super::print(&format!("{}\n", text::message(&sentence)))?;
@@ -79,5 +81,5 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
             }
         }
     }
-    Ok(exit_code)
+    Ok(exit)
 }

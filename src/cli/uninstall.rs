@@ -8,6 +8,7 @@ use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, Reach};
 use crate::compat::PackageManager;
+use crate::exit::Exit;
 use crate::host::{Facts, owners};
 use crate::operation::packages;
 use crate::plan::{Inventory, Plan, Unwanted, removal};
@@ -47,7 +48,7 @@ impl Options {
 }
 
 /// Removes.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let by_journal = options.unwanted() == Unwanted::default();
     if options.dry_run {
         let system = system(&options.host);
@@ -104,11 +105,11 @@ fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
     Ok(ended)
 }
 
-fn show_journal(options: &Options, system: &System) -> Result<u8, Problem> {
+fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
     let all = apply::to_take_back(system, Reach::All)?;
     if options.look.json && options.dry_run {
         super::print_json(&all)?;
-        return Ok(0);
+        return Ok(Exit::Done);
     }
     let lines: String = all.iter().map(|line| format!("  - {line}\n")).collect();
     let text = format!("What gpusetup did here, to be taken back in this order:\n{lines}");
@@ -117,17 +118,17 @@ fn show_journal(options: &Options, system: &System) -> Result<u8, Problem> {
     } else {
         super::print(&text)?;
     }
-    Ok(0)
+    Ok(Exit::Done)
 }
 
-fn show(options: &Options, plan: &Plan) -> Result<u8, Problem> {
+fn show(options: &Options, plan: &Plan) -> Result<Exit, Problem> {
     if options.look.json {
         super::print_json(plan)?;
     } else {
         let paint = super::paint(options.look.color);
         super::print(&render::plan::text(plan, paint, options.look.verbose, super::width()))?;
     }
-    Ok(0)
+    Ok(Exit::Done)
 }
 
 fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
@@ -161,6 +162,9 @@ fn is_gone(options: &Options, system: &System) -> Result<(), Problem> {
     // A toolkit that is no longer there cannot be asked for, which is what was wanted.
     match titles.as_slice() {
         [] => Ok(()),
-        titles => Err(Problem::new(8, format!("everything was carried out, but is left to do: {}", titles.join("; ")))),
+        titles => Err(Problem::new(
+            Exit::NotWorking,
+            format!("everything was carried out, but is left to do: {}", titles.join("; ")),
+        )),
     }
 }

@@ -4,11 +4,13 @@
 pub(crate) mod pins;
 
 use super::program::{ProgramError, judge};
-use super::supply::{Supply, behind_program};
 use super::undo::Transaction;
-use super::{Counts, Operation, Run, Standing, locks};
+use super::{Counts, Operation, Run, Standing};
 use crate::compat::PackageManager;
 use crate::host::upstream;
+use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
+use crate::packages::supply::{Supply, behind_program};
+use crate::packages::{commands, locks, words};
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -65,9 +67,9 @@ impl Packages {
 
     /// What is to come, with the versions of a lock file as the manager takes them on its command line.
     pub fn with_versions(&self) -> Vec<String> {
-        let separator = if matches!(self.manager, PackageManager::Dnf | PackageManager::Tdnf) { "-" } else { "=" };
+        let commands = commands(self.manager);
         let named = |name: &String| match self.versions.get(name) {
-            Some(version) => format!("{name}{separator}{version}"),
+            Some(version) => commands.exactly(name, version),
             None => name.clone(),
         };
         self.install.iter().map(named).collect()
@@ -87,30 +89,28 @@ impl Packages {
         }
     }
 
-    /// The lines of a script that do it.
+    /// The commands that do it, in order, if nothing goes wrong.
+    pub fn argv(&self) -> Vec<Vec<String>> {
+        let mut all = Vec::new();
+        if let (Some(stream), Some(enable)) = (&self.stream, commands(self.manager).enable_stream) {
+            all.push(words(enable).into_iter().chain([stream.clone()]).collect());
+        }
+        if !self.remove.is_empty() {
+            all.push(remove_argv(self.manager, &self.remove, false));
+        }
+        if !self.install.is_empty() {
+            all.extend(refresh_argv(self.manager));
+            all.push(install_argv(self, false));
+        }
+        all
+    }
+
+    /// The lines of a script that do it: the commands that `apply` runs.
     pub fn shell(&self) -> String {
-        let Self { manager, remove, stream, .. } = self;
-        let install = self.with_versions();
-        let list = |names: &[String]| names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(" ");
-        let (refresh, add, drop) = match manager {
-            PackageManager::Apt => {
-                ("apt-get update\n", "apt-get install -y --no-install-recommends", "apt-get remove -y")
-            }
-            PackageManager::Dnf => ("", "dnf install -y", "dnf remove -y"),
-            PackageManager::Tdnf => ("", "tdnf install -y", "tdnf remove -y"),
-            PackageManager::Zypper => ("", "zypper --non-interactive install", "zypper --non-interactive remove"),
-        };
-        let mut out = String::new();
-        if let Some(stream) = stream {
-            out += &format!("dnf module enable -y {}\n", quoted(stream));
-        }
-        if !remove.is_empty() {
-            out += &format!("{drop} {}\n", list(remove));
-        }
-        if !install.is_empty() {
-            out += &format!("{refresh}{add} {}\n", list(&install));
-        }
-        out
+        // Locked versions are in preferences that only gpusetup writes: a script names them instead.
+        let named = Self { install: self.with_versions(), versions: BTreeMap::new(), ..self.clone() };
+        let line = |argv: Vec<String>| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ") + "\n";
+        named.argv().into_iter().map(line).collect()
     }
 
     /// A command for a person to copy; none for a removal.
@@ -119,14 +119,8 @@ impl Packages {
             return None;
         }
         // Files that were lost are installed again too.
-        let install = match self.manager {
-            PackageManager::Apt => "apt-get install --reinstall",
-            PackageManager::Dnf => "dnf install",
-            PackageManager::Tdnf => "tdnf install",
-            PackageManager::Zypper => "zypper install --force",
-        };
         let names: Vec<_> = self.install.iter().map(|name| quoted(name)).collect();
-        Some(format!("sudo {install} {}", names.join(" ")))
+        Some(format!("sudo {} {}", commands(self.manager).reinstall, names.join(" ")))
     }
 
     /// What it adds and changes.
@@ -192,10 +186,6 @@ pub enum PackagesError {
     Program(#[from] ProgramError),
 }
 
-/// Fetches apt's lists anew. It ends well where some cannot be had, which is right: another's broken repository is no
-/// matter of ours.
-const UPDATE: &str = "apt-get -q -o DPkg::Lock::Timeout=900 update";
-
 /// What lets dpkg finish what it was cut off from, with an administrator's changes kept.
 const FINISH: [&str; 5] = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"];
 
@@ -204,73 +194,25 @@ pub fn finish() -> Operation {
     Run::new(FINISH, LIMIT.as_secs()).locking(PackageManager::Apt).into()
 }
 
-/// What apt, dnf, tdnf and zypper say when nobody can be reached, and when a mirror has not what its lists name. tdnf says then,
-/// too, that it knows no such package, where a repository may be skipped.
-const UNREACHABLE: [&str; 7] = [
-    "Temporary failure resolving",
-    "Could not resolve",
-    "Could not connect to",
-    "Unable to connect to",
-    "Network is unreachable",
-    "Curl error",
-    "Failed to synchronize cache for repo",
-];
-const NOT_THERE: [&str; 4] =
-    ["Failed to fetch", "Error downloading packages", "Download (curl) error", "No more mirrors to try"];
-
-/// What they say when repositories have not what a transaction needs.
-const LACKING: [&str; 9] = [
-    "Unable to locate package",
-    "has no installation candidate",
-    "unmet dependencies",
-    "No match for argument",
-    "nothing provides",
-    "Unable to find a match",
-    "No provider of",
-    "not found in package names",
-    "package not found or not installed",
-];
-
-fn says(text: &str, phrases: &[&str]) -> bool {
-    phrases.iter().any(|phrase| text.contains(phrase))
-}
-
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
-}
-
+/// The command that installs, or the one that only says what it would do.
 fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
-    let mut argv = match (wanted.manager, simulate) {
-        (PackageManager::Apt, true) => words("apt-get -s -q --no-install-recommends install"),
-        (PackageManager::Apt, false) => words(
-            "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
-             -o DPkg::Lock::Timeout=900 install",
-        ),
-        (PackageManager::Dnf, true) => words("dnf -y -q --setopt=tsflags=test install"),
-        (PackageManager::Dnf, false) => words("dnf -y -q install"),
-        (PackageManager::Tdnf, true) => words("tdnf -y --testonly install"),
-        (PackageManager::Tdnf, false) => words("tdnf -y install"),
-        (PackageManager::Zypper, true) => words("zypper --non-interactive install --dry-run --no-recommends"),
-        (PackageManager::Zypper, false) => words("zypper --non-interactive install --no-recommends"),
-    };
+    let commands = commands(wanted.manager);
+    let mut argv = words(if simulate { commands.simulate_install } else { commands.install });
     // apt is told of the versions in its preferences: what it cannot have in them is then named, and not only refused.
     argv.extend(if wanted.manager == PackageManager::Apt { wanted.install.clone() } else { wanted.with_versions() });
     behind_program(argv, pins::options(wanted))
 }
 
 fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec<String> {
-    let mut argv = match (manager, simulate) {
-        (PackageManager::Apt, true) => words("apt-get -s -q purge"),
-        (PackageManager::Apt, false) => words("apt-get -y -q -o DPkg::Lock::Timeout=900 purge"),
-        (PackageManager::Dnf, true) => words("dnf -y -q --setopt=tsflags=test remove"),
-        (PackageManager::Dnf, false) => words("dnf -y -q remove"),
-        (PackageManager::Tdnf, true) => words("tdnf -y --testonly remove"),
-        (PackageManager::Tdnf, false) => words("tdnf -y remove"),
-        (PackageManager::Zypper, true) => words("zypper --non-interactive remove --dry-run"),
-        (PackageManager::Zypper, false) => words("zypper --non-interactive remove"),
-    };
+    let commands = commands(manager);
+    let mut argv = words(if simulate { commands.simulate_remove } else { commands.remove });
     argv.extend(names.iter().cloned());
     argv
+}
+
+/// The command that fetches the lists of packages, if the manager needs one.
+fn refresh_argv(manager: PackageManager) -> Option<Vec<String>> {
+    commands(manager).refresh.map(words)
 }
 
 fn program(argv: Vec<String>) -> Program {
@@ -293,12 +235,7 @@ impl Known {
 
 /// All of them. A list that was cut short would make the rest look new, and a rollback would remove it: no list is better.
 fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
-    let argv: &[&str] = match manager {
-        PackageManager::Apt => &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
-        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => {
-            &["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"]
-        }
-    };
+    let argv = commands(manager).list;
     let output = on.run(&Program::new(argv.iter().copied()).undisturbed())?;
     judge(argv[0], &output, None).map_err(io::Error::other)?;
     let package = |line: &str| {
@@ -454,8 +391,8 @@ pub fn would_install(on: &System, wanted: &Packages, supply: &Supply) -> Result<
     let start = |source| ProgramError::Start { program: simulation.join(" "), source };
     let run = |argv: &[String]| on.run(&program(supply.applied_to(manager, argv.to_vec()))).map_err(start);
     pinned(on, wanted, || {
-        if manager == PackageManager::Apt {
-            judge(UPDATE, &run(&words(UPDATE))?, None)?;
+        if let Some(refresh) = refresh_argv(manager) {
+            judge(&refresh.join(" "), &run(&refresh)?, None)?;
         }
         let output = run(&simulation)?;
         if !output.succeeded() && says(&output.text, &LACKING) && !output.text.contains("fix-broken") {
@@ -634,11 +571,11 @@ fn performed(
         said(&name, on.run_telling(&asked, progress).map_err(start)?)
     };
     repair(on, manager).map_err(|source| ProgramError::Start { program: "dpkg --configure -a".to_owned(), source })?;
-    if manager == PackageManager::Apt
+    if let Some(refresh) = refresh_argv(manager)
         && (!pins::gone(on, wanted, supply)?.is_empty() || run(install_argv(wanted, true)).is_err())
     {
         // A fresh image has no lists at all, and old ones name packages that are gone.
-        let unreachable = says(&run(words(UPDATE))?, &UNREACHABLE);
+        let unreachable = says(&run(refresh)?, &UNREACHABLE);
         let strangers = pins::gone(on, wanted, supply)?;
         match run(install_argv(wanted, true)) {
             Err(PackagesError::Program(e)) if unreachable => {
@@ -649,8 +586,8 @@ fn performed(
         }
     }
     // A folder has the packages of one stream, and no list of streams.
-    if let Some(stream) = stream.as_ref().filter(|_| supply.is_the_hosts()) {
-        run(words("dnf -y -q module enable").into_iter().chain([stream.clone()]).collect())?;
+    if let (Some(stream), Some(enable), true) = (stream, commands(manager).enable_stream, supply.is_the_hosts()) {
+        run(words(enable).into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
     judged(on, wanted, supply)?;
@@ -659,15 +596,13 @@ fn performed(
     }
     if !install.is_empty() {
         run(install_argv(wanted, true))?;
-        match run(install_argv(wanted, false)) {
+        match (run(install_argv(wanted, false)), refresh_argv(manager)) {
             // A mirror drops a version on the day that a newer one comes.
-            Err(PackagesError::Network { unreachable: false, .. })
-                if manager == PackageManager::Apt && supply.is_the_hosts() =>
-            {
-                run(words(UPDATE))?;
+            (Err(PackagesError::Network { unreachable: false, .. }), Some(refresh)) if supply.is_the_hosts() => {
+                run(refresh)?;
                 run(install_argv(wanted, false))?
             }
-            installed => installed?,
+            (installed, _) => installed?,
         };
     }
     as_wanted(on, wanted)
@@ -729,8 +664,7 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     if gone.is_empty() {
         return Ok(Vec::new());
     }
-    let separator = if manager == PackageManager::Apt { "=" } else { "-" };
-    let exactly: Vec<_> = gone.iter().map(|(name, version)| format!("{name}{separator}{version}")).collect();
+    let exactly: Vec<_> = gone.iter().map(|(name, version)| commands(manager).exactly(name, version)).collect();
     let again = |names| Packages::to_install(manager, names);
     if run(install_argv(&again(exactly), false)).is_ok() {
         return Ok(Vec::new());
@@ -738,7 +672,7 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     // One that is no longer to be had must not keep the others away.
     let mut left = Vec::new();
     for (name, version) in gone {
-        let back = run(install_argv(&again(vec![format!("{name}{separator}{version}")]), false));
+        let back = run(install_argv(&again(vec![commands(manager).exactly(name, version)]), false));
         if back.is_err() && run(install_argv(&again(vec![name.clone()]), false)).is_err() {
             left.push(format!("the package {name} {version}"));
         }

@@ -9,6 +9,7 @@ mod sources;
 pub mod stanza;
 mod version;
 
+use super::commands::Commands;
 use super::records::{Budget, each_record_of};
 use super::{Unknown, Versions, configuration};
 use crate::system::{System, on_all_cores};
@@ -27,6 +28,57 @@ const DPKG: &str = "dpkg";
 
 /// Where a list lies, whatever it is compressed with; apt takes the first that is there.
 const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
+
+/// The file in a bundle's folder that names it to apt.
+pub const SOURCE: &str = "sources.list";
+
+/// How apt is called. Its refresh succeeds if some lists cannot be fetched, which is right: another's broken repository does not
+/// concern gpusetup.
+pub const COMMANDS: Commands = Commands {
+    refresh: Some("apt-get -q -o DPkg::Lock::Timeout=900 update"),
+    simulate_install: "apt-get -s -q --no-install-recommends install",
+    install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
+              -o DPkg::Lock::Timeout=900 install",
+    reinstall: "apt-get install --reinstall",
+    simulate_remove: "apt-get -s -q purge",
+    remove: "apt-get -y -q -o DPkg::Lock::Timeout=900 purge",
+    list: &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
+    separator: "=",
+    enable_stream: None,
+    locks: &[
+        "/var/lib/dpkg/lock-frontend",
+        "/var/lib/dpkg/lock",
+        "/var/lib/apt/lists/lock",
+        "/var/cache/apt/archives/lock",
+    ],
+    process: None,
+    from_folder,
+};
+
+fn from_folder(folder: &Path) -> Vec<String> {
+    let at = |name: &str| folder.join(name).display().to_string();
+    let options = [
+        format!("Dir::Etc::sourcelist={}", at(SOURCE)),
+        "Dir::Etc::sourceparts=-".to_owned(),
+        format!("Dir::State::lists={}", at("lists")),
+        format!("Dir::Cache::archives={}", at("archives")),
+        "Dir::Cache::pkgcache=".to_owned(),
+        "Dir::Cache::srcpkgcache=".to_owned(),
+        "Acquire::Languages=none".to_owned(),
+        // A host without a network often has no right time either.
+        "Acquire::Check-Date=false".to_owned(),
+        // Its own user may not enter the folder, and everything in it is verified.
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
+}
+
+/// The text of [`SOURCE`]. The folder's packages were verified by whoever copied them there: there is no key that apt could know.
+pub fn source(folder: &Path) -> String {
+    // In a source's line a blank ends a word; apt reads it as a percent code.
+    let path = folder.display().to_string().replace('%', "%25").replace(' ', "%20");
+    format!("deb [trusted=yes] file:{path} ./\n")
+}
 
 /// A package's records, by its name.
 type Records = BTreeMap<String, Vec<Record>>;

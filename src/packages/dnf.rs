@@ -3,11 +3,12 @@
 mod cache;
 mod modules;
 
+use super::commands::Commands;
 use super::ini::{Section, sections};
 use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
-use super::rpm::{architectures, version};
+use super::rpm::{LIST, LOCKS, architectures, version};
 use super::{Unknown, Versions, configuration};
 use crate::system::System;
 use cache::Variables;
@@ -27,6 +28,31 @@ const UNSUPPORTED_FOLDERS: [&str; 4] = [
 const VERSION_LOCKS: [&str; 2] = ["/etc/dnf/plugins/versionlock.list", "/etc/dnf/versionlock.toml"];
 const UNSUPPORTED_KEYS: [&str; 6] =
     ["reposdir", "varsdir", "cachedir", "system_cachedir", "disable_excludes", "module_obsoletes"];
+
+/// How dnf is called. It waits for others of its kind by itself.
+pub const COMMANDS: Commands = Commands {
+    refresh: None,
+    simulate_install: "dnf -y -q --setopt=tsflags=test install",
+    install: "dnf -y -q install",
+    reinstall: "dnf install",
+    simulate_remove: "dnf -y -q --setopt=tsflags=test remove",
+    remove: "dnf -y -q remove",
+    list: &LIST,
+    separator: "-",
+    enable_stream: Some("dnf -y -q module enable"),
+    locks: &LOCKS,
+    process: None,
+    from_folder: |folder| {
+        vec![
+            "--disablerepo=*".to_owned(),
+            format!("--repofrompath=gpusetup,file://{}", folder.display()),
+            "--setopt=gpusetup.gpgcheck=0".to_owned(),
+            // Whoever made the bundle chose the module's stream; there is no list of modules in it.
+            "--setopt=gpusetup.module_hotfixes=1".to_owned(),
+            format!("--setopt=cachedir={}", folder.join("lists").display()),
+        ]
+    },
+};
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {

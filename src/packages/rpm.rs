@@ -7,6 +7,11 @@ pub mod version;
 use super::Unknown;
 use crate::system::System;
 
+/// Lists every package as `installed NAME VERSION`.
+pub const LIST: [&str; 4] = ["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"];
+/// What rpm locks.
+pub const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
+
 /// The architectures of packages that a host takes, its own first; by the loader that its programs start with.
 pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown> {
     const LOADERS: [(&str, &[&str]); 3] = [

@@ -1,12 +1,13 @@
 //! zypper's repositories, and the locks that keep packages from being installed.
 
+use super::commands::Commands;
 use super::dnf::chosen;
 use super::glob::pattern_matches;
 use super::ini::sections;
 use super::records::Budget;
 use super::rpm::repodata::{Package, Repodata};
 use super::rpm::{architectures, version};
-use super::{Unknown, Versions, configuration};
+use super::{Unknown, Versions, configuration, rpm};
 use crate::system::System;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -18,6 +19,33 @@ const LOCKS: &str = "/etc/zypp/locks";
 const MAIN: &str = "/etc/zypp/zypp.conf";
 /// Settings that move what is read here.
 const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path", "cachedir", "configdir"];
+
+/// How zypper is called. zypper and YaST do not wait for each other, they give up.
+pub const COMMANDS: Commands = Commands {
+    refresh: None,
+    simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
+    install: "zypper --non-interactive install --no-recommends",
+    reinstall: "zypper install --force",
+    simulate_remove: "zypper --non-interactive remove --dry-run",
+    remove: "zypper --non-interactive remove",
+    list: &rpm::LIST,
+    separator: "=",
+    enable_stream: None,
+    locks: &rpm::LOCKS,
+    process: Some("/run/zypp.pid"),
+    from_folder: |folder| {
+        let at = |name: &str| folder.join(name).display().to_string();
+        vec![
+            "--no-gpg-checks".to_owned(),
+            "--reposd-dir".to_owned(),
+            at("repos"),
+            "--cache-dir".to_owned(),
+            at("lists"),
+            "--plus-repo".to_owned(),
+            format!("dir:{}", folder.display()),
+        ]
+    },
+};
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {

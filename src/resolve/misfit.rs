@@ -3,6 +3,7 @@
 use super::derive::{Premise, premises};
 use super::refusal::{Refusal, Subject, Told};
 use super::{Reason, Request, Selection};
+use crate::exit::Exit;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -180,13 +181,13 @@ impl Misfit {
         self
     }
 
-    /// The exit code that the contract gives it.
-    pub fn exit_code(&self) -> u8 {
+    /// How gpusetup ends with it.
+    pub fn exit(&self) -> Exit {
         match self.kind {
-            MisfitKind::Request => 2,
-            MisfitKind::NothingFits => 4,
-            MisfitKind::Blocked => 5,
-            MisfitKind::NoGpu => 9,
+            MisfitKind::Request => Exit::Usage,
+            MisfitKind::NothingFits => Exit::NothingFits,
+            MisfitKind::Blocked => Exit::Blocked,
+            MisfitKind::NoGpu => Exit::NoGpu,
         }
     }
 }

@@ -8,8 +8,10 @@ use gpusetup::compat::Database;
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::operation::Operation;
-use gpusetup::plan::{Plan, plan};
+use gpusetup::plan::{Plan, State, plan};
+use gpusetup::render::script::sh;
 use gpusetup::resolve::{Method, Misfit, Prefer, Request, summary};
+use gpusetup::text::quoted;
 use serde::Deserialize;
 use std::fmt::Write;
 
@@ -62,6 +64,33 @@ fn every_host_gets_the_plan_that_was_reviewed() {
             insta::assert_snapshot!(host.name.clone(), text(&plan(&database, facts, request)));
         }
     });
+}
+
+#[test]
+fn a_script_runs_the_commands_that_apply_runs() {
+    let hosts: Hosts = serde_yaml::from_str(include_str!("../golden/hosts.yaml")).expect("hosts");
+    let database = embedded();
+    let mut compared = 0;
+    for host in &hosts.hosts {
+        let (facts, request) = made(host, &database);
+        let Ok(plan) = plan(&database, facts, request) else { continue };
+        let script = sh(&plan);
+        for step in plan.steps.iter().filter(|step| step.state == State::Needed) {
+            for act in step.operations.iter().filter(|act| !act.satisfied) {
+                let commands = match &act.operation {
+                    Operation::Packages(packages) => packages.argv(),
+                    Operation::Run(run) => vec![run.argv.clone()],
+                    _ => continue,
+                };
+                for argv in commands {
+                    let line = argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+                    assert!(script.contains(&line), "{}: {line}\n{script}", host.name);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 300, "{compared} commands");
 }
 
 fn made(host: &Host, database: &Database) -> (Facts, Request) {
@@ -120,7 +149,7 @@ fn text(planned: &Result<Plan, Misfit>) -> String {
     let plan = match planned {
         Ok(plan) => plan,
         Err(misfit) => {
-            let mut out = format!("exit {}: {misfit}\n", misfit.exit_code());
+            let mut out = format!("exit {}: {misfit}\n", misfit.exit());
             for premise in &misfit.derivation {
                 let _ = writeln!(out, "because: {}", premise.text);
             }

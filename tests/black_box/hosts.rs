@@ -159,7 +159,7 @@ fn azure_linux_has_tdnf() {
     assert_eq!(prerequisites(&plan).join(" "), all);
     assert!(warnings(&plan, "GS402").iter().all(|w| !w.contains("does not know")), "{plan:#}");
     let script = tree.run(&["plan", "--format", "sh"]);
-    assert!(script.out.contains("\ntdnf install -y binutils ") && !script.out.contains("\ndnf "), "{}", script.out);
+    assert!(script.out.contains("\ntdnf -y install binutils ") && !script.out.contains("\ndnf "), "{}", script.out);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::common::{Ran, Tree, program};
 use crate::fleet::{Fleet, bare, no_wishes, unit};
 use gpusetup::compat::{Database, DriverVariant, ModuleFlavour};
 use gpusetup::database::embedded;
+use gpusetup::exit::Exit;
 use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::resolve::{Hint, Method, Misfit, Request, Resolution, resolve};
 use gpusetup::version::{CudaVersion, Want};
@@ -265,7 +266,7 @@ fn every_command_that_a_refusal_suggests_works() {
         (facts.driver, facts.cudnn) = (None, Vec::new());
         facts.toolkits.clear();
         let Err(misfit) = resolve(&database, &facts, &request) else { continue };
-        if misfit.exit_code() != 4 {
+        if misfit.exit() != Exit::NothingFits {
             continue;
         }
         refused += 1;

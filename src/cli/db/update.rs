@@ -7,6 +7,7 @@ use super::super::{Problem, print, say};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{StoreError, Updated};
 use crate::database::{VERSION, embedded};
+use crate::exit::Exit;
 use crate::fetch::{Sources, fetch_small};
 use crate::system::System;
 use crate::system::input::{self, InputError};
@@ -39,13 +40,13 @@ pub struct Options {
 }
 
 /// Does it.
-pub fn run(options: &Options) -> Result<u8, Problem> {
+pub fn run(options: &Options) -> Result<Exit, Problem> {
     let store = options.database.store();
     let Some(from) = options.from.as_deref().filter(|_| !options.built_in) else {
         let was = store.forget().map_err(told)?;
         let what = if was { "the installed database is gone" } else { "none was installed" };
         print(&format!("{what}: the one in this binary is in use\n"))?;
-        return Ok(0);
+        return Ok(Exit::Done);
     };
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
     let key = key(options)?;
@@ -71,7 +72,7 @@ pub fn run(options: &Options) -> Result<u8, Problem> {
         Updated::Already => print(&format!("database {version} is in use already\n"))?,
         Updated::Installed => print(&format!("database {version} is in use now, {} before\n", used.version))?,
     }
-    Ok(0)
+    Ok(Exit::Done)
 }
 
 fn key(options: &Options) -> Result<String, Problem> {
@@ -94,7 +95,7 @@ fn key(options: &Options) -> Result<String, Problem> {
 /// What is there, at most `limit` bytes; none where there is nothing.
 fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
     if from.contains("://") && !from.starts_with("file://") {
-        return fetch_small(from, limit, sources).map_err(|e| Problem::new(6, e.to_string()));
+        return fetch_small(from, limit, sources).map_err(|e| Problem::new(Exit::Later, e.to_string()));
     }
     let path = Path::new(from.strip_prefix("file://").unwrap_or(from));
     match input::open(path).and_then(|file| input::bytes(file, path, limit)) {
@@ -109,7 +110,7 @@ fn told(error: StoreError) -> Problem {
     let denied =
         matches!(&error, StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied);
     if denied {
-        return Problem::new(5, "only root may change the database of this host").hint("run it with sudo");
+        return Problem::new(Exit::Blocked, "only root may change the database of this host").hint("run it with sudo");
     }
     Problem::unexpected(format!("the database cannot be installed: {error}"))
 }

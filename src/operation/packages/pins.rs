@@ -4,7 +4,7 @@
 use super::{Packages, PackagesError};
 use crate::compat::PackageManager;
 use crate::operation::program::ProgramError;
-use crate::operation::supply::Supply;
+use crate::packages::supply::Supply;
 use crate::paths::{PINS, STATE};
 use crate::system::{Program, System};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,19 +1,12 @@
 //! Locks of a package manager that somebody else holds: waited for, with the holder's name, before our own transaction
 //! begins. On a fresh machine that is apt's daily update or unattended-upgrades, for minutes.
 
+use super::commands::commands;
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// What apt and dpkg lock, in the order in which they do.
-const APT: [&str; 4] =
-    ["/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"];
-/// libzypp's holds a process number, or nothing: zypper and YaST do not wait for each other, they give up.
-const ZYPP: &str = "/run/zypp.pid";
-/// rpm's own; dnf and tdnf wait for others of their kind by themselves.
-const RPM: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
 
 /// Waits until nobody holds one, `limit` at most; `tell` hears who does, and for how long we have waited. An error is a
 /// sentence.
@@ -40,26 +33,19 @@ pub fn wait(
 
 /// Who holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None is nobody, or nobody that we can see.
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
-    let files: &[&str] = match manager {
-        PackageManager::Apt => &APT,
-        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => &RPM,
-    };
     // Whoever holds a lock in a tree is a process of this machine.
     let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));
-    let zypper = || {
-        let pid: i32 = on.read_text(ZYPP).ok()??.trim().parse().ok()?;
-        (pid > 0 && Path::new(&format!("/proc/{pid}")).exists()).then(|| named(pid, ZYPP))
-    };
-    if manager == PackageManager::Zypper
-        && let Some(holder) = zypper()
-    {
-        return Some(holder);
-    }
-    files.iter().find_map(|path| {
-        let file = on.open(path).ok()?;
-        // A lock for reading is refused by a lock for writing, and needs no right to write.
-        let held = fcntl_getlk(file, &Flock::from(FlockType::ReadLock)).ok()??;
-        Some(named(held.pid?.as_raw_nonzero().get(), path))
+    let at_work = commands(manager).process.and_then(|file| {
+        let pid: i32 = on.read_text(file).ok()??.trim().parse().ok()?;
+        (pid > 0 && Path::new(&format!("/proc/{pid}")).exists()).then(|| named(pid, file))
+    });
+    at_work.or_else(|| {
+        commands(manager).locks.iter().find_map(|path| {
+            let file = on.open(path).ok()?;
+            // A lock for reading is refused by a lock for writing, and needs no right to write.
+            let held = fcntl_getlk(file, &Flock::from(FlockType::ReadLock)).ok()??;
+            Some(named(held.pid?.as_raw_nonzero().get(), path))
+        })
     })
 }
 
@@ -72,13 +58,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         on.make_directories("/run", 0o755).expect("made");
-        on.write(ZYPP, format!("{}\n", std::process::id()).as_bytes(), 0o644).expect("written");
+        on.write("/run/zypp.pid", format!("{}\n", std::process::id()).as_bytes(), 0o644).expect("written");
         let refused = wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect_err("held");
-        assert!(refused.contains(&std::process::id().to_string()) && refused.contains(ZYPP), "{refused}");
-        on.write(ZYPP, b"0\n", 0o644).expect("written");
+        assert!(refused.contains(&std::process::id().to_string()) && refused.contains("/run/zypp.pid"), "{refused}");
+        on.write("/run/zypp.pid", b"0\n", 0o644).expect("written");
         wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect("free");
         std::thread::scope(|scope| {
-            for (manager, path) in [(PackageManager::Apt, APT[0]), (PackageManager::Dnf, RPM[0])] {
+            for (manager, path) in [
+                (PackageManager::Apt, "/var/lib/dpkg/lock-frontend"),
+                (PackageManager::Dnf, "/usr/lib/sysimage/rpm/.rpm.lock"),
+            ] {
                 let (on, lock) = (&on, dir.path().join(&path[1..]));
                 scope.spawn(move || waited_for(on, &lock, manager));
             }
