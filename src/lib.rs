@@ -1,16 +1,29 @@
-//! gpusetup puts a working NVIDIA stack on a Linux host: it sees what the host is, chooses a driver, a CUDA toolkit and a
-//! cuDNN that fit the GPUs and each other, plans every step, carries the plan out and asks the host whether it works.
+//! gpusetup puts a working NVIDIA stack on a Linux host. It detects the GPUs, picks a driver, a CUDA toolkit and a cuDNN that fit
+//! them and each other, plans every step, executes the plan, and verifies the result.
 //!
-//! # The rooms, in the order in which a GPU walks through them
+//! # From a host to a plan
 //!
-//! `host` probes a [`system`] into [`host::Facts`], with what its repositories offer by the lists that [`packages`] reads → [`resolve`] holds these, with a request, against the database in
-//! [`compat`] (which of them, says [`database`]) and comes to a selection with its reasons → [`plan`] makes that into steps of the nine operations of
-//! [`operation`] → [`render`] prints them, or [`apply`] carries them out, with what [`fetch`], or a [`bundle`], brought into the [`cache`], and journals the way
-//! back. [`doctor`] asks the host afterwards. [`cli`] calls one after the other and decides nothing.
+//! [`planning::Planner`] is the one way to a plan, and has an example. [`host::probe`] reads the facts of a host, [`resolve`]
+//! picks what fits them, [`plan`] turns the choice into steps of the nine operations of [`operation`].
 //!
-//! `version`, `sum` and `compat` are of the package `gpusetup-database`, which the build script uses too. They, `resolve` and `plan` are pure: no file, no process, no clock, no network (but for
-//! [`compat::load`], which reads a folder). Only [`system`], [`operation`], [`fetch`], [`cache`], [`bundle`] and [`database`] touch the host; of
-//! [`doctor`] only the gathering of evidence, and of logs for a report, asks it.
+//! # The modules, from the ground up
+//!
+//! A module uses only modules above it in this list (`tests/layers.rs`):
+//!
+//! - [`version`], [`sum`], [`compat`]: what is known of GPUs, drivers, toolkits and distributions. They are the package
+//!   `gpusetup-database`, which the build script uses too.
+//! - [`paths`], [`exit`], [`text`], [`mirrors`]: fixed paths, exit codes, texts of strangers, what stands in for NVIDIA's servers.
+//! - [`system`]: files, processes and whose they are, below the root of a host.
+//! - [`packages`]: apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
+//!   database is used. [`private`]: directories that nobody else may write to.
+//! - [`host`]: the facts of a host. [`cache`]: what was downloaded.
+//! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
+//! - [`plan`]: a selection becomes steps.
+//! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.
+//! - [`apply`]: carries plans out, journals and undoes them. [`doctor`]: examines a host.
+//! - [`planning`], then [`render`], then [`cli`].
+//!
+//! [`resolve`] and [`plan`] are pure: no file, no process, no clock, no network.
 
 pub use gpusetup_database::{compat, sum, version};
 

@@ -19,7 +19,7 @@ mod tdnf;
 mod zypper;
 
 pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
-pub use commands::{Commands, commands, words};
+pub use commands::{Commands, words};
 
 use crate::compat::PackageManager;
 use crate::system::{System, input};
@@ -69,6 +69,16 @@ pub fn offered_versions(
         // How it names the folders of its lists is not known here.
         PackageManager::Tdnf => Err(Unknown::NotFetched),
         PackageManager::Zypper => zypper::offered_versions(system, names, locked),
+    }
+}
+
+/// The commands of a manager.
+pub fn commands(manager: PackageManager) -> &'static Commands {
+    match manager {
+        PackageManager::Apt => &apt::COMMANDS,
+        PackageManager::Dnf => &dnf::COMMANDS,
+        PackageManager::Tdnf => &tdnf::COMMANDS,
+        PackageManager::Zypper => &zypper::COMMANDS,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::system::System;
 /// // `System::live()` is this machine.
 /// let database = database::embedded();
 /// let mut facts = host::probe(&system, &database, &host::Look::default())?;
+/// # facts.machine.arch = "x86_64".to_owned();
 /// facts.gpus = host::assumed_gpus(&database, "l4")?;
 ///
 /// let planned = Planner::new(&database).plan(facts, Request::no_wishes("2026-11-22"))?;
@@ -78,9 +79,9 @@ impl From<Misfit> for PlanningError {
 
 /// What a bundle has for a host.
 enum InBundle {
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// The request of a plan for another host of the same system, and that plan's name.
-    Request(Request, String),
+    Request(Box<Request>, String),
     Nothing,
 }
 
@@ -98,13 +99,13 @@ impl<'a> Planner<'a> {
     /// host.
     pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
         let (request, notes) = match self.bundle.map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))? {
-            InBundle::Plan(plan) => return Ok(Planned { plan: self.finished(plan)?, notes: Vec::new() }),
+            InBundle::Plan(plan) => return Ok(Planned { plan: self.finished(*plan)?, notes: Vec::new() }),
             InBundle::Request(request, name) => {
                 let note = format!(
                     "{name} in the bundle was made for another host of this system: planned here, for what it was asked \
                      for"
                 );
-                (request, vec![note])
+                (*request, vec![note])
             }
             InBundle::Nothing => (request, Vec::new()),
         };
@@ -169,7 +170,7 @@ impl<'a> Planner<'a> {
         let fits = |plan: &Plan| plan.database.sha256 == self.database.sha256 && plan.is_for(facts);
         let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
         match fitting.as_slice() {
-            [(_, plan)] => return Ok(InBundle::Plan(plan.clone())),
+            [(_, plan)] => return Ok(InBundle::Plan(Box::new(plan.clone()))),
             [] => {}
             several => {
                 let described = several.iter().map(|(name, plan)| format!("{name} ({})", summary(&plan.selection)));
@@ -180,6 +181,6 @@ impl<'a> Planner<'a> {
         let [(name, plan)] = alike.as_slice() else { return Ok(InBundle::Nothing) };
         // GPUs that were only assumed stood for those that are here.
         let request = Request { assumed_gpus: Vec::new(), ..plan.request.clone() };
-        Ok(InBundle::Request(request, (*name).to_owned()))
+        Ok(InBundle::Request(Box::new(request), (*name).to_owned()))
     }
 }

@@ -1,6 +1,5 @@
 //! How the package managers are called. What differs between them is a row of this table, in the file of each manager.
 
-use crate::compat::PackageManager;
 use std::path::Path;
 
 /// The commands of a package manager, as words between blanks. Names of packages follow at the end.
@@ -36,16 +35,6 @@ impl Commands {
     /// A package in one version, as the manager takes it on its command line.
     pub fn exactly(&self, name: &str, version: &str) -> String {
         format!("{name}{}{version}", self.separator)
-    }
-}
-
-/// The commands of a manager.
-pub fn commands(manager: PackageManager) -> &'static Commands {
-    match manager {
-        PackageManager::Apt => &super::apt::COMMANDS,
-        PackageManager::Dnf => &super::dnf::COMMANDS,
-        PackageManager::Tdnf => &super::tdnf::COMMANDS,
-        PackageManager::Zypper => &super::zypper::COMMANDS,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Locks of a package manager that somebody else holds: waited for, with the holder's name, before our own transaction
 //! begins. On a fresh machine that is apt's daily update or unattended-upgrades, for minutes.
 
-use super::commands::commands;
+use super::commands;
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};

@@ -1,7 +1,7 @@
 //! Where packages come from: the repositories that a host is set up with, or a folder of it that a bundle's packages were
 //! brought to.
 
-use super::commands::commands;
+use super::commands;
 use crate::compat::PackageManager;
 use std::path::{Path, PathBuf};
 

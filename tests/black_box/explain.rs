@@ -1,6 +1,7 @@
 //! `gpusetup explain` and `gpusetup db`, as a user runs them.
 
 use crate::common::{Tree, run};
+use gpusetup::exit::EXITS;
 use serde_json::Value;
 
 #[test]
@@ -176,4 +177,15 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
     let ran = host.run(&["plan", "--gpu", "h100", "--for", "tf==2.4", "--for", "torch==2.14"]);
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("in common") && ran.err.contains("tf==2.4 for CUDA 11"), "{}", ran.err);
+}
+
+#[test]
+fn the_readme_has_the_exit_codes_of_the_program() {
+    let rows = EXITS.map(|(exit, meaning)| format!("| {exit} | {meaning} |\n")).concat();
+    assert!(include_str!("../../README.md").contains(&rows), "README.md must have these rows:\n{rows}");
+    for (exit, meaning) in EXITS {
+        let told = run(&["explain", "exit", &exit.to_string()]);
+        let words: Vec<_> = told.out.split_whitespace().skip(1).collect();
+        assert_eq!(words.join(" "), meaning);
+    }
 }
