@@ -9,6 +9,7 @@ mod device;
 mod evidence;
 mod fix;
 mod kernel_log;
+mod sense;
 #[cfg(test)]
 pub mod sick;
 
@@ -17,11 +18,12 @@ pub use archive::Collected;
 pub use checks::{CHECKS, Check, ELSEWHERE};
 pub use collect::collect;
 pub use evidence::{
-    Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FORCED, FabricManager, FailedBuild,
-    Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, Sources, gather,
+    Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FORCED, FabricManager,
+    FailedBuild, Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, Said};
+pub use sense::Sense;
 
 use crate::compat::Database;
 use crate::host::Facts;
@@ -296,7 +298,8 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
 }
 
 fn ended(check: &Check, evidence: &Evidence) -> Verdict {
-    if let Some(what) = evidence.broken.get(check.id) {
+    let mut broken = check.needs.iter().map(|sense| sense.name()).chain([check.id]);
+    if let Some(what) = broken.find_map(|name| evidence.broken.get(name)) {
         return error(&format!("gpusetup itself broke off while it looked at {what}: please report it"));
     }
     if evidence.only_facts && !check.facts_suffice {

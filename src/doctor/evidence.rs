@@ -21,6 +21,7 @@ pub use toolkit::Shells;
 
 use super::device;
 use super::kernel_log::{self, Said};
+use super::sense::{Sense, Senses};
 use crate::compat::{Database, Distribution, Role, Sxid, Xid};
 use crate::host::Facts;
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
@@ -35,15 +36,13 @@ use loader::{cached, forward_compatible, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
 
 /// What is looked at beside the host itself.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
+pub struct EvidenceSources {
     /// The kernel's log, where it is given instead of read from the host.
     pub kernel_log: Option<String>,
     /// The day, `2026-11-20`, where it is not today's.
@@ -174,30 +173,21 @@ pub struct Evidence {
     /// For each toolkit, the oldest driver that runs its programs, where that is known.
     #[serde(skip)]
     pub oldest_driver: BTreeMap<PathBuf, DriverVersion>,
-    /// Checks that cannot be made, because gpusetup itself broke off while it looked at what they need: at what.
+    /// Senses that failed because of a mistake in gpusetup, by name, with what they looked at. Reports of 0.1 name checks.
     pub broken: BTreeMap<String, String>,
 }
 
-/// Who looks, and what it broke off at: a mistake in one place must cost neither the others nor the truth.
-#[derive(Default)]
-struct Looker(Mutex<BTreeMap<String, String>>);
-
-impl Looker {
-    /// What `look` sees; nothing, and a word to the checks that need it, where gpusetup itself breaks off.
-    fn at<T: Default>(&self, what: &str, needed_by: &[&str], look: impl FnOnce() -> T) -> T {
-        std::panic::catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| {
-            let mut broken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            broken.extend(needed_by.iter().map(|check| ((*check).to_owned(), what.to_owned())));
-            T::default()
-        })
-    }
-}
-
 /// Looks at a host.
-pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path, sources: &Sources) -> Evidence {
-    let looker = Looker::default();
+pub fn gather(
+    system: &System,
+    database: &Database,
+    facts: Facts,
+    prefix: &Path,
+    sources: &EvidenceSources,
+) -> Evidence {
+    let senses = Senses::default();
     // Before anything else is asked: a sick driver hangs whoever asks, and the log has mostly said why.
-    let kernel_log = looker.at("the kernel's log", &LOG_CHECKS, || match &sources.kernel_log {
+    let kernel_log = senses.at(Sense::KernelLog, || match &sources.kernel_log {
         Some(text) => Answer::Is(kernel_log::parse(text)),
         None => match kernel_log::read(system) {
             Answer::Is(text) => Answer::Is(kernel_log::parse(&text)),
@@ -205,19 +195,16 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             Answer::NotAsked(why) => Answer::NotAsked(why),
         },
     });
-    let denied = looker.at("what keeps other drivers out", &["GS201", "GS202"], || denied(system));
-    let signer = looker.at("who signed the module", &["GS301"], || signer(system, &facts));
+    let denied = senses.at(Sense::Denials, || denied(system));
+    let signer = senses.at(Sense::Signer, || signer(system, &facts));
     let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
     let main: Vec<_> = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so.")).collect();
     // The slow ones wait for other programs, each for its own.
     let (images, cudnn, (nvcc, compiled), told) = std::thread::scope(|scope| {
-        let told = scope.spawn(|| {
-            looker.at("NVIDIA's libraries", &["GS508", "GS505", "GS710"], || device::told(system, &facts, &main))
-        });
-        let images =
-            scope.spawn(|| looker.at("the initramfs images", &["GS201", "GS202"], || images(system, &facts, &denied)));
+        let told = scope.spawn(|| senses.at(Sense::Libraries, || device::told(system, &facts, &main)));
+        let images = scope.spawn(|| senses.at(Sense::Images, || images(system, &facts, &denied)));
         let cudnn = scope.spawn(|| {
-            looker.at("cuDNN's own version", &["GS703"], || {
+            senses.at(Sense::CudnnVersions, || {
                 let version = |soname: &str| match system.is_live() {
                     true => device::cudnn_version(soname),
                     false => loader::cudnn_version(system, &facts, soname),
@@ -225,19 +212,19 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
                 main.iter().map(|s| (s.clone(), version(s))).collect()
             })
         });
-        let nvcc: BTreeMap<_, _> = looker.at("the toolkits' compilers", &["GS709"], || {
+        let nvcc: BTreeMap<_, _> = senses.at(Sense::Nvcc, || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
         });
-        let compiled = looker.at("what the toolkits compile", &["GS705", "GS709"], || compiled(system, &facts, &nvcc));
+        let compiled = senses.at(Sense::Compiled, || compiled(system, &facts, &nvcc));
         // Neither breaks off: that was seen to inside.
         (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), (nvcc, compiled), told.join())
     });
-    let dkms = looker.at("DKMS's record", &["GS101", "GS102", "GS106"], || dkms(system));
+    let dkms = senses.at(Sense::Dkms, || dkms(system));
     let told = told.unwrap_or_default();
     let distribution = distribution(database, &facts);
     let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
-    let missing_packages = looker.at("the driver's packages", &["GS407"], || {
+    let missing_packages = senses.at(Sense::DriverPackages, || {
         if has_smi { Vec::new() } else { missing_packages(system, &facts, distribution) }
     });
     Evidence {
@@ -260,35 +247,33 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
             .any(|d| system.exists(Path::new(d).join("systemd/system/nvidia-persistenced.service"))),
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
-        host_compiler: looker.at("what is set for everybody", &["GS705"], || {
-            set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"]).into_iter().next()
-        }),
+        host_compiler: senses
+            .at(Sense::HostCompiler, || set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"]).into_iter().next()),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
-        fabric_manager: looker.at("Fabric Manager", &["GS801"], || fabric_manager(system, &facts)),
-        failed_builds: looker.at("DKMS's logs", &["GS104"], || failed_builds(system, &dkms)),
+        fabric_manager: senses.at(Sense::FabricManager, || fabric_manager(system, &facts)),
+        failed_builds: senses.at(Sense::DkmsLogs, || failed_builds(system, &dkms)),
         dkms,
-        unlinked_headers: looker.at("the kernels' headers", &["GS101"], || unlinked_headers(system, &facts)),
+        unlinked_headers: senses.at(Sense::Headers, || unlinked_headers(system, &facts)),
         compilers: compilers(system),
-        key_is_enrolled: looker.at("the signing key", &["GS301"], || key_is_enrolled(system, &facts, &signer)),
-        module_before_boot: looker.at("the module's age", &["GS501"], || module_before_boot(system, &facts)),
+        key_is_enrolled: senses.at(Sense::SigningKey, || key_is_enrolled(system, &facts, &signer)),
+        module_before_boot: senses.at(Sense::ModuleAge, || module_before_boot(system, &facts)),
         signer,
-        shells: looker.at("shells", &["GS701"], || shells(system, &facts)),
-        loader_directories: looker.at("the loader's directories", &["GS708"], || loader_directories(system)),
+        shells: senses.at(Sense::Shells, || shells(system, &facts)),
+        loader_directories: senses.at(Sense::LoaderDirectories, || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
         fabric_package: None,
-        cached: looker.at("the loader's cache", &["GS507", "GS703", "GS708"], || cached(system, &facts)),
-        library_paths: looker
-            .at("what is set for everybody", &["GS507", "GS704"], || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
+        cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
+        library_paths: senses.at(Sense::LibraryPaths, || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
         denied,
         images,
-        apt: looker.at("apt's repositories", &["GS404"], || {
+        apt: senses.at(Sense::Apt, || {
             let now = || jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
             apt::apt(system, &sources.today.clone().unwrap_or_else(now))
         }),
-        bus: looker.at("the bus between the GPUs", &["GS902"], || bus::bus(system, &facts, database)),
-        containers: looker.at("what starts containers", &["GS803"], || containers::containers(system)),
-        given: looker.at("what this container was given", &["GS505"], || containers::given(system, &facts)),
-        coherent: looker.at("the GPUs' memory", &["GS909"], || containers::coherent(system, &facts, database)),
+        bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
+        containers: senses.at(Sense::Containers, || containers::containers(system)),
+        given: senses.at(Sense::Given, || containers::given(system, &facts)),
+        coherent: senses.at(Sense::Coherent, || containers::coherent(system, &facts, database)),
         cudnn,
         nvcc,
         compiled,
@@ -297,17 +282,14 @@ pub fn gather(system: &System, database: &Database, facts: Facts, prefix: &Path,
         convolution: told.convolution,
         holders: told.holders,
         facts,
-        broken: looker.0.into_inner().unwrap_or_else(PoisonError::into_inner),
+        broken: senses.failed(),
     }
     .with(database)
 }
 
-/// Checks that the kernel's log may decide.
-const LOG_CHECKS: [&str; 8] = ["GS202", "GS203", "GS301", "GS501", "GS503", "GS504", "GS901", "GS903"];
-
 impl Evidence {
     /// What a file of facts shows, and no more: everything that only the host itself would tell is not asked.
-    pub fn of_facts(facts: Facts, database: &Database, prefix: &Path, sources: &Sources) -> Self {
+    pub fn of_facts(facts: Facts, database: &Database, prefix: &Path, sources: &EvidenceSources) -> Self {
         fn unsaid<T>() -> Answer<T> {
             Answer::NotAsked(NOT_IN_FACTS.to_owned())
         }
@@ -370,7 +352,8 @@ impl Evidence {
     pub fn with(mut self, database: &Database) -> Self {
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
-        self.cards = facts.gpus.iter().map(|g| known_card(database, g).map_err(|misfit| misfit.to_string())).collect();
+        self.cards =
+            facts.gpus.iter().map(|g| known_card(database, g).map_err(|conflict| conflict.to_string())).collect();
         // A newer database may know a GPU that was unknown when the facts were written.
         for (gpu, card) in facts.gpus.iter_mut().zip(&self.cards) {
             if let (None, Ok(card)) = (&gpu.name, card) {
@@ -445,16 +428,6 @@ pub fn read_anything(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_breaks_off_is_told_of_and_costs_nothing_else() {
-        let looker = Looker::default();
-        let seen: Vec<u8> = looker.at("this", &["GS201"], || panic!("as the test wants it"));
-        let beside: u8 = looker.at("that", &["GS202"], || 7);
-        assert_eq!((seen, beside), (Vec::new(), 7));
-        let broken = looker.0.into_inner().expect("nobody holds it");
-        assert_eq!(broken, [("GS201".to_owned(), "this".to_owned())].into());
-    }
 
     #[test]
     fn pipes_and_devices_hold_nobody_up() {

@@ -2,10 +2,11 @@
 //! else is found is a false alarm.
 
 mod device;
+mod senses;
 
 use super::{
-    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, FabricManager, FailedBuild,
-    Given, Image, Report, Repository, RepositoryKey, Shells, Sources, Status, examine,
+    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FabricManager,
+    FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
@@ -128,6 +129,7 @@ fn cuda_repository(of: &str, signed_by: &str, keys: &[(&str, bool)]) -> Apt {
 }
 
 fn examined(evidence: Evidence) -> Report {
+    senses::are_named(&evidence);
     examine(evidence, &embedded(), &[])
 }
 
@@ -914,13 +916,14 @@ fn only_the_checks_asked_for_are_run() {
 fn found_in_facts(change: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = sound().facts;
     change(&mut facts);
-    illnesses(&examined(Evidence::of_facts(facts, &embedded(), Path::new("/usr/local"), &Sources::default())))
+    illnesses(&examined(Evidence::of_facts(facts, &embedded(), Path::new("/usr/local"), &EvidenceSources::default())))
 }
 
 #[test]
 fn facts_alone_show_what_they_show_and_nothing_is_concluded_from_the_rest() {
     assert_eq!(found_in_facts(|_| ()), [""; 0]);
-    let report = examined(Evidence::of_facts(sound().facts, &embedded(), Path::new("/usr/local"), &Sources::default()));
+    let report =
+        examined(Evidence::of_facts(sound().facts, &embedded(), Path::new("/usr/local"), &EvidenceSources::default()));
     for id in ["GS404", "GS803", "GS902", "GS909"] {
         let found = report.checks.iter().find(|f| f.id == id).and_then(|f| f.cause.as_deref());
         assert_eq!(found, Some(super::evidence::NOT_IN_FACTS), "{id} must not say that there is nothing");
