@@ -2,7 +2,6 @@
 
 mod account;
 mod act;
-mod ahead;
 pub mod boot;
 mod bundled;
 mod config;
@@ -11,6 +10,7 @@ pub mod journal;
 mod lock;
 mod network;
 mod news;
+mod prefetched;
 mod preflight;
 mod reserve;
 pub mod result;
@@ -23,8 +23,8 @@ mod status;
 pub use account::Account;
 pub use config::RunConfig;
 pub use lock::Lock;
-pub use news::{News, Teller};
-pub use rollback::{Reach, anything_to_take_back, recover, rollback, to_take_back};
+pub use news::{News, OnNews};
+pub use rollback::{RollbackScope, anything_to_take_back, recover, rollback, to_take_back};
 pub use run::{Outcome, Unfinished, apply, unfinished, waits_for_boot};
 pub use status::status;
 

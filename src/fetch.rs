@@ -8,7 +8,7 @@ mod pace;
 mod part;
 mod sources;
 mod transfer;
-mod trouble;
+mod transfer_error;
 
 pub use arriving::{Arrived, Arriving, Stopped};
 pub use client::certificates;
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
-use trouble::Trouble;
+use transfer_error::TransferError;
 
 /// How often in a row a transfer is taken up again that brings nothing new.
 const ATTEMPTS: u32 = 4;
@@ -135,14 +135,14 @@ pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Ve
     let runtime = runtime().map_err(network)?;
     runtime.block_on(async {
         let mut answer = match client.ask(0, None, None).await {
-            Err(Trouble::NotThere(_)) => return Ok(None),
+            Err(TransferError::NotThere(_)) => return Ok(None),
             answer => answer.map_err(network)?,
         };
         let mut bytes = Vec::new();
         while let Some(more) = answer.body.chunk().await.map_err(|e| network(client::failed(e)))? {
             bytes.extend(more);
             if bytes.len() as u64 > limit {
-                return Err(network(Trouble::Final(format!("it is longer than {limit} bytes"))));
+                return Err(network(TransferError::Final(format!("it is longer than {limit} bytes"))));
             }
         }
         Ok(Some(bytes))
@@ -180,7 +180,7 @@ fn fetch_of_length(
     });
     fetched.map_err(|failed| match failed {
         Failed::Is(e) => e,
-        Failed::By(Trouble::Disk(source)) => FetchError::Write { path: wanted.to.to_owned(), source },
+        Failed::By(TransferError::Disk(source)) => FetchError::Write { path: wanted.to.to_owned(), source },
         Failed::By(trouble) => told(wanted.url, trouble),
     })
 }
@@ -215,11 +215,11 @@ enum Failed {
     /// As it is told.
     Is(FetchError),
     /// For this reason.
-    By(Trouble),
+    By(TransferError),
 }
 
-impl From<Trouble> for Failed {
-    fn from(trouble: Trouble) -> Self {
+impl From<TransferError> for Failed {
+    fn from(trouble: TransferError) -> Self {
         Self::By(trouble)
     }
 }
@@ -268,7 +268,7 @@ impl<'a> Fetching<'a> {
     fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
         let local = self.wanted.url.starts_with("file:");
         if self.sources.offline && !local {
-            return Err(Trouble::Final("the network is not to be asked (--offline)".to_owned()).into());
+            return Err(TransferError::Final("the network is not to be asked (--offline)".to_owned()).into());
         }
         let network = match local {
             true => None,
@@ -293,7 +293,7 @@ impl<'a> Fetching<'a> {
     fn is_refused(&self, failed: &Failed) -> bool {
         match failed {
             Failed::Is(e) => matches!(e, FetchError::TooLong { .. }),
-            Failed::By(Trouble::Disk(e)) => self.length.size.is_none() && e.kind() == io::ErrorKind::StorageFull,
+            Failed::By(TransferError::Disk(e)) => self.length.size.is_none() && e.kind() == io::ErrorKind::StorageFull,
             Failed::By(_) => false,
         }
     }
@@ -307,17 +307,17 @@ impl<'a> Fetching<'a> {
                     runtime.block_on(transfer::transfer(client, &self.part, self.length, self.alone, progress))
                 }
             };
-            let ended = lock(&self.part).settle().map_err(Trouble::Disk).and(ended);
+            let ended = lock(&self.part).settle().map_err(TransferError::Disk).and(ended);
             let trouble = match ended {
                 Ok(()) => match self.verify()? {
                     None => return Ok(()),
                     Some(trouble) => trouble,
                 },
-                Err(Trouble::TooLong) if self.length.size.is_none() => {
+                Err(TransferError::TooLong) if self.length.size.is_none() => {
                     let (url, most) = (self.wanted.url.to_owned(), self.length.most);
                     return Err(Failed::Is(FetchError::TooLong { url, most }));
                 }
-                Err(Trouble::TooLong) => self.not_it(format!("it is longer than {} bytes", self.length.most))?,
+                Err(TransferError::TooLong) => self.not_it(format!("it is longer than {} bytes", self.length.most))?,
                 Err(trouble) => trouble,
             };
             let have = lock(&self.part).have();
@@ -326,13 +326,13 @@ impl<'a> Fetching<'a> {
             }
             failures += 1;
             let pause = match &trouble {
-                Trouble::NoSuchPart | Trouble::Changed if failures < ATTEMPTS => {
+                TransferError::NoSuchPart | TransferError::Changed if failures < ATTEMPTS => {
                     self.alone = true;
                     self.begin_anew()?;
                     continue;
                 }
-                Trouble::Unreachable(_) | Trouble::Passing(_) if failures < ATTEMPTS => pause(failures),
-                Trouble::Later(_, wait) if failures < ATTEMPTS && *wait <= PATIENCE => pause(failures).max(*wait),
+                TransferError::Unreachable(_) | TransferError::Passing(_) if failures < ATTEMPTS => pause(failures),
+                TransferError::Later(_, wait) if failures < ATTEMPTS && *wait <= PATIENCE => pause(failures).max(*wait),
                 _ => return Err(trouble.into()),
             };
             sleep(pause)?;
@@ -340,7 +340,7 @@ impl<'a> Fetching<'a> {
     }
 
     /// All of it is there: puts it in its place, where it is what it should be; else tells what is to be done.
-    fn verify(&mut self) -> Result<Option<Trouble>, Failed> {
+    fn verify(&mut self) -> Result<Option<TransferError>, Failed> {
         self.arriving.is_complete();
         let sum = self.sum().map_err(Failed::By)?;
         if sum != self.wanted.sha256 {
@@ -359,14 +359,14 @@ impl<'a> Fetching<'a> {
     }
 
     /// The sum of what is there. Of what an earlier run left there may be much to read still.
-    fn sum(&self) -> Result<String, Trouble> {
+    fn sum(&self) -> Result<String, TransferError> {
         loop {
             match self.sums.recv_timeout(Duration::from_millis(200)) {
-                Ok(sum) => return sum.map_err(Trouble::Disk),
+                Ok(sum) => return sum.map_err(TransferError::Disk),
                 Err(RecvTimeoutError::Timeout) if interrupt::heard().is_none() => {}
-                Err(RecvTimeoutError::Timeout) => return Err(Trouble::Interrupted),
+                Err(RecvTimeoutError::Timeout) => return Err(TransferError::Interrupted),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Trouble::Disk(io::Error::other("nobody sums it up any more")));
+                    return Err(TransferError::Disk(io::Error::other("nobody sums it up any more")));
                 }
             }
         }
@@ -374,10 +374,10 @@ impl<'a> Fetching<'a> {
 
     /// What is there is not what it should be. The beginning may be of another day's file, or another server's: that says
     /// nothing of this one.
-    fn not_it(&mut self, why: String) -> Result<Trouble, Failed> {
+    fn not_it(&mut self, why: String) -> Result<TransferError, Failed> {
         if std::mem::take(&mut self.resumed) {
             self.begin_anew()?;
-            return Ok(Trouble::Passing("what an earlier run had left of it did not fit".to_owned()));
+            return Ok(TransferError::Passing("what an earlier run had left of it did not fit".to_owned()));
         }
         let kept = with_ending(self.wanted.to, REJECTED);
         let _ = lock(&self.part).forget();
@@ -389,14 +389,14 @@ impl<'a> Fetching<'a> {
 
     fn begin_anew(&mut self) -> Result<(), Failed> {
         self.resumed = false;
-        lock(&self.part).begin_anew().map_err(|e| Failed::By(Trouble::Disk(e)))
+        lock(&self.part).begin_anew().map_err(|e| Failed::By(TransferError::Disk(e)))
     }
 }
 
 /// One thread's: what it waits for is the network.
-fn runtime() -> Result<Runtime, Trouble> {
+fn runtime() -> Result<Runtime, TransferError> {
     let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(|e| Trouble::Final(format!("this process cannot wait for the network: {e}")))
+    built.map_err(|e| TransferError::Final(format!("this process cannot wait for the network: {e}")))
 }
 
 /// How long to wait behind so many failures: twice as long each time, and never as long as others who failed together with us.
@@ -406,11 +406,11 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// Waits, as long as nobody tells us to stop.
-fn sleep(time: Duration) -> Result<(), Trouble> {
+fn sleep(time: Duration) -> Result<(), TransferError> {
     let began = Instant::now();
     while let Some(left) = time.checked_sub(began.elapsed()) {
         if interrupt::heard().is_some() {
-            return Err(Trouble::Interrupted);
+            return Err(TransferError::Interrupted);
         }
         thread::sleep(left.min(Duration::from_millis(100)));
     }
@@ -418,17 +418,17 @@ fn sleep(time: Duration) -> Result<(), Trouble> {
 }
 
 /// A trouble as it is told.
-fn told(url: &str, trouble: Trouble) -> FetchError {
+fn told(url: &str, trouble: TransferError) -> FetchError {
     let url = url.to_owned();
     let why = match trouble {
-        Trouble::Unreachable(why) => return FetchError::Unreachable { url, why },
-        Trouble::Disk(e) => e.to_string(),
-        Trouble::Passing(why) | Trouble::Final(why) | Trouble::NotThere(why) => why,
-        Trouble::Later(why, wait) => format!("{why}, and asks to come again in {} s", wait.as_secs()),
-        Trouble::NoSuchPart => "the server has no such part of it".to_owned(),
-        Trouble::Changed => "the file changes on the server while it is fetched".to_owned(),
-        Trouble::TooLong => "it is longer than it should be".to_owned(),
-        Trouble::Interrupted => "interrupted".to_owned(),
+        TransferError::Unreachable(why) => return FetchError::Unreachable { url, why },
+        TransferError::Disk(e) => e.to_string(),
+        TransferError::Passing(why) | TransferError::Final(why) | TransferError::NotThere(why) => why,
+        TransferError::Later(why, wait) => format!("{why}, and asks to come again in {} s", wait.as_secs()),
+        TransferError::NoSuchPart => "the server has no such part of it".to_owned(),
+        TransferError::Changed => "the file changes on the server while it is fetched".to_owned(),
+        TransferError::TooLong => "it is longer than it should be".to_owned(),
+        TransferError::Interrupted => "interrupted".to_owned(),
     };
     FetchError::Network { url, why }
 }

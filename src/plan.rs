@@ -5,9 +5,9 @@
 mod build;
 pub mod compile;
 mod components;
+mod context;
 mod driver;
 mod environment;
-mod job;
 mod lockfile;
 mod needs;
 mod nouveau;

@@ -6,7 +6,7 @@ use crate::host::{Facts, SystemId, offered, offered_by};
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
 use crate::plan::{LockError, LockFile, Plan, plan};
-use crate::resolve::{Misfit, Request, summary};
+use crate::resolve::{Conflict, Request, summary};
 use crate::system::System;
 
 /// What a plan is made from beside the facts of the host and the request.
@@ -59,7 +59,7 @@ pub struct Planned {
 pub enum PlanningError {
     /// Nothing fits the request.
     #[error(transparent)]
-    Misfit(#[from] Box<Misfit>),
+    Conflict(#[from] Box<Conflict>),
     /// The lock file is for another system, or names what can no longer be had.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -71,9 +71,9 @@ pub enum PlanningError {
     SeveralPlans(Vec<String>),
 }
 
-impl From<Misfit> for PlanningError {
-    fn from(misfit: Misfit) -> Self {
-        Self::Misfit(Box::new(misfit))
+impl From<Conflict> for PlanningError {
+    fn from(conflict: Conflict) -> Self {
+        Self::Conflict(Box::new(conflict))
     }
 }
 
@@ -112,7 +112,10 @@ impl<'a> Planner<'a> {
         let request = self.locked(&facts, request)?;
         // What is installed and fits is kept whatever the repositories have. Then their lists, which are long, need not be
         // read.
-        if facts.offered.is_none()
+        let has_lists = self.bundle.is_some() || self.repositories.is_some();
+        let may_be_kept = facts.driver.is_some() || !facts.toolkits.is_empty();
+        if has_lists
+            && may_be_kept
             && !request.upgrade
             && let Ok(kept) = plan(self.database, facts.clone(), request.clone())
             && kept.is_converged()

@@ -4,22 +4,22 @@
 mod alternative;
 mod card;
 mod component;
+mod conflict;
 mod cuda;
 mod derive;
 mod driver;
 mod fabric;
 mod framework;
-mod misfit;
 mod refusal;
 mod search;
 
 pub use card::{Card, known_card};
 pub use component::Part;
+pub use conflict::{Alternative, Conflict, ConflictKind, Hint};
 pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use fabric::Joined;
-pub use misfit::{Alternative, Hint, Misfit, MisfitKind};
 pub use search::{Resolution, summary};
 
 use crate::compat::{Database, ModuleFlavour};
@@ -102,24 +102,24 @@ impl Request {
 }
 
 /// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
-pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Misfit> {
+pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Conflict> {
     const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
     if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
         let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
-        return Err(Misfit::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
+        return Err(Conflict::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
     }
     if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
         let sentence = format!("gpusetup installs on Linux, and {} is {system}", facts.os.name);
-        return Err(Misfit::new("system", sentence)
+        return Err(Conflict::new("system", sentence)
             .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
     }
     if !request.cuda.is_wanted() && request.cudnn.is_required() {
-        return Err(Misfit::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
+        return Err(Conflict::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
     }
     let drivers = &known(database, facts);
-    attempt(database, facts, drivers, request, Telling::All).map_err(|misfit| {
-        let can_be_helped = misfit.kind == MisfitKind::NothingFits && !WITHOUT_ALTERNATIVE.contains(&misfit.rule);
-        if can_be_helped { with_alternative(database, facts, drivers, request, misfit) } else { misfit }
+    attempt(database, facts, drivers, request, Telling::All).map_err(|conflict| {
+        let can_be_helped = conflict.kind == ConflictKind::NothingFits && !WITHOUT_ALTERNATIVE.contains(&conflict.rule);
+        if can_be_helped { with_alternative(database, facts, drivers, request, conflict) } else { conflict }
     })
 }
 

@@ -1,12 +1,12 @@
 //! Carries one operation of a plan out, with the journal.
 
 use super::Failure;
-use super::ahead::Ahead;
 use super::boot::boot_id;
 use super::config::RunConfig;
 use super::journal::{At, Event, Journal, JournalError};
 use super::network::with_network;
-use super::news::{News, Teller};
+use super::news::{News, OnNews};
+use super::prefetched::Prefetched;
 use crate::operation::packages::PackagesError;
 use crate::operation::undo::{Backups, Undo};
 use crate::operation::{Operation, Unpack, packages, unpack};
@@ -25,7 +25,7 @@ pub struct Work {
     /// Copies of what is replaced.
     pub backups: Backups,
     /// What is unpacked already.
-    pub ahead: Ahead,
+    pub ahead: Prefetched,
 }
 
 /// Carries an operation out; how to undo it is in the journal before the host is touched.
@@ -35,7 +35,7 @@ pub fn carry_out(
     at: At,
     operation: &Operation,
     config: &RunConfig,
-    tell: Teller,
+    tell: OnNews,
 ) -> Result<(), Failure> {
     let io = |e: io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
     let log = log_file(on, at)?;

@@ -3,7 +3,7 @@
 
 use super::Failure;
 use super::config::RunConfig;
-use super::news::{News, Teller};
+use super::news::{News, OnNews};
 use crate::bundle::Bundle;
 use crate::fetch::{Wanted, is_cached};
 use crate::operation::packages::{self, Packages};
@@ -62,7 +62,7 @@ fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
 }
 
 /// Brings what a plan needs, and has the package manager say whether it would take it.
-pub fn bring(on: &System, plan: &Plan, config: &RunConfig, tell: Teller) -> Result<(), Failure> {
+pub fn bring(on: &System, plan: &Plan, config: &RunConfig, tell: OnNews) -> Result<(), Failure> {
     let Some(bundle) = &config.bundle else { return Ok(()) };
     let supply = &config.supply();
     let began = Instant::now();

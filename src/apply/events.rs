@@ -1,6 +1,6 @@
 //! What happened here, for programs that read logs: a line of JSON for each thing, behind those of earlier runs.
 
-use super::news::{News, Teller};
+use super::news::{News, OnNews};
 use super::result::{Ending, now};
 use crate::operation::Operation;
 use crate::paths::EVENTS;
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// `tell`, with everything noted too.
-pub fn noting<'a>(on: &'a System, tell: Teller<'a>) -> impl FnMut(&News) + 'a {
+pub fn noting<'a>(on: &'a System, tell: OnNews<'a>) -> impl FnMut(&News) + 'a {
     let mut events = Events::of(on);
     move |news| {
         events.note(news);

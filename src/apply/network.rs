@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::config::RunConfig;
-use super::news::{News, Teller};
+use super::news::{News, OnNews};
 use crate::system::interrupt;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// could be reached.
 pub fn with_network(
     config: &RunConfig,
-    tell: Teller,
-    mut work: impl FnMut(Teller) -> Result<(), (Failure, bool)>,
+    tell: OnNews,
+    mut work: impl FnMut(OnNews) -> Result<(), (Failure, bool)>,
 ) -> Result<(), Failure> {
     const PAUSE: Duration = Duration::from_secs(2);
     let began = Instant::now();

@@ -36,4 +36,4 @@ pub enum News<'a> {
 }
 
 /// Is told what happens.
-pub type Teller<'a> = &'a mut dyn FnMut(&News);
+pub type OnNews<'a> = &'a mut dyn FnMut(&News);

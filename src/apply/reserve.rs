@@ -107,7 +107,7 @@ impl Read for Noise {
 mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
-    use crate::apply::{Reach, RunConfig, apply, rollback};
+    use crate::apply::{RollbackScope, RunConfig, apply, rollback};
     use crate::operation::Link;
     use crate::operation::Reboot;
 
@@ -149,7 +149,7 @@ mod tests {
         let needed = size(&on, &plan);
         apply(&on, &plan, RunConfig::default(), &mut |_| {}).expect("so far");
         assert_eq!(on.read(RESERVE).expect("it stands").len() as u64, needed);
-        rollback(&on, Reach::Last, &mut |_| {}).expect("rolled back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert!(!on.exists(RESERVE));
         apply(&on, &plan_of(vec![file("/etc/a")]), RunConfig::default(), &mut |_| {}).expect("to its end");
         assert!(!on.exists(RESERVE));

@@ -3,7 +3,7 @@
 use super::account::begun;
 use super::events::noting;
 use super::journal::{At, Event, Journal, Made};
-use super::news::{News, Teller};
+use super::news::{News, OnNews};
 use super::{Failure, reserve};
 use crate::operation::undo::Undo;
 use crate::operation::{Operation, Run, remove};
@@ -11,8 +11,8 @@ use crate::system::System;
 
 /// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
 /// cannot be told from what is there, so this comes before any look at the host.
-pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
-    let tell: Teller = &mut noting(on, tell);
+pub fn recover(on: &System, tell: OnNews) -> Result<(), Failure> {
+    let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     let_go(on, &journal)?;
     if !journal.torn().is_empty() {
@@ -23,7 +23,7 @@ pub fn recover(on: &System, tell: Teller) -> Result<(), Failure> {
 
 /// What is taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum RollbackScope {
     /// The last apply.
     Last,
     /// Everything that gpusetup ever did here.
@@ -31,33 +31,33 @@ pub enum Reach {
 }
 
 /// What would be taken back, in that order, each in a line.
-pub fn to_take_back(on: &System, reach: Reach) -> Result<Vec<String>, Failure> {
+pub fn to_take_back(on: &System, reach: RollbackScope) -> Result<Vec<String>, Failure> {
     let journal = Journal::open(on)?;
     Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
 }
 
 /// Whether there is anything to roll back: something that was made and still stands, an apply that has not come to its end, or
 /// a rollback that has not.
-pub fn anything_to_take_back(on: &System, reach: Reach) -> Result<bool, Failure> {
+pub fn anything_to_take_back(on: &System, reach: RollbackScope) -> Result<bool, Failure> {
     let journal = Journal::open(on)?;
     Ok(is_anything(&journal, reach))
 }
 
-fn is_anything(journal: &Journal, reach: Reach) -> bool {
+fn is_anything(journal: &Journal, reach: RollbackScope) -> bool {
     journal.rolling_back().is_some() || journal.open_apply().is_some() || !within(journal, reach).is_empty()
 }
 
-fn within(journal: &Journal, reach: Reach) -> Vec<Made<'_>> {
+fn within(journal: &Journal, reach: RollbackScope) -> Vec<Made<'_>> {
     // A rollback that was begun goes on with what it began with.
     match reach {
-        Reach::All if journal.rolling_back().is_none() => journal.all_made(),
-        Reach::All | Reach::Last => journal.last_apply(),
+        RollbackScope::All if journal.rolling_back().is_none() => journal.all_made(),
+        RollbackScope::All | RollbackScope::Last => journal.last_apply(),
     }
 }
 
 /// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
-pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, Failure> {
-    let tell: Teller = &mut noting(on, tell);
+pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<String>, Failure> {
+    let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     let_go(on, &journal)?;
     if !is_anything(&journal, reach) {
@@ -78,7 +78,7 @@ pub fn rollback(on: &System, reach: Reach, tell: Teller) -> Result<Vec<String>, 
     Ok(left)
 }
 
-pub(super) fn take_back_torn(on: &System, journal: &mut Journal, tell: Teller) -> Result<Vec<String>, Failure> {
+pub(super) fn take_back_torn(on: &System, journal: &mut Journal, tell: OnNews) -> Result<Vec<String>, Failure> {
     let torn = journal.torn().into_iter().map(Owned::from).collect();
     take_back(on, journal, torn, &mut |operation| tell(&News::Recovering(operation)))
 }

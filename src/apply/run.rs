@@ -2,13 +2,13 @@
 
 use super::account::{begun, save};
 use super::act::{Work, carry_out};
-use super::ahead::Ahead;
 use super::boot::boot_id;
 use super::config::RunConfig;
 use super::events::noting;
 use super::journal::{At, Event, Journal};
 use super::network::{not_interrupted, with_network};
-use super::news::{News, Teller};
+use super::news::{News, OnNews};
+use super::prefetched::Prefetched;
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
 use crate::fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
@@ -34,8 +34,8 @@ const REBOOTS: usize = 2;
 
 /// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
-pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: Teller) -> Result<Outcome, Failure> {
-    let tell: Teller = &mut noting(on, tell);
+pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> Result<Outcome, Failure> {
+    let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice.
     let same = journal.newest_apply().filter(|a| a.plan.fingerprint == plan.fingerprint);
@@ -54,7 +54,7 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: Teller) -> R
     reserve::make(on, &left)?;
     begin(on, &mut journal, plan, config.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
-    let mut work = Work { journal, backups, ahead: Ahead::default() };
+    let mut work = Work { journal, backups, ahead: Prefetched::default() };
     let carried = carry(on, &left, &config, &mut work, (&went_on, reboots), tell);
     let Work { mut journal, ahead, .. } = work;
     if !carried.as_ref().is_ok_and(|outcome| outcome.reboot_required) {
@@ -83,7 +83,7 @@ fn carry(
     config: &RunConfig,
     work: &mut Work,
     (went_on, reboots): (&[(At, Option<String>)], usize),
-    tell: Teller,
+    tell: OnNews,
 ) -> Result<Outcome, Failure> {
     bundled::bring(on, left, config, tell)?;
     let mut done = downloads(on, left, config, work, tell)?;
@@ -188,7 +188,7 @@ pub fn waits_for_boot(on: &System) -> Result<bool, Failure> {
     Ok(Journal::open(on)?.waits_for_boot().is_some_and(|before| before == boot_id(on).as_deref()))
 }
 
-fn downloads(on: &System, plan: &Plan, config: &RunConfig, work: &mut Work, tell: Teller) -> Result<usize, Failure> {
+fn downloads(on: &System, plan: &Plan, config: &RunConfig, work: &mut Work, tell: OnNews) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download(Download { url, sha256, size, to }) = &act.operation else { continue };
@@ -220,7 +220,7 @@ mod tests {
     use crate::apply::Account;
     use crate::apply::result::{Ending, status};
     use crate::apply::sample::plan_of;
-    use crate::apply::{Reach, recover, rollback};
+    use crate::apply::{RollbackScope, recover, rollback};
     use crate::fetch::Sources;
     use crate::operation::Link;
     use crate::operation::Remove;
@@ -257,9 +257,9 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(events.lines().nth(1).expect("two things")).expect("JSON");
         assert_eq!((&line["event"], &line["what"]), (&"done".into(), &"write /etc/a".into()));
         apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {}).expect("mended");
-        assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("taken back").is_empty());
+        assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
-        assert!(rollback(&on, Reach::Last, &mut |_| {}).expect("nothing left").is_empty());
+        assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("nothing left").is_empty());
     }
 
     #[test]
@@ -272,10 +272,10 @@ mod tests {
         let download = Operation::Download(Download { url, sha256: sha256("x"), size: None, to });
         assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
         assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply { .. })));
-        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
         assert!(on.exists("/etc/a"), "the apply before it came to its end, and is another");
         assert!(unfinished(&on).expect("readable").is_none());
-        rollback(&on, Reach::Last, &mut |_| {}).expect("now that one");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("now that one");
         assert!(!on.exists("/etc/a"));
     }
 
@@ -307,7 +307,7 @@ mod tests {
         // What gpusetup writes behind it never came to be.
         let told = status(&on).expect("readable").expect("there");
         assert_eq!((told.state, told.exit_code), (Ending::Interrupted, 137));
-        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
         assert_eq!(status(&on).expect("readable").expect("there").state, Ending::Interrupted);
     }
 
@@ -336,7 +336,7 @@ mod tests {
         };
         assert!(!carry(&on, &left).expect("to its end"));
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
-        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
     }
 
@@ -347,7 +347,7 @@ mod tests {
         let plan = plan_of(vec![Operation::Remove(Remove { path: "/usr/local/cuda".into() })]);
         assert!(!carry(&on, &plan).expect("done"));
         assert_eq!(on.link_target("/usr/local/cuda"), None);
-        rollback(&on, Reach::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
         assert_eq!(on.link_target("/usr/local/cuda").as_deref(), Some(Path::new("cuda-12.4")));
     }
 
@@ -377,10 +377,10 @@ mod tests {
         journal.note(&on, Event::Undone { run: 1, at: (0, 0), left: Vec::new() }).expect("noted");
         on.remove("/etc/b").expect("removed");
         assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Rollback)));
-        rollback(&on, Reach::Last, &mut |_| {}).expect("to its end");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("to its end");
         assert!(on.exists("/etc/a"), "the apply before it is another");
         assert!(unfinished(&on).expect("readable").is_none());
-        rollback(&on, Reach::Last, &mut |_| {}).expect("now that one");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("now that one");
         assert!(!on.exists("/etc/a"));
     }
 

@@ -9,14 +9,14 @@ use super::options::{
 use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::{Ending, RunResult};
-use crate::apply::{self, Account, Failure, Reach, Unfinished};
+use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
 use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::Facts;
 use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
-use crate::render::progress::Teller;
+use crate::render::progress::ProgressPrinter;
 use crate::system::System;
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,7 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
                 super::print("Nothing to go on with: the last apply came to its end.\n")?;
                 Ok(Ended::Untouched)
             }
-            Some(Unfinished::Rollback) => take_back(&options.run, false, system, Reach::Last),
+            Some(Unfinished::Rollback) => take_back(&options.run, false, system, RollbackScope::Last),
             Some(Unfinished::Apply { .. }) if apply::waits_for_boot(system)? => {
                 super::print("The host must boot first; nothing was done.\n")?;
                 return Ok(Ended::Untouched);
@@ -108,7 +108,7 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
                 // What came from a bundle goes on without a network.
                 config.sources.offline |= packages.is_some();
                 config.brought = packages;
-                let mut teller = Teller::new(options.run.bars(), true);
+                let mut teller = ProgressPrinter::new(options.run.bars(), true);
                 apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
                 let plan = match config.sources.mirrors.is_empty() {
@@ -130,7 +130,7 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
 /// Takes the last apply back.
 pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
     writing(&options.host, &options.run, false, |system, _| {
-        if !apply::anything_to_take_back(system, Reach::Last)? {
+        if !apply::anything_to_take_back(system, RollbackScope::Last)? {
             forget(system)?;
             super::print("Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.\n")?;
             return Ok(Ended::Untouched);
@@ -138,14 +138,14 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
-        take_back(&options.run, false, system, Reach::Last)
+        take_back(&options.run, false, system, RollbackScope::Last)
     })
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
     let mut config = options.run.config(options.source.sources()?);
     config.bundle = options.bundle.open(&options.trust, &options.host.database.store())?;
-    let mut teller = Teller::new(options.run.bars(), !options.look.json);
+    let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = database(&options.host, config.bundle.as_deref())?;
     let (facts, assumed) = look(&options.host, database)?;

@@ -16,7 +16,7 @@ use crate::host::{Look, SystemId, probe};
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
-use crate::render::progress::Teller;
+use crate::render::progress::ProgressPrinter;
 use crate::sum::short;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt};
@@ -184,7 +184,7 @@ fn artifacts(
     plan: &Plan,
     contents: &mut Contents,
 ) -> Result<(), Problem> {
-    let mut teller = Teller::new(!options.no_progress, true);
+    let mut teller = ProgressPrinter::new(!options.no_progress, true);
     for act in plan.acts().filter(|a| !a.satisfied) {
         let Operation::Download(Download { url, sha256, size, to }) = &act.operation else { continue };
         let to = options.cache.join(short(sha256)).join(to.file_name().unwrap_or_default());

@@ -7,14 +7,14 @@ use super::run::{Ended, agreed, begin, propose, writing};
 use super::{Problem, report, say};
 use crate::apply;
 use crate::compat::Database;
-use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, Report, Sources, collect, examine, gather, repairs};
+use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, EvidenceSources, Report, collect, examine, gather, repairs};
 use crate::exit::Exit;
 use crate::host::MachineKind;
 use crate::nvidia;
 use crate::plan::{Plan, repair};
 use crate::render;
 use crate::render::doctor::Look;
-use crate::render::progress::Teller;
+use crate::render::progress::ProgressPrinter;
 use crate::system::System;
 use crate::system::output;
 use crate::text::wrapped;
@@ -147,7 +147,7 @@ struct With<'a> {
     options: &'a Options,
     only: &'a [&'static str],
     database: &'static Database,
-    sources: Sources,
+    sources: EvidenceSources,
 }
 
 impl With<'_> {
@@ -216,7 +216,7 @@ impl With<'_> {
         }
         let mut left = None;
         writing(&options.host, &options.run, false, |system, account| {
-            let mut teller = Teller::new(options.run.bars(), is_text);
+            let mut teller = ProgressPrinter::new(options.run.bars(), is_text);
             apply::recover(system, &mut |news| teller.tell(news))?;
             let report = self.host()?;
             let plan = self.plan(&report);
@@ -252,8 +252,8 @@ impl With<'_> {
 }
 
 impl Options {
-    fn sources(&self) -> Result<Sources, Problem> {
-        Ok(Sources { kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?, today: None })
+    fn sources(&self) -> Result<EvidenceSources, Problem> {
+        Ok(EvidenceSources { kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?, today: None })
     }
 
     fn is_text(&self) -> bool {

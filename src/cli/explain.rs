@@ -8,7 +8,7 @@ use crate::doctor::{CHECKS, ELSEWHERE};
 use crate::exit::{EXITS, Exit};
 use crate::planning::Planner;
 use crate::render;
-use crate::resolve::{Misfit, MisfitKind, resolve};
+use crate::resolve::{Conflict, ConflictKind, resolve};
 use crate::text::wrapped;
 use crate::version::{Version, Want};
 
@@ -101,8 +101,10 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem
     };
     let answer = match resolve(database, &facts, &request) {
         Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
-        Err(misfit @ Misfit { kind: MisfitKind::NothingFits, .. }) => Err(misfit.on_host(&options.host.again(None))),
-        Err(misfit) => return Err(misfit.into()),
+        Err(conflict @ Conflict { kind: ConflictKind::NothingFits, .. }) => {
+            Err(conflict.on_host(&options.host.again(None)))
+        }
+        Err(conflict) => return Err(conflict.into()),
     };
     if options.look.json {
         super::print_json(&render::explain::Proof::of(&answer))?;

@@ -43,7 +43,7 @@ impl Locked {
     /// Why there is no plan for the host that the flags describe, or for the facts in a file.
     pub fn not_planned(&self, e: PlanningError, host: &HostOptions, facts: Option<&Path>) -> Problem {
         match e {
-            PlanningError::Misfit(misfit) => misfit.on_host(&host.again(facts)).into(),
+            PlanningError::Conflict(conflict) => conflict.on_host(&host.again(facts)).into(),
             PlanningError::Lock(e) => match &self.0 {
                 Some((path, _)) => refused(path, &e),
                 None => Problem::unexpected(e.to_string()),

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::resolve::MisfitKind;
+use crate::resolve::ConflictKind;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -92,8 +92,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         ..Planner::new(database)
     };
     let plan = match planner.plan(facts, options.request.request(&options.host, assumed)?) {
-        Err(PlanningError::Misfit(misfit))
-            if misfit.kind == MisfitKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
+        Err(PlanningError::Conflict(conflict))
+            if conflict.kind == ConflictKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
         {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(Exit::Done);

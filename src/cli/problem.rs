@@ -1,7 +1,7 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
 use crate::exit::Exit;
-use crate::resolve::{Misfit, Premise};
+use crate::resolve::{Conflict, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
 use crate::text::message;
@@ -95,13 +95,13 @@ impl From<NoUser> for Problem {
     }
 }
 
-impl From<Misfit> for Problem {
-    fn from(misfit: Misfit) -> Self {
+impl From<Conflict> for Problem {
+    fn from(conflict: Conflict) -> Self {
         let because = |p: &Premise| {
             if p.source.is_empty() { p.text.clone() } else { format!("{} ({})", p.text, p.source) }
         };
-        let because = misfit.derivation.iter().map(because).collect();
-        let hints = misfit.hints.iter().map(ToString::to_string).collect();
-        Self { because, hints, ..Self::new(misfit.exit(), misfit.to_string()) }
+        let because = conflict.derivation.iter().map(because).collect();
+        let hints = conflict.hints.iter().map(ToString::to_string).collect();
+        Self { because, hints, ..Self::new(conflict.exit(), conflict.to_string()) }
     }
 }

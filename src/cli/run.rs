@@ -4,13 +4,13 @@ use super::host::{must_be_a_host, only_root, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Ending, RunResult};
-use crate::apply::{self, Account, Failure, Lock, News, Reach, RunConfig, boot};
+use crate::apply::{self, Account, Failure, Lock, News, RollbackScope, RunConfig, boot};
 use crate::exit::Exit;
 use crate::paths::RESULT;
 use crate::plan::Plan;
 use crate::private;
 use crate::render;
-use crate::render::progress::Teller;
+use crate::render::progress::ProgressPrinter;
 use crate::system::input::{self, InputError};
 use crate::system::{System, interrupt};
 use std::io::IsTerminal;
@@ -42,16 +42,16 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     super::print(&text)
 }
 
-pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Reach) -> Result<Ended, Problem> {
-    let mut teller = Teller::new(options.bars(), !json);
+pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: RollbackScope) -> Result<Ended, Problem> {
+    let mut teller = ProgressPrinter::new(options.bars(), !json);
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
         say(&format!("left as it is (changed since, or gone for good): {path}"));
     }
     forget(system)?;
     teller.end(match reach {
-        Reach::Last => "Done: the last apply is taken back.",
-        Reach::All => "Done: everything that gpusetup did here is taken back.",
+        RollbackScope::Last => "Done: the last apply is taken back.",
+        RollbackScope::All => "Done: everything that gpusetup did here is taken back.",
     });
     Ok(Ended::With(Ending::RolledBack))
 }
@@ -115,7 +115,7 @@ pub fn begin(
     config: RunConfig,
     system: &System,
     account: &mut Account,
-    teller: &mut Teller,
+    teller: &mut ProgressPrinter,
 ) -> Result<Ended, Problem> {
     // What is noted in the journal is checked like this when it is read again, too.
     plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be carried out: {why}")))?;
@@ -138,7 +138,7 @@ pub fn perform(
     config: RunConfig,
     system: &System,
     account: &mut Account,
-    teller: &mut Teller,
+    teller: &mut ProgressPrinter,
 ) -> Result<Ended, Problem> {
     let failed = |e: std::io::Error| Problem::new(Exit::StepFailed, format!("cannot prepare the reboot: {e}"));
     // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts once.

@@ -6,14 +6,14 @@ use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::run::{Ended, agreed, begin, propose, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
-use crate::apply::{self, Reach};
+use crate::apply::{self, RollbackScope};
 use crate::compat::PackageManager;
 use crate::exit::Exit;
 use crate::host::{Facts, owners};
 use crate::operation::packages;
 use crate::plan::{Inventory, Plan, Unwanted, removal};
 use crate::render;
-use crate::render::progress::Teller;
+use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
 use crate::system::System;
 use crate::version::CudaVersion;
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         if by_journal {
             return undo_all(options, system);
         }
-        let mut teller = Teller::new(options.run.bars(), !options.look.json);
+        let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
         apply::recover(system, &mut |news| teller.tell(news))?;
         let plan = plan(options, system)?;
         if plan.is_converged() {
@@ -87,10 +87,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 }
 
 fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
-    let all = apply::to_take_back(system, Reach::All)?;
+    let all = apply::to_take_back(system, RollbackScope::All)?;
     if all.is_empty() {
         let nothing = "Nothing to remove: gpusetup did nothing here that still stands.";
-        Teller::new(false, !options.look.json).end(nothing);
+        ProgressPrinter::new(false, !options.look.json).end(nothing);
         return Ok(Ended::Untouched);
     }
     if !options.run.asks_nothing() {
@@ -100,13 +100,13 @@ fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
             return Ok(Ended::Untouched);
         }
     }
-    let ended = take_back(&options.run, options.look.json, system, Reach::All)?;
+    let ended = take_back(&options.run, options.look.json, system, RollbackScope::All)?;
     say(&format!("downloads stay in {}", options.host.cache.display()));
     Ok(ended)
 }
 
 fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
-    let all = apply::to_take_back(system, Reach::All)?;
+    let all = apply::to_take_back(system, RollbackScope::All)?;
     if options.look.json && options.dry_run {
         super::print_json(&all)?;
         return Ok(Exit::Done);

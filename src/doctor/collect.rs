@@ -3,7 +3,7 @@
 use super::anonymise::{Anonymiser, KINDS, Kind, Names};
 use super::archive::{Collected, EVIDENCE, SCHEMA};
 use super::kernel_log::{self, REFUSALS, UNFIT, tail};
-use super::{Answer, Evidence, Sources, examine};
+use super::{Answer, Evidence, EvidenceSources, examine};
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::paths::{EVENTS, LOGS};
@@ -26,7 +26,7 @@ pub fn collect(
     system: &System,
     database: &Database,
     evidence: &Evidence,
-    sources: &Sources,
+    sources: &EvidenceSources,
     now: String,
 ) -> Result<BTreeMap<String, String>, serde_json::Error> {
     let mut texts = texts(system, &evidence.facts, sources);
@@ -84,7 +84,7 @@ fn last_lines(text: &str, most: usize) -> &str {
 }
 
 /// The host's logs, as they are.
-fn texts(system: &System, facts: &Facts, sources: &Sources) -> BTreeMap<String, String> {
+fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     let log = sources.kernel_log.clone().map_or_else(|| kernel_log::read(system), Answer::Is);
     if let Answer::Is(log) = log {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// What the libraries of a host said, and what belongs to their answers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct Readings {
     /// NVML.
     pub nvml: Answer<Nvml>,
     /// CUDA's driver library.
@@ -22,7 +22,7 @@ pub struct Told {
     pub holders: Vec<String>,
 }
 
-impl Told {
+impl Readings {
     /// Nobody was asked, for this reason.
     pub fn nothing(why: &str, cudnn: &[String]) -> Self {
         Self {
@@ -35,9 +35,9 @@ impl Told {
 }
 
 /// Asks NVML and CUDA side by side, then cuDNN where CUDA computes.
-pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Told {
+pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     if let Some(why) = silent(system, facts) {
-        return Told::nothing(&why, cudnn);
+        return Readings::nothing(&why, cudnn);
     }
     // Without a persistence daemon each GPU is brought up anew for whoever asks, some seconds a piece.
     let each = Duration::from_secs(5) * u32::try_from(facts.gpus.len()).unwrap_or(1).max(1);
@@ -60,7 +60,7 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Told {
     let convolution = convolution.collect();
     let in_the_way = matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(NvmlGpu::awaits_reset));
     let holders = if in_the_way { holders(system).iter().map(ToString::to_string).collect() } else { Vec::new() };
-    Told { nvml, cuda, convolution, holders }
+    Readings { nvml, cuda, convolution, holders }
 }
 
 /// Why nobody is asked, if so.

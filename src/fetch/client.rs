@@ -2,7 +2,7 @@
 //! it may pass, and when to come again.
 
 use super::sources::Sources;
-use super::trouble::Trouble;
+use super::transfer_error::TransferError;
 use crate::system::input;
 use crate::system::{chain, hooks};
 use reqwest::header::{
@@ -35,7 +35,7 @@ pub(super) struct Client {
 
 /// A server's answer that has the bytes.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ServerAnswer {
     /// The bytes, as they come.
     pub body: Response,
     /// Where in the file they begin.
@@ -50,8 +50,8 @@ pub(super) struct Answer {
 
 impl Client {
     /// For what is at this address.
-    pub fn new(url: &str, sources: &Sources) -> Result<Self, Trouble> {
-        let last = |why: String| Trouble::Final(why);
+    pub fn new(url: &str, sources: &Sources) -> Result<Self, TransferError> {
+        let last = |why: String| TransferError::Final(why);
         let url = Url::parse(url).map_err(|e| last(format!("that is no address: {e}")))?;
         let mut more = Vec::new();
         if let Some(path) = &sources.ca_cert {
@@ -86,7 +86,12 @@ impl Client {
 
     /// Asks for the bytes from one place on, up to another that is not among them; of the file that `validator` tells, or
     /// whatever is there now.
-    pub async fn ask(&self, from: u64, to: Option<u64>, validator: Option<&str>) -> Result<Answer, Trouble> {
+    pub async fn ask(
+        &self,
+        from: u64,
+        to: Option<u64>,
+        validator: Option<&str>,
+    ) -> Result<ServerAnswer, TransferError> {
         let mut request = self.inner.get(self.url.clone()).header(ACCEPT_ENCODING, "identity");
         if let Some(login) = self.sources.mirrors.login(&self.url) {
             request = request.basic_auth(&login.user, login.password.as_ref());
@@ -125,14 +130,14 @@ fn follows(attempt: Attempt) -> Action {
 }
 
 /// What an answer is good for.
-fn understood(response: Response, asked: u64) -> Result<Answer, Trouble> {
+fn understood(response: Response, asked: u64) -> Result<ServerAnswer, TransferError> {
     let (status, headers) = (response.status(), response.headers());
     if !status.is_success() {
         return Err(refused(status, headers));
     }
     if let Some(encoding) = text(headers, CONTENT_ENCODING.as_str()).filter(|e| *e != "identity") {
         let why = format!("the server, or a proxy before it, sends it encoded ({encoding}), which nobody asked for");
-        return Err(Trouble::Final(why));
+        return Err(TransferError::Final(why));
     }
     let etag = text(headers, ETAG.as_str()).filter(|etag| etag.starts_with('"'));
     let validator = etag.or_else(|| text(headers, LAST_MODIFIED.as_str())).map(str::to_owned);
@@ -141,42 +146,42 @@ fn understood(response: Response, asked: u64) -> Result<Answer, Trouble> {
     let in_parts = etag.is_some() && (ranges || partial);
     let (from, total) = if partial {
         let range = text(headers, CONTENT_RANGE.as_str()).and_then(content_range);
-        range.ok_or_else(|| Trouble::Passing("the server sends a part and does not say which".to_owned()))?
+        range.ok_or_else(|| TransferError::Passing("the server sends a part and does not say which".to_owned()))?
     } else {
         (0, response.content_length())
     };
     if partial && from != asked {
-        return Err(Trouble::Passing(format!("the server was asked for byte {asked} and sends byte {from}")));
+        return Err(TransferError::Passing(format!("the server was asked for byte {asked} and sends byte {from}")));
     }
-    Ok(Answer { from, total, validator, in_parts, body: response })
+    Ok(ServerAnswer { from, total, validator, in_parts, body: response })
 }
 
 /// Why there are no bytes.
-fn refused(status: StatusCode, headers: &HeaderMap) -> Trouble {
+fn refused(status: StatusCode, headers: &HeaderMap) -> TransferError {
     let answers = format!("the server answers {status}");
     match status {
-        StatusCode::RANGE_NOT_SATISFIABLE => Trouble::NoSuchPart,
+        StatusCode::RANGE_NOT_SATISFIABLE => TransferError::NoSuchPart,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => later(answers, headers),
-        StatusCode::NOT_FOUND | StatusCode::GONE => Trouble::NotThere(answers),
+        StatusCode::NOT_FOUND | StatusCode::GONE => TransferError::NotThere(answers),
         s if s.is_server_error() => later(answers, headers),
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => proxy_login(),
         StatusCode::UNAUTHORIZED => {
-            Trouble::Final(format!("{answers}: a mirror's login belongs into its address in the config file"))
+            TransferError::Final(format!("{answers}: a mirror's login belongs into its address in the config file"))
         }
-        _ => Trouble::Final(answers),
+        _ => TransferError::Final(answers),
     }
 }
 
-fn proxy_login() -> Trouble {
+fn proxy_login() -> TransferError {
     let help = "it belongs into the proxy's address, http://USER:PASSWORD@PROXY:PORT, in https_proxy or http_proxy";
-    Trouble::Final(format!("the proxy demands a login: {help}"))
+    TransferError::Final(format!("the proxy demands a login: {help}"))
 }
 
-fn later(why: String, headers: &HeaderMap) -> Trouble {
+fn later(why: String, headers: &HeaderMap) -> TransferError {
     let now = text(headers, DATE.as_str()).and_then(seconds_of);
     match text(headers, RETRY_AFTER.as_str()).and_then(|wait| waits(wait, now)) {
-        Some(wait) => Trouble::Later(why, wait),
-        None => Trouble::Passing(why),
+        Some(wait) => TransferError::Later(why, wait),
+        None => TransferError::Passing(why),
     }
 }
 
@@ -205,21 +210,21 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Why there is no answer, or no more of it.
-pub(super) fn failed(e: reqwest::Error) -> Trouble {
+pub(super) fn failed(e: reqwest::Error) -> TransferError {
     // The last cause tells what happened, those before it who noticed. None has the address: where it was sent on to may have a
     // ticket in it.
     let e = e.without_url();
     let why = last_cause(&e);
     if let Some(why) = why.strip_prefix("invalid peer certificate: ") {
-        return Trouble::Final(certificate(why));
+        return TransferError::Final(certificate(why));
     }
     match () {
         () if why.contains("proxy authorization required") => proxy_login(),
-        () if e.is_redirect() || e.is_builder() => Trouble::Final(why),
-        () if e.is_connect() => Trouble::Unreachable(why),
-        () if e.is_timeout() => Trouble::Passing("the server says nothing any more".to_owned()),
-        () if e.is_body() || e.is_decode() => Trouble::Passing(format!("the connection was cut ({why})")),
-        () => Trouble::Passing(why),
+        () if e.is_redirect() || e.is_builder() => TransferError::Final(why),
+        () if e.is_connect() => TransferError::Unreachable(why),
+        () if e.is_timeout() => TransferError::Passing("the server says nothing any more".to_owned()),
+        () if e.is_body() || e.is_decode() => TransferError::Passing(format!("the connection was cut ({why})")),
+        () => TransferError::Passing(why),
     }
 }
 

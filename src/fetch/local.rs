@@ -1,16 +1,21 @@
 //! A file that lies on a disk here: a mirror that was mounted.
 
 use super::part::{Length, Origin, Shared, lock};
-use super::trouble::Trouble;
+use super::transfer_error::TransferError;
 use crate::system::interrupt;
 use reqwest::Url;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
 /// Copies it.
-pub(super) fn copy(url: &str, part: &Shared, length: Length, progress: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+pub(super) fn copy(
+    url: &str,
+    part: &Shared,
+    length: Length,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), TransferError> {
     const BLOCK: usize = 1 << 20;
-    let not_had = |why: String| Trouble::Final(why);
+    let not_had = |why: String| TransferError::Final(why);
     let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
     let path = path.ok_or_else(|| not_had("that is no file's address".to_owned()))?;
     let unread = |e: std::io::Error| match e.kind() {
@@ -26,13 +31,13 @@ pub(super) fn copy(url: &str, part: &Shared, length: Length, progress: &mut dyn 
         return Err(not_had(format!("the file has {} bytes, not {size}: the mirror is out of step", meta.len())));
     }
     if meta.len() > length.most {
-        return Err(Trouble::TooLong);
+        return Err(TransferError::TooLong);
     }
     let mut block = vec![0; BLOCK];
     let mut at = {
         let mut part = lock(part);
-        part.begin_anew().and_then(|()| part.reserve(meta.len())).map_err(Trouble::Disk)?;
-        part.comes_from(Origin { url: url.to_owned(), validator: None }).map_err(Trouble::Disk)?;
+        part.begin_anew().and_then(|()| part.reserve(meta.len())).map_err(TransferError::Disk)?;
+        part.comes_from(Origin { url: url.to_owned(), validator: None }).map_err(TransferError::Disk)?;
         0
     };
     loop {
@@ -43,12 +48,12 @@ pub(super) fn copy(url: &str, part: &Shared, length: Length, progress: &mut dyn 
             Err(e) => return Err(unread(e)),
         };
         if interrupt::heard().is_some() {
-            return Err(Trouble::Interrupted);
+            return Err(TransferError::Interrupted);
         }
-        lock(part).write(&block[..n], at).map_err(Trouble::Disk)?;
+        lock(part).write(&block[..n], at).map_err(TransferError::Disk)?;
         at += n as u64;
         if at > meta.len() {
-            return Err(Trouble::TooLong);
+            return Err(TransferError::TooLong);
         }
         progress(at);
     }

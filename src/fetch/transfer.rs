@@ -1,10 +1,10 @@
 //! One attempt to bring a file over the network: from where the last one stopped, by one connection, and by several where that
 //! brings more. All of it is one thread's: the network is what it waits for.
 
-use super::client::{Answer, Client, failed};
+use super::client::{Client, ServerAnswer, failed};
 use super::pace::Pace;
 use super::part::{Length, Origin, Shared, lock};
-use super::trouble::Trouble;
+use super::transfer_error::TransferError;
 use crate::system::interrupt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const LAST: u64 = 1 << 20;
 const TICK: Duration = Duration::from_millis(100);
 
 /// What the connections of one attempt share.
-struct Job {
+struct PartRequest {
     client: Client,
     part: Shared,
     size: Option<u64>,
@@ -80,7 +80,7 @@ pub(super) async fn transfer(
     Length { size, most }: Length,
     alone: bool,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), Trouble> {
+) -> Result<(), TransferError> {
     let (have, known) = {
         let part = lock(part);
         (part.have(), Some(part.origin.clone()).filter(|origin| origin.url == client.url()))
@@ -95,20 +95,20 @@ pub(super) async fn transfer(
     {
         let why =
             format!("the server's file has {total} bytes, not {size}: the mirror is out of step, or it is another");
-        return Err(Trouble::Final(why));
+        return Err(TransferError::Final(why));
     }
     if answer.total.is_some_and(|total| total > most) {
-        return Err(Trouble::TooLong);
+        return Err(TransferError::TooLong);
     }
     if answer.from > 0 && validator.is_some() && answer.validator.is_some() && validator != answer.validator {
-        return Err(Trouble::Changed);
+        return Err(TransferError::Changed);
     }
     let size = size.or(answer.total);
-    prepare(part, &answer, client, size).map_err(Trouble::Disk)?;
+    prepare(part, &answer, client, size).map_err(TransferError::Disk)?;
     let in_parts = answer.in_parts && !alone;
     let validator = answer.validator.clone();
     let (client, part, shares) = (client.clone(), Arc::clone(part), Mutex::default());
-    let job = Arc::new(Job { client, part, size, most: size.unwrap_or(most), validator, shares });
+    let job = Arc::new(PartRequest { client, part, size, most: size.unwrap_or(most), validator, shares });
     let mut connections = JoinSet::new();
     connections.spawn(first(Arc::clone(&job), answer));
     let ended = supervise(&job, &mut connections, in_parts, progress).await;
@@ -117,13 +117,13 @@ pub(super) async fn transfer(
     let have = lock(&job.part).have();
     ended?;
     match size {
-        Some(size) if have < size => Err(Trouble::Passing(format!("the connection was cut after {have} bytes"))),
+        Some(size) if have < size => Err(TransferError::Passing(format!("the connection was cut after {have} bytes"))),
         _ => Ok(()),
     }
 }
 
 /// Makes the part ready for an answer.
-fn prepare(part: &Shared, answer: &Answer, client: &Client, size: Option<u64>) -> std::io::Result<()> {
+fn prepare(part: &Shared, answer: &ServerAnswer, client: &Client, size: Option<u64>) -> std::io::Result<()> {
     let mut part = lock(part);
     if answer.from != part.have() {
         part.begin_anew()?;
@@ -135,12 +135,12 @@ fn prepare(part: &Shared, answer: &Answer, client: &Client, size: Option<u64>) -
 }
 
 /// Waits for something, as long as nobody tells us to stop.
-async fn wait<F: Future>(work: F, tick: &mut dyn FnMut()) -> Result<F::Output, Trouble> {
+async fn wait<F: Future>(work: F, tick: &mut dyn FnMut()) -> Result<F::Output, TransferError> {
     let mut work = std::pin::pin!(work);
     loop {
         match timeout(TICK, &mut work).await {
             Ok(done) => return Ok(done),
-            Err(_) if interrupt::heard().is_some() => return Err(Trouble::Interrupted),
+            Err(_) if interrupt::heard().is_some() => return Err(TransferError::Interrupted),
             Err(_) => tick(),
         }
     }
@@ -148,11 +148,11 @@ async fn wait<F: Future>(work: F, tick: &mut dyn FnMut()) -> Result<F::Output, T
 
 /// Sees to it that there are as many connections as help, until the last has ended.
 async fn supervise(
-    job: &Arc<Job>,
-    connections: &mut JoinSet<Result<(), Trouble>>,
+    job: &Arc<PartRequest>,
+    connections: &mut JoinSet<Result<(), TransferError>>,
     in_parts: bool,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), Trouble> {
+) -> Result<(), TransferError> {
     let began = Instant::now();
     let mut told = Instant::now();
     let mut pace = Pace::of_one(lock(&job.part).amount());
@@ -169,11 +169,11 @@ async fn supervise(
                 last = Err(trouble);
                 pace.settles();
             }
-            Ok(Some(Err(e))) => return Err(Trouble::Final(format!("a connection's task broke off: {e}"))),
+            Ok(Some(Err(e))) => return Err(TransferError::Final(format!("a connection's task broke off: {e}"))),
             Err(_) => {}
         }
         if interrupt::heard().is_some() {
-            return Err(Trouble::Interrupted);
+            return Err(TransferError::Interrupted);
         }
         if told.elapsed() >= TICK {
             told = Instant::now();
@@ -189,7 +189,7 @@ async fn supervise(
 }
 
 /// The first connection: it has what was asked for to the end, and lets others have of it.
-async fn first(job: Arc<Job>, mut answer: Answer) -> Result<(), Trouble> {
+async fn first(job: Arc<PartRequest>, mut answer: ServerAnswer) -> Result<(), TransferError> {
     let mut at = answer.from;
     while let Some(bytes) = answer.body.chunk().await.map_err(failed)? {
         let mut bytes = &bytes[..];
@@ -213,13 +213,13 @@ async fn first(job: Arc<Job>, mut answer: Answer) -> Result<(), Trouble> {
         if let Some(to) = shares.first_to {
             shares.left.push((at, to));
         }
-        return Err(Trouble::Passing(format!("the connection was cut after {at} bytes")));
+        return Err(TransferError::Passing(format!("the connection was cut after {at} bytes")));
     }
     Ok(())
 }
 
 /// Another connection.
-async fn another(job: Arc<Job>) -> Result<(), Trouble> {
+async fn another(job: Arc<PartRequest>) -> Result<(), TransferError> {
     {
         let at = lock(&job.part).have();
         let mut shares = job.shares();
@@ -231,7 +231,7 @@ async fn another(job: Arc<Job>) -> Result<(), Trouble> {
 }
 
 /// Fetches pieces as long as there are any.
-async fn pieces(job: &Job) -> Result<(), Trouble> {
+async fn pieces(job: &PartRequest) -> Result<(), TransferError> {
     loop {
         let claimed = job.shares().claim(job.size.unwrap_or_default());
         let Some((from, to)) = claimed else { return Ok(()) };
@@ -246,33 +246,33 @@ async fn pieces(job: &Job) -> Result<(), Trouble> {
 }
 
 /// Fetches what lies between `at`, which goes along, and `to`.
-async fn piece(job: &Job, at: &mut u64, to: u64) -> Result<(), Trouble> {
+async fn piece(job: &PartRequest, at: &mut u64, to: u64) -> Result<(), TransferError> {
     let mut answer = job.client.ask(*at, Some(to), job.validator.as_deref()).await?;
     if answer.from != *at || answer.total != job.size {
-        return Err(Trouble::Changed);
+        return Err(TransferError::Changed);
     }
     while let Some(bytes) = answer.body.chunk().await.map_err(failed)? {
         let most = usize::try_from(to - *at).unwrap_or(usize::MAX).min(bytes.len());
         job.write(&bytes[..most], *at)?;
         *at += most as u64;
     }
-    if *at < to { Err(Trouble::Passing(format!("the connection was cut at byte {at}"))) } else { Ok(()) }
+    if *at < to { Err(TransferError::Passing(format!("the connection was cut at byte {at}"))) } else { Ok(()) }
 }
 
-impl Job {
+impl PartRequest {
     fn shares(&self) -> MutexGuard<'_, Shares> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, bytes: &[u8], at: u64) -> Result<(), Trouble> {
+    fn write(&self, bytes: &[u8], at: u64) -> Result<(), TransferError> {
         if at + bytes.len() as u64 > self.most {
-            return Err(Trouble::TooLong);
+            return Err(TransferError::TooLong);
         }
-        lock(&self.part).write(bytes, at).map_err(Trouble::Disk)
+        lock(&self.part).write(bytes, at).map_err(TransferError::Disk)
     }
 
-    fn remember(&self) -> Result<(), Trouble> {
-        lock(&self.part).remember().map_err(Trouble::Disk)
+    fn remember(&self) -> Result<(), TransferError> {
+        lock(&self.part).remember().map_err(TransferError::Disk)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A request and facts made into a plan: the choice, the steps in their order, the sums over them, the fingerprint.
 
-use super::job::{Job, step};
+use super::context::{StepContext, step};
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
     toolkit, verify,
@@ -9,7 +9,7 @@ use crate::compat::{Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
-    Card, ChosenDriver, Hint, Install, Joined, Method, Misfit, Request, Resolution, Selection, distribution, is_over,
+    Card, ChosenDriver, Conflict, Hint, Install, Joined, Method, Request, Resolution, Selection, distribution, is_over,
     resolve,
 };
 use crate::sum::sha256;
@@ -23,13 +23,13 @@ use std::path::Path;
 const GROWTH: u64 = 132 << 20;
 
 /// The plan for a host, or why there is none, and what stands before the plan that is suggested instead.
-pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Misfit> {
-    planned(database, facts.clone(), request).map_err(|misfit| {
-        let asked = misfit.hints.iter().filter_map(Hint::asks);
+pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
+    planned(database, facts.clone(), request).map_err(|conflict| {
+        let asked = conflict.hints.iter().filter_map(Hint::asks);
         let mut said: Vec<_> = asked.flat_map(|request| obstacles(database, &facts, request)).collect();
         said.sort();
         said.dedup();
-        said.into_iter().fold(misfit, Misfit::hint)
+        said.into_iter().fold(conflict, Conflict::hint)
     })
 }
 
@@ -45,47 +45,48 @@ fn obstacles(database: &Database, facts: &Facts, request: &Request) -> Vec<Strin
     }
 }
 
-fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, Misfit> {
+fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     not_our_driver(&facts, &request)?;
     let chosen = resolve(database, &facts, &request)?;
     not_mixed(&facts, &chosen)?;
     not_over_another(&facts, &request, &chosen)?;
     not_a_virtual_machines(&facts, &request, &chosen)?;
     not_unsigned(&facts, &chosen)?;
-    let job = Job { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
-    prerequisites::not_without_tools(&job)?;
-    let (first, mut warnings) = prerequisites::prerequisites(&job);
-    warnings.extend(warn(database, &job));
+    let context =
+        StepContext { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
+    prerequisites::not_without_tools(&context)?;
+    let (first, mut warnings) = prerequisites::prerequisites(&context);
+    warnings.extend(warn(database, &context));
     // Of equal GPUs one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
-    let steps = in_order(&job, first);
+    let steps = in_order(&context, first);
     let plan = Plan::of(database, facts.clone(), request.clone(), steps, warnings);
     let (reasons, rejected) = (chosen.reasons.clone(), chosen.rejected.clone());
     Ok(Plan { selection: chosen.selection(), reasons, rejected, ..plan }.summed())
 }
 
-fn in_order(job: &Job, first: Step) -> Vec<Step> {
-    let mut steps = vec![first, nouveau::blacklist_nouveau(job)];
-    let driver = job.chosen.driver.as_ref().filter(|d| !d.is_kept());
-    let rival = !job.facts.machine.is_tree && nouveau::rival_is_loaded(job);
+fn in_order(context: &StepContext, first: Step) -> Vec<Step> {
+    let mut steps = vec![first, nouveau::blacklist_nouveau(context)];
+    let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
+    let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
     // The runfile stops at a GPU that is taken; packages do not care, their modules load at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
     let late = driver.is_some() && rival && !early;
     if early {
         steps.push(reboot("the runfile stops while another driver holds the GPU"));
     }
-    steps.push(driver::install_driver(job));
-    steps.push(toolkit::install_cuda(job));
-    steps.push(toolkit::install_cudnn(job));
-    steps.push(toolkit::fix_symlinks(job));
-    steps.push(environment::ldconfig(job));
-    steps.push(environment::environment(job));
+    steps.push(driver::install_driver(context));
+    steps.push(toolkit::install_cuda(context));
+    steps.push(toolkit::install_cudnn(context));
+    steps.push(toolkit::fix_symlinks(context));
+    steps.push(environment::ldconfig(context));
+    steps.push(environment::environment(context));
     if late {
         steps.push(reboot("another driver holds the GPU until then"));
     }
     let converged = steps.iter().all(|s| s.state != State::Needed);
-    steps.push(verify::verify(job, converged));
+    steps.push(verify::verify(context, converged));
     steps
 }
 
@@ -94,7 +95,7 @@ fn reboot(why: &str) -> Step {
 }
 
 /// Hosts whose driver is not ours to install.
-fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Misfit> {
+fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     if !request.driver.is_wanted() {
         return Ok(());
     }
@@ -104,11 +105,11 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Misfit> {
         _ if facts.os.immutable => ("GS908", "this system's /usr is an image that packages and runfiles cannot change"),
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
     };
-    Err(Misfit::blocked(check, sentence).hint(Hint::plan("leave the driver out", "--profile toolkit")))
+    Err(Conflict::blocked(check, sentence).hint(Hint::plan("leave the driver out", "--profile toolkit")))
 }
 
 /// A runfile over packages, or packages over a runfile, is how hosts are broken.
-fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
+fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
     let (by, remedy) = match (installed.origin, driver.install) {
         (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_)) => {
@@ -123,12 +124,12 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
         "driver {} was installed by {by}, and {} would come another way: two installs on one host break each other",
         installed.version, driver.version
     );
-    Err(Misfit::blocked("GS401", sentence).hint(remedy.to_owned()))
+    Err(Conflict::blocked("GS401", sentence).hint(remedy.to_owned()))
 }
 
 /// Archives are not unpacked over a toolkit of another making or release, nor is a runfile run over archives: what is left
 /// of the one would be taken for the other.
-fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Misfit> {
+fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
     let path = request.prefix.join(format!("cuda-{series}"));
@@ -138,7 +139,9 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     let sentence = format!("{path} has CUDA {is} in it already, and {version} would come over it in another way");
     let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
     let hint = if is == version { keep.to_owned() } else { format!("ask for what is there: --cuda {is}") };
-    Err(Misfit::blocked("GS701", sentence).hint(hint).hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
+    Err(Conflict::blocked("GS701", sentence)
+        .hint(hint)
+        .hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
 
 /// A driver that is to be installed, not kept.
@@ -147,17 +150,17 @@ fn installs_driver(chosen: &Resolution) -> bool {
 }
 
 /// A card that is handed to a virtual machine would be fought over.
-fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Misfit> {
+fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let handed_over = |g: &&crate::host::Gpu| {
         g.bound_to.as_deref() == Some("vfio-pci") && !request.leave_out.contains(&g.address) && installs_driver(chosen)
     };
     let Some(gpu) = facts.gpus.iter().find(handed_over) else { return Ok(()) };
     let sentence = format!("the GPU at {} is bound to vfio-pci, for a virtual machine", gpu.address);
-    Err(Misfit::blocked("GS203", sentence).hint(format!("leave it to that: --leave-out {}", gpu.address)))
+    Err(Conflict::blocked("GS203", sentence).hint(format!("leave it to that: --leave-out {}", gpu.address)))
 }
 
 /// Modules that are built here and signed with a key that nobody knows do not load, and that shows after the reboot only.
-fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
+fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let enrolled = facts.signing_key.as_ref().is_some_and(|key| key.enrolled);
     if facts.secure_boot != SecureBoot::Enabled || enrolled || !installs_driver(chosen) {
         return Ok(());
@@ -169,23 +172,23 @@ fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Misfit> {
     let path = facts.signing_key.as_ref().map_or("/var/lib/dkms/mok.pub".into(), |key| key.path.display().to_string());
     let sentence = format!("Secure Boot is on and {why}: the driver's modules would not load");
     let hint = format!("{first}sudo mokutil --import {}, then reboot and enrol it at the console", quoted(&path));
-    Err(Misfit::blocked("GS301", sentence).hint(hint))
+    Err(Conflict::blocked("GS301", sentence).hint(hint))
 }
 
-fn warn(database: &Database, job: &Job) -> Vec<Warning> {
+fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut say = |check: &str, text: String| warnings.push(Warning { check: check.to_owned(), text });
-    if let Some(driver) = &job.chosen.driver {
-        if is_over(driver, &job.request.today) {
+    if let Some(driver) = &context.chosen.driver {
+        if is_over(driver, &context.request.today) {
             let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
             say(
                 "GS503",
                 format!("driver branch {} reached its end of life ({life}): no more fixes", driver.branch.branch),
             );
         }
-        let boot = job.facts.space.iter().find(|s| s.path == Path::new("/boot"));
-        let images = job.facts.kernels.installed.iter().filter(|k| k.initramfs.is_some()).count() as u64;
-        if let Some(boot) = boot.filter(|b| installs_driver(job.chosen) && b.free_bytes < images * GROWTH) {
+        let boot = context.facts.space.iter().find(|s| s.path == Path::new("/boot"));
+        let images = context.facts.kernels.installed.iter().filter(|k| k.initramfs.is_some()).count() as u64;
+        if let Some(boot) = boot.filter(|b| installs_driver(context.chosen) && b.free_bytes < images * GROWTH) {
             let (free, growth) = (bytes(boot.free_bytes), bytes(GROWTH));
             say(
                 "GS603",
@@ -195,39 +198,39 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
                 ),
             );
         }
-        if driver.install.method() == Method::Packages && !driver.is_kept() && job.distribution.is_none() {
-            say("GS402", format!("the packages of {} are not known", job.facts.os.name));
+        if driver.install.method() == Method::Packages && !driver.is_kept() && context.distribution.is_none() {
+            say("GS402", format!("the packages of {} are not known", context.facts.os.name));
         }
-        if job.facts.machine.kind == MachineKind::Container {
+        if context.facts.machine.kind == MachineKind::Container {
             say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
         }
-        if let Some((kernel, text)) = job.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
-            let when = if job.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
+        if let Some((kernel, text)) = context.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
+            let when = if context.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
             say("GS103", format!("kernel {kernel} {when}, and {text}"));
         }
-        let kernel = job.facts.kernels.running.as_deref();
-        if let (Some(running), Some(next)) = (kernel, job.facts.kernels.next_boot.as_deref())
+        let kernel = context.facts.kernels.running.as_deref();
+        if let (Some(running), Some(next)) = (kernel, context.facts.kernels.next_boot.as_deref())
             && running != next
         {
             say("GS104", format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"));
         }
-        if let Some(joined) = Joined::of(database, job.facts) {
-            say("GS801", joined_by_switches(database, job, driver, joined));
+        if let Some(joined) = Joined::of(database, context.facts) {
+            say("GS801", joined_by_switches(database, context, driver, joined));
         }
     }
-    for card in job.chosen.cards.iter().filter(|card| !card.is_listed) {
-        if let Some(driver) = job.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
+    for card in context.chosen.cards.iter().filter(|card| !card.is_listed) {
+        if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
             say("GS503", unlisted(card, driver));
         }
     }
-    for caution in &job.chosen.cautions {
+    for caution in &context.chosen.cautions {
         say("GS505", caution.clone());
     }
-    if let Some(text) = without_gpu(job) {
+    if let Some(text) = without_gpu(context) {
         say("GS503", text);
     }
-    for card in job.chosen.cards.iter().filter(|_| job.chosen.driver.is_none()) {
-        let arch = job.facts.machine.arch.as_str();
+    for card in context.chosen.cards.iter().filter(|_| context.chosen.driver.is_none()) {
+        let arch = context.facts.machine.arch.as_str();
         if let Some(machine) = card.only_on.as_deref().filter(|machine| *machine != arch) {
             let name = &card.name;
             say(
@@ -236,8 +239,8 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             );
         }
     }
-    if let Some(cuda) = job.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
-        let (os, arch) = (&job.facts.os, crate::resolve::cuda_arch(&job.facts.machine.arch));
+    if let Some(cuda) = context.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
+        let (os, arch) = (&context.facts.os, crate::resolve::cuda_arch(&context.facts.machine.arch));
         let version = cuda.release.version;
         // What is built from RHEL's sources counts as RHEL.
         let rhel = os.like.iter().any(|l| l == "rhel").then_some("rhel");
@@ -254,16 +257,16 @@ fn warn(database: &Database, job: &Job) -> Vec<Warning> {
             };
             say("GS402", text);
         }
-        let gcc = job.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
+        let gcc = context.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
         if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
             let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, and this host has gcc {have}");
             say("GS705", text);
         }
     }
-    for unreadable in job.facts.unreadable_gpus() {
+    for unreadable in context.facts.unreadable_gpus() {
         say("GS503", format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why));
     }
-    for gpu in job.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
+    for gpu in context.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
         say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
     }
     warnings
@@ -278,11 +281,11 @@ fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
 }
 
 /// A toolkit was chosen though no GPU is known that it must target.
-fn without_gpu(job: &Job) -> Option<String> {
-    if !job.chosen.cards.is_empty() || job.chosen.cuda.as_ref().is_none_or(|c| c.is_kept()) {
+fn without_gpu(context: &StepContext) -> Option<String> {
+    if !context.chosen.cards.is_empty() || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept()) {
         return None;
     }
-    let why = match job.facts.machine.kind {
+    let why = match context.facts.machine.kind {
         MachineKind::Wsl2 => "WSL2 does not show which GPU there is",
         _ => "no GPU is known here",
     };
@@ -332,8 +335,8 @@ fn total(steps: &[Step], of: fn(&Step) -> Option<u64>) -> Option<u64> {
 }
 
 /// What makes the NVSwitches of the host work: without it CUDA fails, though nvidia-smi looks healthy.
-fn joined_by_switches(database: &Database, job: &Job, driver: &ChosenDriver, joined: Joined) -> String {
-    let manager = job.distribution.map(|d| d.package_manager);
+fn joined_by_switches(database: &Database, context: &StepContext, driver: &ChosenDriver, joined: Joined) -> String {
+    let manager = context.distribution.map(|d| d.package_manager);
     let version = driver.version;
     let named = |role| {
         let package = match driver.install {

@@ -1,7 +1,7 @@
 //! A toolkit put together of NVIDIA's component archives: the tree that the runfile leaves, with the parts that were asked
 //! for.
 
-use super::job::{Job, step};
+use super::context::{StepContext, step};
 use super::{Act, Step, StepId};
 use crate::compat::short;
 use crate::host::version_file;
@@ -11,11 +11,11 @@ use crate::text::bytes;
 use std::path::Path;
 
 /// The toolkit's step; some of its parts are not there yet.
-pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
-    let missing: Vec<_> = job.chosen.parts.iter().filter(|part| !part.there).collect();
+pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
+    let missing: Vec<_> = context.chosen.parts.iter().filter(|part| !part.there).collect();
     // As nvcc calls it: all architectures' headers and libraries lie beside each other there.
-    let target = format!("targets/{}-linux", cuda_arch(&job.facts.machine.arch));
-    let downloads = missing.iter().filter_map(|part| job.download(&part.artifact));
+    let target = format!("targets/{}-linux", cuda_arch(&context.facts.machine.arch));
+    let downloads = missing.iter().filter_map(|part| context.download(&part.artifact));
     let link = |path: &str, target: String| {
         Operation::Link(Link { path: toolkit.join(path), target: target.into(), soname: None })
     };
@@ -27,11 +27,11 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
         operations.push(link("extras/CUPTI/include", format!("../../{target}/include")));
         operations.push(link("extras/CUPTI/lib64", format!("../../{target}/lib")));
     }
-    operations.extend(missing.iter().map(|part| unpack(job, part, toolkit, &target)));
+    operations.extend(missing.iter().map(|part| unpack(context, part, toolkit, &target)));
     // Last: a toolkit that says what it has, has it.
     operations.push(Operation::WriteFile(WriteFile {
         path: toolkit.join("version.json"),
-        content: versions(job, cuda),
+        content: versions(context, cuda),
         mode: 0o644,
     }));
     let names: Vec<_> = missing.iter().map(|part| short(part.name)).collect();
@@ -48,10 +48,10 @@ pub fn install(job: &Job, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
     out
 }
 
-fn unpack(job: &Job, part: &Part, toolkit: &Path, target: &str) -> Operation {
+fn unpack(context: &StepContext, part: &Part, toolkit: &Path, target: &str) -> Operation {
     let place = |from: &str, to: String| Placement { from: from.into(), to: toolkit.join(to) };
     Operation::Unpack(Unpack {
-        archive: job.cached(&part.artifact),
+        archive: context.cached(&part.artifact),
         sha256: part.artifact.sha256.clone().unwrap_or_default(),
         into: vec![
             place("include", format!("{target}/include")),
@@ -65,8 +65,8 @@ fn unpack(job: &Job, part: &Part, toolkit: &Path, target: &str) -> Operation {
 }
 
 /// What the toolkit has when the step is done, as the runfile writes it down.
-fn versions(job: &Job, cuda: &ChosenToolkit) -> String {
-    let all: Vec<_> = job.chosen.parts.iter().map(|p| (p.name, p.component.title.as_str(), p.version)).collect();
+fn versions(context: &StepContext, cuda: &ChosenToolkit) -> String {
+    let all: Vec<_> = context.chosen.parts.iter().map(|p| (p.name, p.component.title.as_str(), p.version)).collect();
     version_file(cuda.release.version, &all)
 }
 

@@ -1,6 +1,6 @@
 //! The driver: by packages, or by NVIDIA's runfile.
 
-use super::job::{Job, skipped, step};
+use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour, PackageManager};
 use crate::operation::{Operation, Packages, Run};
@@ -13,8 +13,8 @@ const TITLE: &str = "Install the NVIDIA driver";
 pub const UNINSTALL: [&str; 2] = ["/usr/bin/nvidia-uninstall", "--silent"];
 
 /// The step.
-pub fn install_driver(job: &Job) -> Step {
-    let Some(driver) = &job.chosen.driver else {
+pub fn install_driver(context: &StepContext) -> Step {
+    let Some(driver) = &context.chosen.driver else {
         return skipped(StepId::InstallDriver, TITLE, "no driver was asked for");
     };
     let (version, modules) = (driver.version, driver.modules);
@@ -25,8 +25,8 @@ pub fn install_driver(job: &Job) -> Step {
             step(StepId::InstallDriver, title, why, Vec::new())
         }
         Install::Packages(offer) => {
-            let manager = job.distribution.map_or(PackageManager::Apt, |d| d.package_manager);
-            let desktop = job.facts.desktop.is_some();
+            let manager = context.distribution.map_or(PackageManager::Apt, |d| d.package_manager);
+            let desktop = context.facts.desktop.is_some();
             let packages = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
             // Only apt is asked for their version before it installs.
             let drivers = if manager == PackageManager::Apt { offer.versioned_packages(desktop) } else { &[] };
@@ -40,20 +40,26 @@ pub fn install_driver(job: &Job) -> Step {
         }
         Install::Runfile(a) => {
             let why = "NVIDIA's runfile, with DKMS so that the modules are rebuilt for every new kernel";
-            runfile(job, title, why, &a.artifact, &options(job, driver))
+            runfile(context, title, why, &a.artifact, &options(context, driver))
         }
         Install::CudaRunfile(a) => {
             let why = format!("the driver part of the CUDA {} runfile, which alone carries it", a.version);
-            runfile(job, title, &why, &a.artifact, &["--silent".to_owned(), "--driver".to_owned(), job.temporary()])
+            runfile(
+                context,
+                title,
+                &why,
+                &a.artifact,
+                &["--silent".to_owned(), "--driver".to_owned(), context.temporary()],
+            )
         }
     }
 }
 
-fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[String]) -> Step {
-    let Some(download) = job.download(artifact) else {
+fn runfile(context: &StepContext, title: String, why: &str, artifact: &Artifact, options: &[String]) -> Step {
+    let Some(download) = context.download(artifact) else {
         return skipped(StepId::InstallDriver, title, "its runfile cannot be verified");
     };
-    let file = job.cached(artifact);
+    let file = context.cached(artifact);
     let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned());
     // DKMS builds the modules once a kernel: two to four minutes each on two cores.
     let run = Run::new(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
@@ -64,18 +70,18 @@ fn runfile(job: &Job, title: String, why: &str, artifact: &Artifact, options: &[
 }
 
 /// The flags of nvidia-installer, each only from the version on that knows it.
-fn options(job: &Job, driver: &ChosenDriver) -> Vec<String> {
+fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
     let version = driver.version;
     let since = |branch, minor, patch| version >= DriverVersion { branch, minor, patch: Some(patch) };
-    let mut options = vec!["--silent".to_owned(), "--dkms".to_owned(), job.temporary()];
+    let mut options = vec!["--silent".to_owned(), "--dkms".to_owned(), context.temporary()];
     if since(555, 42, 2) {
         options.push(format!("--kernel-module-type={}", driver.modules));
     } else if driver.modules == ModuleFlavour::Open {
         options.push("-m=kernel-open".to_owned());
     }
-    if job.facts.machine.is_tree {
+    if context.facts.machine.is_tree {
         // The kernel that runs is the builder's: build for the tree's, and look at nothing that runs.
-        options.extend(job.facts.kernel().map(|k| format!("--kernel-name={k}")));
+        options.extend(context.facts.kernel().map(|k| format!("--kernel-name={k}")));
         options.extend(["--no-nouveau-check".to_owned(), "--no-x-check".to_owned()]);
         options.extend(since(550, 40, 7).then(|| "--skip-module-load".to_owned()));
     }

@@ -1,28 +1,28 @@
 //! How programs find the toolkit: the loader's path and cache, and PATH for shells.
 
-use super::job::{Job, skipped, step};
+use super::context::{StepContext, skipped, step};
 use super::settings::{loader_path, profile, rebuild_cache};
 use super::{Act, Step, StepId};
 use crate::paths::LOADER_PATH;
 
 /// The loader's path and cache.
-pub fn ldconfig(job: &Job) -> Step {
+pub fn ldconfig(context: &StepContext) -> Step {
     const TITLE: &str = "Tell the loader where the libraries are";
-    let Some(toolkit) = job.toolkit() else {
+    let Some(toolkit) = context.toolkit() else {
         return skipped(StepId::Ldconfig, TITLE, "no toolkit was asked for");
     };
-    let libraries = job.default_toolkit().join("lib64");
-    let file = job.file(loader_path(&job.default_toolkit()));
-    let cached = job.facts.loader_cache.as_ref().is_some_and(|cache| {
+    let libraries = context.default_toolkit().join("lib64");
+    let file = context.file(loader_path(&context.default_toolkit()));
+    let cached = context.facts.loader_cache.as_ref().is_some_and(|cache| {
         let knows = |soname: &str| {
             cache.entries.iter().any(|(name, path)| {
                 name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(&toolkit))
             })
         };
-        let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{}", n.artifact.version.major));
-        let newer = job.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
+        let cudnn = context.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{}", n.artifact.version.major));
+        let newer = context.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
         newer
-            && (!job.has_component("cuda_cudart") || knows("libcudart.so"))
+            && (!context.has_component("cuda_cudart") || knows("libcudart.so"))
             && cudnn.is_none_or(|soname| knows(&soname))
     });
     let satisfied = file.satisfied && cached;
@@ -32,12 +32,12 @@ pub fn ldconfig(job: &Job) -> Step {
 }
 
 /// PATH for shells.
-pub fn environment(job: &Job) -> Step {
+pub fn environment(context: &StepContext) -> Step {
     const TITLE: &str = "Put the toolkit on PATH";
-    if job.chosen.cuda.is_none() {
+    if context.chosen.cuda.is_none() {
         return skipped(StepId::Environment, TITLE, "no toolkit was asked for");
     }
-    let file = profile(&job.default_toolkit(), job.request.library_path);
+    let file = profile(&context.default_toolkit(), context.request.library_path);
     let why = "login shells find nvcc by it; LD_LIBRARY_PATH is left alone, since it breaks other software";
-    step(StepId::Environment, TITLE, why, vec![job.file(file)])
+    step(StepId::Environment, TITLE, why, vec![context.file(file)])
 }

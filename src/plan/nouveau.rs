@@ -1,7 +1,7 @@
 //! Keeps nouveau and nova off the GPUs: in the running system by modprobe's configuration, and in the next boot by the
 //! initramfs of every installed kernel, which carries a copy of it.
 
-use super::job::{Job, skipped, step};
+use super::context::{StepContext, skipped, step};
 use super::settings::{blacklist, rebuild_images};
 use super::{Act, Step, StepId};
 use crate::host::RIVALS;
@@ -11,18 +11,18 @@ use std::collections::BTreeMap;
 const TITLE: &str = "Keep nouveau and nova off the GPUs";
 
 /// The step.
-pub fn blacklist_nouveau(job: &Job) -> Step {
-    if job.chosen.driver.is_none() {
+pub fn blacklist_nouveau(context: &StepContext) -> Step {
+    if context.chosen.driver.is_none() {
         return skipped(StepId::BlacklistNouveau, TITLE, "no driver is installed by this plan");
     }
-    let mut acts = vec![job.file(blacklist())];
-    let images: Vec<_> = job.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
-    if let Some(operation) = rebuild_images(job.facts) {
-        let since = job.written(BLACKLIST);
+    let mut acts = vec![context.file(blacklist())];
+    let images: Vec<_> = context.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
+    if let Some(operation) = rebuild_images(context.facts) {
+        let since = context.written(BLACKLIST);
         let fresh = acts[0].satisfied && images.iter().all(|i| since.is_some_and(|written| i.modified >= written));
         acts.push(Act { operation, satisfied: fresh });
     }
-    let why = match holders(job) {
+    let why = match holders(context) {
         holders if holders.is_empty() => "they would take the GPU at the next boot, from the initramfs".to_owned(),
         holders => format!("{} now, and would again at the next boot, from the initramfs", holders.join(", ")),
     };
@@ -34,9 +34,9 @@ pub fn blacklist_nouveau(job: &Job) -> Step {
 }
 
 /// "nouveau holds 0000:17:00.0", for each other driver of the kernel that holds GPUs.
-fn holders(job: &Job) -> Vec<String> {
+fn holders(context: &StepContext) -> Vec<String> {
     let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for gpu in &job.facts.gpus {
+    for gpu in &context.facts.gpus {
         if let Some(driver) = gpu.bound_to.as_deref().filter(|d| is_rival(d)) {
             held.entry(driver).or_default().push(&gpu.address);
         }
@@ -49,9 +49,9 @@ fn holders(job: &Job) -> Vec<String> {
 }
 
 /// Whether a rival is in the kernel now, so that only a reboot gets it off the GPU.
-pub fn rival_is_loaded(job: &Job) -> bool {
-    let loaded = job.facts.loaded_modules.as_deref().unwrap_or_default();
-    !holders(job).is_empty() || loaded.iter().any(|m| is_rival(&m.name))
+pub fn rival_is_loaded(context: &StepContext) -> bool {
+    let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
+    !holders(context).is_empty() || loaded.iter().any(|m| is_rival(&m.name))
 }
 
 fn is_rival(driver: &str) -> bool {

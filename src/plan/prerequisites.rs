@@ -1,41 +1,41 @@
 //! What building a kernel module and compiling CUDA takes: headers of the kernel that will run, the compiler that built
 //! it, DKMS, a host compiler that nvcc takes.
 
-use super::job::{Job, skipped, step};
+use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
 use crate::host::{Facts, Kernel, kernel_headers, offers_headers};
 use crate::operation::{Operation, Packages, packages};
-use crate::resolve::{ChosenToolkit, Misfit, distributions_gcc};
+use crate::resolve::{ChosenToolkit, Conflict, distributions_gcc};
 
 const TITLE: &str = "Install what the next steps build with";
 
 /// The step, and what a person should know.
-pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
+pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     let mut warnings = Vec::new();
-    let Some(distribution) = job.distribution else {
-        let why = format!("the database does not know the packages of {}", job.facts.os.name);
-        warnings.extend(by_hand(job));
+    let Some(distribution) = context.distribution else {
+        let why = format!("the database does not know the packages of {}", context.facts.os.name);
+        warnings.extend(by_hand(context));
         return (skipped(StepId::Prerequisites, TITLE, why), warnings);
     };
-    warnings.extend(named_as(job, distribution));
+    warnings.extend(named_as(context, distribution));
     let (mut names, mut why, mut missing) = (Vec::new(), Vec::new(), false);
-    if builds(job) {
+    if builds(context) {
         missing = true;
         names.extend(distribution.build_tools.iter().cloned());
         why.push("DKMS builds the kernel modules".to_owned());
-        match target_kernel(job) {
+        match target_kernel(context) {
             Ok(kernel) => {
-                for package in kernel_packages(distribution, kernel, &job.facts.machine.arch) {
+                for package in kernel_packages(distribution, kernel, &context.facts.machine.arch) {
                     names.push(package);
                 }
                 why.push(format!("kernel {} needs its headers", kernel.release));
-                let modules: Vec<_> = distribution.modules_of(&kernel.release, &job.facts.machine.arch).collect();
+                let modules: Vec<_> = distribution.modules_of(&kernel.release, &context.facts.machine.arch).collect();
                 if !modules.is_empty() {
                     why.push("the driver loads with modules that the kernel's own package leaves out".to_owned());
                     names.extend(modules);
                 }
-                if let Some(gcc) = side_compiler(distribution, kernel, job.facts.gcc.as_deref()) {
+                if let Some(gcc) = side_compiler(distribution, kernel, context.facts.gcc.as_deref()) {
                     why.push(format!("kernel {} was built with {gcc}", kernel.release));
                     names.push(gcc);
                 }
@@ -43,13 +43,13 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
             Err(warning) => warnings.push(warning),
         }
     }
-    if let Some(cuda) = job.chosen.cuda.as_ref().filter(|_| job.has_nvcc()) {
-        let (compiler, reasons) = host_compiler(distribution, job.facts, cuda);
+    if let Some(cuda) = context.chosen.cuda.as_ref().filter(|_| context.has_nvcc()) {
+        let (compiler, reasons) = host_compiler(distribution, context.facts, cuda);
         missing |= !compiler.is_empty();
         names.extend(compiler);
         why.extend(reasons);
     }
-    if let Some(library) = installers_library(distribution, job) {
+    if let Some(library) = installers_library(distribution, context) {
         missing = true;
         names.push(library);
         why.push("the installer in CUDA's runfile loads libxml2.so.2".to_owned());
@@ -57,7 +57,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
     names.sort();
     names.dedup();
     if missing {
-        warnings.extend(unavailable(job.facts, distribution, &names));
+        warnings.extend(unavailable(context.facts, distribution, &names));
     }
     if names.is_empty() {
         return (step(StepId::Prerequisites, TITLE, "everything they need is there", Vec::new()), warnings);
@@ -65,7 +65,7 @@ pub fn prerequisites(job: &Job) -> (Step, Vec<Warning>) {
     let manager = distribution.package_manager;
     let operation = Operation::Packages(Packages::to_install(manager, names));
     let mut acts = vec![Act { operation, satisfied: !missing }];
-    let unfinished = &job.facts.unfinished_packages;
+    let unfinished = &context.facts.unfinished_packages;
     if missing && !unfinished.is_empty() && manager == PackageManager::Apt {
         why.insert(
             0,
@@ -102,8 +102,8 @@ fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolki
 }
 
 /// Where packages are named as in a release that the database knows, since it does not know this one.
-fn named_as(job: &Job, distribution: &Distribution) -> Option<Warning> {
-    let (os, is_relative) = (&job.facts.os, !job.facts.os.id.eq_ignore_ascii_case(&distribution.id));
+fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warning> {
+    let (os, is_relative) = (&context.facts.os, !context.facts.os.id.eq_ignore_ascii_case(&distribution.id));
     let known = distribution.named_as.as_ref().or(is_relative.then_some(&distribution.name))?;
     let name = &os.name;
     let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
@@ -149,45 +149,45 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
 }
 
 /// The package with the library that the installer in CUDA's runfiles loads, where one is run and the library is not there.
-fn installers_library(distribution: &Distribution, job: &Job) -> Option<String> {
-    let runs = job.chosen.parts.is_empty() && job.chosen.cuda.as_ref().is_some_and(|cuda| !cuda.is_kept());
-    distribution.libxml2.clone().filter(|_| runs && job.facts.libxml2 == Some(false))
+fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
+    let runs = context.chosen.parts.is_empty() && context.chosen.cuda.as_ref().is_some_and(|cuda| !cuda.is_kept());
+    distribution.libxml2.clone().filter(|_| runs && context.facts.libxml2 == Some(false))
 }
 
 /// What a person must have installed where nobody knows the names of the packages.
-fn by_hand(job: &Job) -> Option<Warning> {
+fn by_hand(context: &StepContext) -> Option<Warning> {
     let mut needs = Vec::new();
-    if builds(job) {
+    if builds(context) {
         needs.push("make, DKMS and the compiler that built the kernel".to_owned());
     }
-    if job.has_nvcc() {
+    if context.has_nvcc() {
         needs.push("g++".to_owned());
     }
     let text = format!(
         "the database does not know the packages of {}: {} must be there before apply",
-        job.facts.os.name,
+        context.facts.os.name,
         needs.join(", ")
     );
     (!needs.is_empty()).then(|| Warning { check: "GS402".to_owned(), text })
 }
 
 /// Refuses a plan that cannot be carried out: what it builds with is missing, and nobody knows which packages bring it.
-pub fn not_without_tools(job: &Job) -> Result<(), Misfit> {
-    if job.distribution.is_some() {
+pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
+    if context.distribution.is_some() {
         return Ok(());
     }
-    let facts = job.facts;
+    let facts = context.facts;
     let mut missing = Vec::new();
-    let compiles = builds(job) || job.has_nvcc();
+    let compiles = builds(context) || context.has_nvcc();
     if compiles && facts.gcc.is_none() {
         missing.push("gcc".to_owned());
     }
     // Facts without compilers are of a gpusetup that did not look for them.
     let without_cxx = facts.default_compiler().map_or(facts.gcc.is_none(), |c| c.gxx.is_none());
-    if job.has_nvcc() && without_cxx {
+    if context.has_nvcc() && without_cxx {
         missing.push("g++".to_owned());
     }
-    if let Some(kernel) = target_kernel(job).ok().filter(|kernel| builds(job) && !kernel.headers) {
+    if let Some(kernel) = target_kernel(context).ok().filter(|kernel| builds(context) && !kernel.headers) {
         missing.push(format!("the headers of kernel {}", kernel.release));
     }
     if missing.is_empty() {
@@ -195,24 +195,24 @@ pub fn not_without_tools(job: &Job) -> Result<(), Misfit> {
     }
     let (name, missing) = (&facts.os.name, missing.join(", "));
     let sentence = format!("the database does not know the packages of {name}, and these are missing: {missing}");
-    let also = if builds(job) { ", and make and DKMS, which gpusetup cannot see" } else { "" };
-    Err(Misfit::blocked("GS402", sentence).hint(format!("install them first{also}, then plan again")))
+    let also = if builds(context) { ", and make and DKMS, which gpusetup cannot see" } else { "" };
+    Err(Conflict::blocked("GS402", sentence).hint(format!("install them first{also}, then plan again")))
 }
 
 /// Whether kernel modules are built here.
-fn builds(job: &Job) -> bool {
-    job.chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
+fn builds(context: &StepContext) -> bool {
+    context.chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
 }
 
 /// The kernel to build for, or why there is none to be seen.
-fn target_kernel<'a>(job: &'a Job) -> Result<&'a Kernel, Warning> {
-    let release = job.facts.kernel().unwrap_or("that will run");
-    job.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| Warning {
+fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
+    let release = context.facts.kernel().unwrap_or("that will run");
+    context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| Warning {
         check: "GS105".to_owned(),
         text: format!(
             "kernel {release} has no modules below /lib/modules, so it is not one of {}'s packages: its headers must come \
              from whoever built it, before apply",
-            job.facts.os.name
+            context.facts.os.name
         ),
     })
 }

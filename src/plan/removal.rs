@@ -1,15 +1,15 @@
 //! The way off the host again, whoever put it there: a driver and toolkits by their own uninstallers or their packages,
 //! and gpusetup's settings for them. A plan like any other, shown and journalled before it is carried out.
 
+use super::context::step;
 use super::driver::UNINSTALL;
-use super::job::step;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
 use crate::operation::{Link, Operation, Packages, Remove, Run};
 use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
-use crate::resolve::{Misfit, Request, distribution};
+use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,16 +63,16 @@ pub fn removal(
     inventory: &Inventory,
     unwanted: &Unwanted,
     request: Request,
-) -> Result<Plan, Misfit> {
+) -> Result<Plan, Conflict> {
     for wanted in &unwanted.cuda {
         if !facts.toolkits.iter().any(|t| Unwanted { cuda: vec![*wanted], ..Unwanted::default() }.has(t)) {
             let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
             let there = if there.is_empty() { "no toolkit is installed".into() } else { there.join(", ") };
-            return Err(Misfit::request(format!("CUDA {wanted} is not installed (--cuda)"))
+            return Err(Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"))
                 .hint(format!("what is there: {there}")));
         }
     }
-    let off = Off { database, facts: &facts, inventory, unwanted, prefix: &request.prefix };
+    let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, prefix: &request.prefix };
     let mut warnings = Vec::new();
     let mut steps = Vec::new();
     if unwanted.driver {
@@ -91,7 +91,7 @@ pub fn removal(
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }
 
-struct Off<'a> {
+struct RemovalPlanner<'a> {
     database: &'a Database,
     facts: &'a Facts,
     inventory: &'a Inventory,
@@ -99,9 +99,9 @@ struct Off<'a> {
     prefix: &'a Path,
 }
 
-impl Off<'_> {
+impl RemovalPlanner<'_> {
     /// All drivers found: a mixed install goes as a whole.
-    fn driver(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Misfit> {
+    fn driver(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Conflict> {
         let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
         let mut acts = Vec::new();
         if found.iter().any(|d| d.origin == Origin::Runfile) {
@@ -113,7 +113,7 @@ impl Off<'_> {
         if acts.is_empty() {
             return match found.first() {
                 None => Ok(Vec::new()),
-                Some(driver) => Err(Misfit::blocked(
+                Some(driver) => Err(Conflict::blocked(
                     "GS401",
                     format!(
                         "driver {} was installed by nobody who left a trace ({}), so nothing can tell which files are its",
@@ -150,12 +150,12 @@ impl Off<'_> {
         all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()
     }
 
-    fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Misfit> {
+    fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Conflict> {
         let (version, path) = (toolkit.version, &toolkit.path);
         let below = path.parent() == Some(self.prefix);
         if !below && toolkit.origin != Origin::Dpkg {
             let (path, prefix) = (path.display(), self.prefix.display());
-            return Err(Misfit::blocked(
+            return Err(Conflict::blocked(
                 "GS701",
                 format!(
                     "CUDA {version} lies in {path}, outside of {prefix}: other hosts may use it, so it is left alone"
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use crate::database::embedded;
     use crate::host::{GpuSource, Look, probe};
-    use crate::resolve::MisfitKind;
+    use crate::resolve::ConflictKind;
     use crate::system::System;
 
     /// A host with a driver of packages, a toolkit of a runfile with our settings, and one that nobody owns.
@@ -334,10 +334,10 @@ mod tests {
         let plan = removal(&embedded(), facts, &inventory, &cuda("11.2"), Request::no_wishes("2026-11-21"));
         assert!(plan.expect("a plan").steps[0].why.contains("component archives"));
         let (facts, inventory) = host();
-        let misfit = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
-        let misfit = misfit.expect_err("it is not there");
-        assert_eq!(misfit.kind, MisfitKind::Request);
-        assert!(misfit.to_string().contains("CUDA 12.4 is not installed"), "{misfit}");
+        let conflict = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
+        let conflict = conflict.expect_err("it is not there");
+        assert_eq!(conflict.kind, ConflictKind::Request);
+        assert!(conflict.to_string().contains("CUDA 12.4 is not installed"), "{conflict}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A plan that mends what was found ill: what each finding takes, in the order of the findings.
 
-use super::job::step;
+use super::context::step;
 use super::{Act, Plan, Step, StepId};
 use crate::compat::Database;
 use crate::host::Facts;

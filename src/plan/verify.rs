@@ -1,48 +1,48 @@
 //! Asks the host itself whether what was installed works. Nothing counts as done by an exit status alone.
 
-use super::job::{Job, step};
+use super::context::{StepContext, step};
 use super::{Act, Step, StepId, compile};
 use crate::host::Origin;
 use crate::operation::Run;
 use crate::resolve::Install;
 
 /// The step. It is asked anew at every apply, but it changes nothing.
-pub fn verify(job: &Job, converged: bool) -> Step {
+pub fn verify(context: &StepContext, converged: bool) -> Step {
     let mut asks = Vec::new();
-    if let Some(driver) = &job.chosen.driver {
+    if let Some(driver) = &context.chosen.driver {
         // With packages the patch level is the repository's; the branch is what was chosen.
         let expects = match driver.install {
             Install::Packages(_) => format!("{}.", driver.version.branch),
             Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) => driver.version.to_string(),
         };
         if let Some(kernel) =
-            job.facts.kernel().filter(|k| job.facts.kernels.installed.iter().any(|i| i.release == **k))
+            context.facts.kernel().filter(|k| context.facts.kernels.installed.iter().any(|i| i.release == **k))
         {
             let module = match driver.install {
                 Install::Packages(offer) => offer.kernel_module.as_deref().unwrap_or("nvidia"),
-                Install::Kept(..) => kept_module(job),
+                Install::Kept(..) => kept_module(context),
                 Install::Runfile(_) | Install::CudaRunfile(_) => "nvidia",
             };
             asks.push(Run::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));
         }
         // Where no GPU is yet (an image that is built for others) the driver has nobody to answer for.
-        if !job.facts.machine.is_tree && job.facts.gpus.iter().any(|g| !g.assumed) {
+        if !context.facts.machine.is_tree && context.facts.gpus.iter().any(|g| !g.assumed) {
             asks.push(Run::ask(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], Some(expects)));
         }
     }
-    if let Some(toolkit) = job.toolkit() {
+    if let Some(toolkit) = context.toolkit() {
         let nvcc = toolkit.join("bin/nvcc").display().to_string();
-        let series = job.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));
-        if job.has_component("cuda_nvcc") {
+        let series = context.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));
+        if context.has_component("cuda_nvcc") {
             asks.push(Run::ask([nvcc, "--version".to_owned()], series));
-            if job.has_component("cuda_cudart") {
+            if context.has_component("cuda_cudart") {
                 // By its name: a login shell must find it.
-                asks.push(compile::operation("nvcc", job.facts));
+                asks.push(compile::operation("nvcc", context.facts));
             }
-        } else if job.has_component("cuda_cudart") {
+        } else if context.has_component("cuda_cudart") {
             asks.push(Run::ask(["ldconfig", "-p"], Some("libcudart.so.".to_owned())));
         }
-        let cudnn = job.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{} ", n.artifact.version.major));
+        let cudnn = context.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{} ", n.artifact.version.major));
         if let Some(soname) = cudnn {
             asks.push(Run::ask(["ldconfig", "-p"], Some(soname)));
         }
@@ -52,9 +52,9 @@ pub fn verify(job: &Job, converged: bool) -> Step {
 }
 
 /// What the distribution calls the module of a driver that its packages brought.
-fn kept_module<'a>(job: &'a Job) -> &'a str {
-    let installed = job.facts.driver.as_ref();
-    let offers = job.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
+fn kept_module<'a>(context: &'a StepContext) -> &'a str {
+    let installed = context.facts.driver.as_ref();
+    let offers = context.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
     let same = offers.iter().find(|o| {
         installed
             .is_some_and(|d| d.origin == Origin::Dpkg && d.version.branch == o.branch && d.modules == Some(o.modules))

@@ -2,12 +2,12 @@
 
 use super::Paint;
 use crate::compat::Database;
-use crate::resolve::{Hint, Misfit, Premise, Reason, Selection, source_titles, summary};
+use crate::resolve::{Conflict, Hint, Premise, Reason, Selection, source_titles, summary};
 use crate::text::wrapped;
 use serde::Serialize;
 
 /// Yes with its reasons, or no with what excludes it.
-pub type Answer = Result<(Selection, Vec<Reason>), Misfit>;
+pub type Answer = Result<(Selection, Vec<Reason>), Conflict>;
 
 /// A proof as JSON.
 #[derive(Debug, Serialize)]
@@ -35,14 +35,14 @@ impl<'a> Proof<'a> {
                 derivation: &[],
                 hints: &[],
             },
-            Err(misfit) => Self {
+            Err(conflict) => Self {
                 fits: false,
-                selection: misfit.alternative.as_ref().map(|a| &a.selection),
-                reasons: misfit.alternative.as_ref().map(|a| a.reasons.as_slice()).unwrap_or_default(),
-                refusal: Some(&misfit.sentence),
-                rule: Some(misfit.rule),
-                derivation: &misfit.derivation,
-                hints: &misfit.hints,
+                selection: conflict.alternative.as_ref().map(|a| &a.selection),
+                reasons: conflict.alternative.as_ref().map(|a| a.reasons.as_slice()).unwrap_or_default(),
+                refusal: Some(&conflict.sentence),
+                rule: Some(conflict.rule),
+                derivation: &conflict.derivation,
+                hints: &conflict.hints,
             },
         }
     }
@@ -67,19 +67,19 @@ pub fn text(asked: &str, answer: &Answer, database: &Database, paint: Paint, wid
                 say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
             }
         }
-        Err(misfit) => {
+        Err(conflict) => {
             out += &wrapped("", &paint.red(&format!("{asked} does not fit.")), width);
-            for premise in &misfit.derivation {
+            for premise in &conflict.derivation {
                 say(&mut out, &premise.text, &premise.source);
             }
-            out += &wrapped("So  ", &misfit.sentence, width);
-            if let Some(instead) = &misfit.alternative {
+            out += &wrapped("So  ", &conflict.sentence, width);
+            if let Some(instead) = &conflict.alternative {
                 out += &format!("\n{}", wrapped("Instead  ", &paint.bold(&summary(&instead.selection)), width));
                 for reason in &instead.reasons {
                     say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
                 }
             }
-            for hint in &misfit.hints {
+            for hint in &conflict.hints {
                 out += &wrapped("Hint  ", &hint.to_string(), width);
             }
         }

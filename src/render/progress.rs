@@ -18,7 +18,7 @@ const COUNTER: &str = "  {spinner} {decimal_bytes}, {decimal_bytes_per_sec}  {wi
 const SPINNER: &str = "  {spinner} {elapsed}  {wide_msg}";
 
 /// Tells a person what happens.
-pub struct Teller {
+pub struct ProgressPrinter {
     /// The bar of what is being done, on a terminal.
     bar: Option<ProgressBar>,
     on_terminal: bool,
@@ -32,7 +32,7 @@ pub struct Teller {
     last_word: Box<dyn Write>,
 }
 
-impl Teller {
+impl ProgressPrinter {
     /// On standard error; bars only where it is a terminal and they are wanted. Its last word goes to standard output, unless
     /// that is for something else.
     pub fn new(bars: bool, standard_output: bool) -> Self {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn without_a_terminal_there_is_a_line_every_ten_seconds() {
         let out = Written::default();
-        let mut teller = Teller {
+        let mut teller = ProgressPrinter {
             bar: None,
             on_terminal: false,
             last: Instant::now(),

@@ -1,8 +1,8 @@
 //! What would fit instead of a request that is refused, as commands. Each was tried before it is suggested.
 
 use super::card::{cards, without_hopeless};
+use super::conflict::{Alternative, Conflict, Hint};
 use super::driver::Known;
-use super::misfit::{Alternative, Hint, Misfit};
 use super::search::{Telling, attempt, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{Database, FrameworkBuild, FrameworkNeeds};
@@ -21,8 +21,8 @@ pub fn with_alternative(
     facts: &Facts,
     known: &[Known],
     request: &Request,
-    misfit: Misfit,
-) -> Misfit {
+    conflict: Conflict,
+) -> Conflict {
     let without = without_hopeless(database, facts, known, request);
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
     let by_components = Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
@@ -36,14 +36,14 @@ pub fn with_alternative(
         Some((exact, answer))
     };
     let is_served = without.is_some() || cards(database, facts, known, request).is_ok();
-    let whole = if is_served { same } else { toolkit_alone(request, &misfit) }.and_then(fits);
+    let whole = if is_served { same } else { toolkit_alone(request, &conflict) }.and_then(fits);
     let asks_less = is_served && whole.is_none();
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
-    let wheels_alone = (asks_less && does_not_compile(&misfit)).then(|| wheels_alone(database, request));
+    let wheels_alone = (asks_less && does_not_compile(&conflict)).then(|| wheels_alone(database, request));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
     let instead = whole.or_else(|| smaller(database, request).into_iter().filter(|_| asks_less).find_map(fits));
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
-    let mut out = misfit;
+    let mut out = conflict;
     let has_answer = |asked: &Request| attempt(database, facts, known, asked, Telling::Choice).is_ok();
     out.hints.retain(|hint| hint.asks().is_none_or(has_answer));
     let alone =
@@ -58,8 +58,8 @@ pub fn with_alternative(
 }
 
 /// Whether a toolkit was refused only because its compiler does not work here.
-fn does_not_compile(misfit: &Misfit) -> bool {
-    ["cuda-host-compiler", "cuda-host-headers"].contains(&misfit.rule)
+fn does_not_compile(conflict: &Conflict) -> bool {
+    ["cuda-host-compiler", "cuda-host-headers"].contains(&conflict.rule)
 }
 
 /// The driver alone, for frameworks none of which is compiled on the host.
@@ -81,8 +81,8 @@ fn wheels_alone(database: &Database, request: &Request) -> Option<Request> {
 }
 
 /// The toolkit without a driver, where no driver serves any GPU here and the refusal does not say so itself.
-fn toolkit_alone(request: &Request, misfit: &Misfit) -> Option<Request> {
-    let is_news = request.cuda.is_wanted() && misfit.hints.iter().all(|hint| hint.command().is_none());
+fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
+    let is_news = request.cuda.is_wanted() && conflict.hints.iter().all(|hint| hint.command().is_none());
     is_news.then(|| Request { driver: Want::Nothing, ..request.clone() })
 }
 
@@ -112,13 +112,13 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// The cards that exclude each other, each kind alone.
-fn kinds_alone(database: &Database, facts: &Facts, known: &[Known], request: &Request, misfit: Misfit) -> Misfit {
-    let Ok(cards) = cards(database, facts, known, request) else { return misfit };
+fn kinds_alone(database: &Database, facts: &Facts, known: &[Known], request: &Request, conflict: Conflict) -> Conflict {
+    let Ok(cards) = cards(database, facts, known, request) else { return conflict };
     let there = facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
     let named: Vec<_> = cards.iter().map(|card| card.name.as_str()).zip(there.map(|g| &g.address)).collect();
     let mut kinds: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
     kinds.dedup();
-    let mut out = misfit;
+    let mut out = conflict;
     for kind in kinds.iter().filter(|_| kinds.len() > 1) {
         let others = named.iter().filter(|(name, _)| name != kind).map(|(_, address)| (*address).clone());
         let leave_out = request.leave_out.iter().cloned().chain(others).collect();

@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each can run, and which drivers know it.
 
 use super::driver::Known;
-use super::{Hint, Misfit, Request};
+use super::{Conflict, Hint, Request};
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
 use crate::version::{ComputeCapability, DriverVersion, Want};
@@ -47,11 +47,11 @@ impl Card {
 }
 
 /// The GPUs that the plan is for, those left out not among them.
-pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Request) -> Result<Vec<Card>, Misfit> {
+pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Request) -> Result<Vec<Card>, Conflict> {
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
             let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
-            return Err(Misfit::request(format!("no GPU has the bus address {address} (--leave-out)"))
+            return Err(Conflict::request(format!("no GPU has the bus address {address} (--leave-out)"))
                 .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
         }
     }
@@ -71,10 +71,10 @@ fn served<'a>(facts: &'a Facts, request: &'a Request) -> impl Iterator<Item = &'
     facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address))
 }
 
-fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], request: &Request) -> Result<Card, Misfit> {
+fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], request: &Request) -> Result<Card, Conflict> {
     let arch = facts.machine.arch.as_str();
     match (known_card(database, gpu), request.modules, &request.driver) {
-        (Err(misfit), Some(modules), Want::Meeting(_)) if misfit.rule == UNKNOWN => Ok(Card {
+        (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == UNKNOWN => Ok(Card {
             name: format!("the unknown GPU {}", gpu.pci_id),
             capability: None,
             modules: vec![modules],
@@ -100,7 +100,7 @@ fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], reques
 const UNKNOWN: &str = "gpu-known";
 
 /// What the database says of a GPU.
-pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
+pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
     let known = gpu.device().and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
     if let Some(known) = known {
         let architecture = known.compute_capability.and_then(|c| database.architecture(c));
@@ -148,7 +148,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
             sources: architecture.sources.clone(),
         });
     }
-    Err(Misfit::new(
+    Err(Conflict::new(
         UNKNOWN,
         format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
     )
@@ -161,7 +161,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Misfit> {
 }
 
 /// Why no driver can be installed for a GPU on a machine of this architecture, whichever it is.
-fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Misfit> {
+fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
     if card.is_virtual {
         return Some(virtual_gpu(&card.name, gpu));
     }
@@ -170,7 +170,7 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Misfit> {
             "{} is part of {board}, whose driver comes with the board's own system software (JetPack)",
             card.name
         );
-        return Some(Misfit::new("gpu-has-board-driver", sentence).check("GS907").hint(Hint::plan(
+        return Some(Conflict::new("gpu-has-board-driver", sentence).check("GS907").hint(Hint::plan(
             "flash the board with a release of JetPack that has the driver; for the toolkit alone",
             "--profile toolkit",
         )));
@@ -178,11 +178,11 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Misfit> {
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
     let hint = "plan on such a machine, or for the facts that gpusetup facts --json prints there";
-    Some(Misfit::new("gpu-fits-machine", sentence).check("GS503").hint(hint))
+    Some(Conflict::new("gpu-fits-machine", sentence).check("GS503").hint(hint))
 }
 
 /// Why no driver can be installed for a GPU whose last branch is older than every driver that is known for such a machine.
-fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> Option<Misfit> {
+fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> Option<Conflict> {
     let oldest = drivers.iter().map(|(version, ..)| version.branch).min()?;
     let last = card.last_branch.filter(|last| *last < oldest)?;
     let elsewhere = database.branch(last).map(|_| format!("of which none is known for {arch}"));
@@ -190,22 +190,22 @@ fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> 
     Some(needs_branch(&card.name, &last.to_string(), &why))
 }
 
-fn virtual_gpu(name: &str, gpu: &Gpu) -> Misfit {
+fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
     let id = gpu.subsystem.as_deref().unwrap_or_default();
     let sentence = format!(
         "the GPU at {} is a virtual GPU (vGPU) of {name}, by its subsystem {id}: it needs NVIDIA's vGPU guest driver (GRID), \
          which gpusetup does not install",
         gpu.address
     );
-    Misfit::new("gpu-is-physical", sentence).check("GS503").hint(Hint::plan(
+    Conflict::new("gpu-is-physical", sentence).check("GS503").hint(Hint::plan(
         "install the guest driver that the cloud provider or NVIDIA's licensing portal offers for the host's vGPU release, \
          then the toolkit alone",
         "--profile toolkit",
     ))
 }
 
-fn needs_branch(name: &str, branch: &str, why: &str) -> Misfit {
-    Misfit::new("driver-knows-gpu", format!("{name} needs a driver of branch {branch}, {why}"))
+fn needs_branch(name: &str, branch: &str, why: &str) -> Conflict {
+    Conflict::new("driver-knows-gpu", format!("{name} needs a driver of branch {branch}, {why}"))
         .check("GS503")
         .hint("keep the card on nouveau")
 }

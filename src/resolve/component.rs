@@ -1,6 +1,6 @@
 //! The parts of a toolkit that `--components` comes to: those that were named and what they are of no use without.
 
-use super::{Misfit, Request};
+use super::{Conflict, Request};
 use crate::compat::{Artifact, Component, ComponentNeed, ComponentRelease, Database};
 use crate::host::Toolkit;
 
@@ -33,12 +33,12 @@ impl Part<'_> {
 }
 
 /// The components that were named, each once; a name that means none is a mistake in the request.
-pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Component>, Misfit> {
+pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Component>, Conflict> {
     let mut all: Vec<&Component> = Vec::new();
     for name in &request.components {
         let Some(component) = database.component_named(name) else {
             let near = database.components_near(name).join(", ");
-            return Err(Misfit::request(format!("CUDA has no component `{name}` (--components)"))
+            return Err(Conflict::request(format!("CUDA has no component `{name}` (--components)"))
                 .hint(format!("near are {near}; all are listed by: gpusetup db list components")));
         };
         if !all.contains(&component) {
@@ -46,7 +46,7 @@ pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Co
         }
     }
     if !all.is_empty() && !request.cuda.is_wanted() {
-        return Err(Misfit::request("--components names parts of a CUDA toolkit, and none is wanted"));
+        return Err(Conflict::request("--components names parts of a CUDA toolkit, and none is wanted"));
     }
     Ok(all)
 }

@@ -12,7 +12,7 @@ use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{ComputeCapability, CudaVersion, dotted};
 
 /// What the search for layers looks at, worked out once.
-pub struct Ground<'a, 'f> {
+pub struct SearchContext<'a, 'f> {
     /// The facts of the field.
     pub database: &'a Database,
     /// The facts of the host.
@@ -32,7 +32,7 @@ pub struct Ground<'a, 'f> {
     runfiles_run: bool,
 }
 
-impl<'a, 'f> Ground<'a, 'f> {
+impl<'a, 'f> SearchContext<'a, 'f> {
     /// For a host and a request.
     pub fn new(database: &'a Database, facts: &'f Facts, request: &'f Request, cards: &'f [Card]) -> Self {
         let distribution = super::distribution(database, facts);
@@ -127,7 +127,7 @@ pub struct Cudnn<'a> {
 /// newer ones were asked for), those native to the driver's branch, those that run through minor-version compatibility; the
 /// newest of each first. `driver` is none when no driver is to be chosen.
 pub fn toolkits<'a>(
-    on: &Ground<'a, '_>,
+    on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
 ) -> impl Iterator<Item = (CudaVersion, Result<Toolkit<'a>, Refusal>)> {
     let is_kept = |r: &CudaRelease| on.keeps_toolkits() && on.installed(r.version).is_some();
@@ -144,7 +144,7 @@ pub fn toolkits<'a>(
 }
 
 /// The release's runfile for the machine.
-fn artifact<'a>(on: &Ground<'a, '_>, version: CudaVersion) -> Option<&'a CudaArtifact> {
+fn artifact<'a>(on: &SearchContext<'a, '_>, version: CudaVersion) -> Option<&'a CudaArtifact> {
     let all = &on.database.cuda_artifacts;
     let start = all.partition_point(|a| a.version > version);
     let here = || all[start..].iter().take_while(|a| a.version == version).filter(|a| a.artifact.arch == on.arch);
@@ -154,7 +154,7 @@ fn artifact<'a>(on: &Ground<'a, '_>, version: CudaVersion) -> Option<&'a CudaArt
 
 /// The side compiler it needs, or the rule that refuses it.
 fn examine(
-    on: &Ground,
+    on: &SearchContext,
     driver: Option<&Candidate>,
     release: &CudaRelease,
     artifact: Option<&CudaArtifact>,
@@ -241,7 +241,7 @@ fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) ->
 }
 
 /// Of the embedded platforms only some run what toolkits for servers compile and link. Elsewhere a toolkit may compile for any.
-fn serves_board(on: &Ground, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
+fn serves_board(on: &SearchContext, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
     let architecture = card.capability.and_then(|c| on.database.architecture(c));
     let Some(board) = architecture.filter(|a| a.embedded.is_some() && on.arch == "sbsa") else { return Ok(()) };
     match board.sbsa_from {
@@ -265,7 +265,7 @@ pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
 }
 
 /// Why a newer toolkit that fits was not chosen.
-pub fn passed_over(on: &Ground, driver: Option<&Candidate>, chosen: &Toolkit) -> Refusal {
+pub fn passed_over(on: &SearchContext, driver: Option<&Candidate>, chosen: &Toolkit) -> Refusal {
     match driver.and_then(|d| Some((d.branch.branch, d.branch.max_cuda?))) {
         Some((branch, native)) if !(chosen.is_kept() && on.keeps_toolkits()) => Refusal::NotNative(branch, native),
         _ => Refusal::Installed,
@@ -279,7 +279,7 @@ pub fn distributions_gcc(distribution: Option<&Distribution>, facts: &Facts) -> 
 
 /// The side gcc that is needed because the default one is too new: the newest that fits of those that are there with
 /// their C++ compiler, else of those that can be installed.
-fn host_compiler(on: &Ground, release: &CudaRelease) -> Result<Option<u16>, Refusal> {
+fn host_compiler(on: &SearchContext, release: &CudaRelease) -> Result<Option<u16>, Refusal> {
     let Some(have) = on.gcc else { return Ok(None) };
     let Some(max) = release.gcc_max.filter(|max| have > *max) else { return Ok(None) };
     let fits = |major: &u16| *major <= max && release.gcc_min.is_none_or(|min| *major >= min);
@@ -290,7 +290,7 @@ fn host_compiler(on: &Ground, release: &CudaRelease) -> Result<Option<u16>, Refu
 
 /// The side compilers that the distribution has packages of; where no source lists them, `max` if it is not much older
 /// than the default one.
-fn packaged(on: &Ground, max: u16) -> Vec<u16> {
+fn packaged(on: &SearchContext, max: u16) -> Vec<u16> {
     let Some(distribution) = on.distribution.filter(|d| d.gcc_package.is_some()) else { return Vec::new() };
     if !distribution.gccs.is_empty() {
         return distribution.gccs.clone();
@@ -301,7 +301,7 @@ fn packaged(on: &Ground, max: u16) -> Vec<u16> {
 
 /// The newest cuDNN that was asked for and fits, and the newer ones refused, each with its line.
 pub fn cudnn<'a>(
-    on: &Ground<'a, '_>,
+    on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
 ) -> (Option<Cudnn<'a>>, Vec<(&'a CudnnArtifact, Refusal)>) {
@@ -332,7 +332,7 @@ pub fn cudnn<'a>(
 }
 
 fn cudnn_fits<'a>(
-    on: &Ground<'a, '_>,
+    on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
     artifact: &CudnnArtifact,
@@ -378,7 +378,7 @@ fn goes_with(range: &CudnnRange, series: CudaVersion) -> bool {
 
 /// Of the toolkits that a cuDNN asked for is built for, the refusal of the one that came nearest.
 pub fn refused_for_cudnn<'a>(
-    on: &Ground<'a, '_>,
+    on: &SearchContext<'a, '_>,
     refused: &[(CudaVersion, Refusal)],
 ) -> Option<(&'a CudnnArtifact, CudaVersion, Refusal)> {
     let wanted = |a: &&CudnnArtifact| a.artifact.arch == on.arch && on.request.cudnn.accepts(a.version);

@@ -1,6 +1,6 @@
 //! From a refusal to its proof: the facts that exclude each other, each with where it is published, shortest first.
 
-use super::refusal::{Layer, Refusal, Subject, Told};
+use super::refusal::{Explanation, Layer, Refusal, Subject};
 use crate::compat::{CudnnRange, Database, SourceId};
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ const HOST: &str = "this host";
 const ASKED: &str = "the request";
 
 /// The facts that exclude a candidate.
-pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
+pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premise> {
     let fact = |text: String, source: String| Premise { text, source };
     let published = |ids: &[SourceId]| titles(told, ids);
     let release = || if let Subject::Cuda(v) = of { told.database.cuda(*v) } else { None };
@@ -153,7 +153,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Told) -> Vec<Premise> {
     }
 }
 
-fn titles(told: &Told, ids: &[SourceId]) -> String {
+fn titles(told: &Explanation, ids: &[SourceId]) -> String {
     source_titles(told.database, ids)
 }
 
@@ -179,10 +179,10 @@ fn branch_number(of: &Subject) -> u16 {
     if let Subject::Driver(v) = of { v.branch } else { 0 }
 }
 
-fn branch<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a crate::compat::DriverBranch> {
+fn branch<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a crate::compat::DriverBranch> {
     if let Subject::Driver(v) = of { told.database.branch(v.branch) } else { None }
 }
 
-fn architecture<'a>(told: &Told<'a>, card: usize) -> Option<&'a crate::compat::Architecture> {
+fn architecture<'a>(told: &Explanation<'a>, card: usize) -> Option<&'a crate::compat::Architecture> {
     told.database.architecture(told.cards[card].capability?)
 }

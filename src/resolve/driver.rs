@@ -1,8 +1,8 @@
 //! The driver: every candidate that the database and the host's repositories know, each either fit for the GPUs or
 //! refused by a rule, the fit ones in the order of preference.
 
-use super::refusal::{Refusal, Subject, Told};
-use super::{Card, Joined, Method, Misfit, Prefer, Request};
+use super::refusal::{Explanation, Refusal, Subject};
+use super::{Card, Conflict, Joined, Method, Prefer, Request};
 use crate::compat::{
     BranchKind, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer, DriverVariant,
     Maturity, ModuleFlavour, Role,
@@ -384,7 +384,7 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Re
 const NO_DRIVER: DriverVersion = DriverVersion { branch: 0, minor: 0, patch: None };
 
 /// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.
-pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
+pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Conflict {
     let cards = told.cards;
     let excluded = |old: usize| {
         let newer = |new: &Card| cards[old].last_branch.is_some_and(|last| new.first_branch.is_some_and(|f| f > last));
@@ -394,7 +394,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
         let why = Refusal::BranchesExclude(old, new);
         let sentence = format!("no driver serves all GPUs: {}", why.because(&Subject::Driver(NO_DRIVER), told));
         let derivation = super::derive::premises(why, &Subject::Driver(NO_DRIVER), told);
-        return Misfit { derivation, ..Misfit::new("driver-knows-gpu", sentence).check("GS503") };
+        return Conflict { derivation, ..Conflict::new("driver-knows-gpu", sentence).check("GS503") };
     }
     // A rule counts when it alone stands between the request and a driver: the last one examined.
     let near = |refusal: Refusal| match refusal {
@@ -410,8 +410,8 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Told) -> Misfit {
     };
     let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
     if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
-        return Misfit::refused(&Subject::Driver(*version), *refusal, told).check("GS503");
+        return Conflict::refused(&Subject::Driver(*version), *refusal, told).check("GS503");
     }
     let who = told.cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");
-    Misfit::new("driver-wanted", format!("no driver {} for {who} is known", told.request.driver)).check("GS503")
+    Conflict::new("driver-wanted", format!("no driver {} for {who} is known", told.request.driver)).check("GS503")
 }

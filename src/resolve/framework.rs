@@ -1,7 +1,7 @@
 //! What frameworks wish for, made into a request: the builds that run on the GPUs, those of several frameworks that go
 //! together, and the CUDA series and cuDNN that they come to.
 
-use super::{Card, Hint, Misfit, Request};
+use super::{Card, Conflict, Hint, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::host::Facts;
 use crate::version::{CudnnVersion, Want, dotted};
@@ -57,7 +57,7 @@ pub fn combinations<'a>(
     facts: &Facts,
     request: &'a Request,
     cards: &[Card],
-) -> Result<Vec<Combination>, Misfit> {
+) -> Result<Vec<Combination>, Conflict> {
     let wishes = request
         .frameworks
         .iter()
@@ -87,7 +87,7 @@ pub fn combinations<'a>(
                 .map(|(text, majors)| format!("{text} for {layer} {}", majors.join(" or ")))
                 .collect();
             let sentence = format!("these frameworks have no major version of {layer} in common: {}", all.join("; "));
-            return Err(Misfit::new("frameworks-together", sentence)
+            return Err(Conflict::new("frameworks-together", sentence)
                 .hint("plan for one of them, and run the other in a container".to_owned()));
         }
     }
@@ -100,7 +100,7 @@ fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
 }
 
 /// Leaves the choices in which an extension of a framework is for the CUDA of that framework's build.
-fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Result<(), Misfit> {
+fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Result<(), Conflict> {
     for (at, wish) in wishes.iter().enumerate() {
         let Some(leader) = wish.framework.beside.as_ref().and_then(|name| database.framework(name)) else { continue };
         let Some(leads) = wishes.iter().position(|w| w.framework.name == leader.name) else {
@@ -119,20 +119,20 @@ fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Re
                 series(wish),
                 series(&wishes[leads])
             );
-            let misfit = Misfit::new("frameworks-together", sentence);
-            return Err(together(wish, leader).map_or(misfit.clone(), |hint| misfit.hint(hint)));
+            let conflict = Conflict::new("frameworks-together", sentence);
+            return Err(together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint)));
         }
     }
     Ok(())
 }
 
-fn unaccompanied(wish: &Wish, leader: &Framework) -> Misfit {
+fn unaccompanied(wish: &Wish, leader: &Framework) -> Conflict {
     let sentence = format!(
         "{} {} has to be for the same CUDA as the {} it extends, which --for does not name",
         wish.framework.title, wish.release.version, leader.title
     );
-    let misfit = Misfit::new("framework-beside", sentence);
-    together(wish, leader).map_or(misfit.clone(), |hint| misfit.hint(hint))
+    let conflict = Conflict::new("framework-beside", sentence);
+    together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
 }
 
 /// The newest release beside which an extension runs.
@@ -159,16 +159,16 @@ fn wish<'a>(
     request: &Request,
     text: &'a str,
     cards: &[Card],
-) -> Result<Wish<'a>, Misfit> {
+) -> Result<Wish<'a>, Conflict> {
     let (name, version) = text.split_once("==").unwrap_or((text, ""));
     let Some(framework) = database.framework(name.trim()) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
-        return Err(Misfit::new("framework-known", format!("no framework is called `{}` (--for)", name.trim()))
+        return Err(Conflict::new("framework-known", format!("no framework is called `{}` (--for)", name.trim()))
             .hint(format!("known are {}", known.join(", "))));
     };
     let Some(release) = database.framework_release(text) else {
         let known: Vec<_> = framework.releases.iter().map(|r| r.version.as_str()).collect();
-        return Err(Misfit::new(
+        return Err(Conflict::new(
             "framework-known",
             format!("{} {} is not known (--for)", framework.title, version.trim()),
         )
@@ -199,7 +199,7 @@ fn wish<'a>(
             card.name,
             builds.iter().map(|b| kernels(b)).collect::<Vec<_>>().join(", ")
         );
-        return Err(Misfit::new("framework-runs-on-gpu", sentence));
+        return Err(Conflict::new("framework-runs-on-gpu", sentence));
     }
     loads(facts, framework, release, request)?;
     Ok(Wish { text, builds: runs, framework, release })
@@ -211,7 +211,7 @@ fn published<'a>(
     framework: &Framework,
     release: &'a FrameworkRelease,
     request: &Request,
-) -> Result<Choice<'a>, Misfit> {
+) -> Result<Choice<'a>, Conflict> {
     let arch = &facts.machine.arch;
     let builds: Vec<_> = release.builds.iter().filter(|b| b.is_for(arch)).collect();
     if !builds.is_empty() {
@@ -219,14 +219,14 @@ fn published<'a>(
     }
     let what = if release.cpu_only.contains(arch) { "have no CUDA" } else { "do not exist" };
     let sentence = format!("the wheels of {} {} for {arch} {what}", framework.title, release.version);
-    let misfit = Misfit::new("framework-published", sentence);
+    let conflict = Conflict::new("framework-published", sentence);
     // The nearest newer release has most of what the user wants; otherwise the newest.
     let is_for = |r: &&FrameworkRelease| r.builds.iter().any(|b| b.is_for(arch));
     let newer = framework.releases.iter().take_while(|r| r.version != release.version).filter(is_for).last();
     let other = newer.or_else(|| framework.releases.iter().find(is_for));
     let other = other.map(|r| format!("{} {} has CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
     let hints = other.map(Hint::from).into_iter().chain(otherwise(release, request));
-    Err(hints.fold(misfit, Misfit::hint))
+    Err(hints.fold(conflict, Conflict::hint))
 }
 
 /// What to do where no wheels help: plans for a container, and for a build from source.
@@ -243,7 +243,7 @@ fn otherwise(release: &FrameworkRelease, request: &Request) -> Vec<Hint> {
 }
 
 /// Whether the wheels of a release load with the host's glibc.
-fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, request: &Request) -> Result<(), Misfit> {
+fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, request: &Request) -> Result<(), Conflict> {
     let Some(have) = facts.glibc.as_deref() else { return Ok(()) };
     let needed = |r: &FrameworkRelease| r.glibc_min.get(&facts.machine.arch).cloned();
     let too_new = |r: &FrameworkRelease| needed(r).filter(|min| dotted(have) < dotted(min));
@@ -252,7 +252,7 @@ fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, reque
         "the wheels of {} {} need glibc {min} or newer, and this system has {have}",
         framework.title, release.version
     );
-    Err(otherwise(release, request).into_iter().fold(Misfit::new("framework-loads", sentence), Misfit::hint))
+    Err(otherwise(release, request).into_iter().fold(Conflict::new("framework-loads", sentence), Conflict::hint))
 }
 
 /// The known versions around one that is not known.

@@ -6,7 +6,7 @@ use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour, Role};
 use crate::host::Os;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
-/// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Told::cards`].
+/// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// A later driver branch than the last that knows the card.
@@ -102,7 +102,7 @@ pub enum Layer {
 
 /// What a refusal is told with.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct Explanation<'a> {
     /// The facts it refers to.
     pub database: &'a Database,
     /// The cards that it names.
@@ -186,7 +186,7 @@ impl Refusal {
     }
 
     /// The sentence, which begins in the middle: "it targets 7.5 and up; Tesla V100 is compute capability 7.0".
-    pub fn because(self, of: &Subject, told: &Told) -> String {
+    pub fn because(self, of: &Subject, told: &Explanation) -> String {
         let name = |card: usize| told.cards.get(card).map_or("a card", |c| c.name.as_str());
         let whose = |card: usize| match told.cards.get(card).and_then(|c| c.capability) {
             Some(capability) => format!("{} is compute capability {capability}", name(card)),
@@ -342,7 +342,7 @@ impl Refusal {
     }
 
     /// As it stands in a plan's `rejected`.
-    pub fn rejection(self, of: &Subject, told: &Told) -> Rejection {
+    pub fn rejection(self, of: &Subject, told: &Explanation) -> Rejection {
         Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).to_owned() }
     }
 
@@ -402,12 +402,12 @@ impl std::fmt::Display for Subject<'_> {
     }
 }
 
-fn release<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a crate::compat::CudaRelease> {
+fn release<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a crate::compat::CudaRelease> {
     if let Subject::Cuda(version) = of { told.database.cuda(*version) } else { None }
 }
 
 /// The oldest glibc that a toolkit or a cuDNN loads with.
-fn oldest_library<'a>(of: &Subject, told: &Told<'a>) -> Option<&'a str> {
+fn oldest_library<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a str> {
     match of {
         Subject::Cudnn(version, line) => told.database.cudnn_range(*version, line)?.glibc_min.as_deref(),
         _ => release(of, told)?.glibc_min.as_deref(),

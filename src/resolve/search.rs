@@ -3,12 +3,12 @@
 
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{Cudnn, Ground, Toolkit, cudnn, is_native, passed_over, refused_for_cudnn, runs_on, toolkits};
+use super::cuda::{Cudnn, SearchContext, Toolkit, cudnn, is_native, passed_over, refused_for_cudnn, runs_on, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
-use super::refusal::{Refusal, Subject, Told, Unpackaged, installer_library};
+use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
 use super::{
-    Card, Hint, Method, Misfit, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
+    Card, Conflict, Hint, Method, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
     SelectedDriver, Selection,
 };
 use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};
@@ -70,12 +70,12 @@ pub fn attempt<'a>(
     drivers: &[Known<'a>],
     request: &Request,
     telling: Telling,
-) -> Result<Resolution<'a>, Misfit> {
+) -> Result<Resolution<'a>, Conflict> {
     named(database, request)?;
     let cards = cards(database, facts, drivers, request)?;
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
-        return Err(if unreadable == 0 { Misfit::no_gpu() } else { unreadable_gpus(unreadable) });
+        return Err(if unreadable == 0 { Conflict::no_gpu() } else { unreadable_gpus(unreadable) });
     }
     if cards.is_empty() && facts.machine.kind == MachineKind::Jetson && request.cuda.is_wanted() {
         return Err(unknown_board(database));
@@ -91,13 +91,13 @@ pub fn attempt<'a>(
                 found.rejected.extend(passed_over);
                 return Ok(found);
             }
-            Err(misfit) => {
+            Err(conflict) => {
                 passed_over.push(Rejection {
                     candidate: named.frameworks.join(", "),
-                    because: misfit.sentence.clone(),
-                    rule: misfit.rule.to_owned(),
+                    because: conflict.sentence.clone(),
+                    rule: conflict.rule.to_owned(),
                 });
-                first.get_or_insert(misfit);
+                first.get_or_insert(conflict);
             }
         }
     }
@@ -112,7 +112,7 @@ fn for_frameworks<'a>(
     request: &Request,
     cards: &[Card],
     telling: Telling,
-) -> Result<Resolution<'a>, Misfit> {
+) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
     for combination in combinations(database, facts, request, cards)? {
         match search(database, facts, drivers, &combination.request, cards, telling) {
@@ -123,21 +123,21 @@ fn for_frameworks<'a>(
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);
             }
-            Err(misfit) => {
-                let sentence = format!("{}; and {}", combination.reason, misfit.sentence);
-                first.get_or_insert(Misfit { sentence, ..misfit });
+            Err(conflict) => {
+                let sentence = format!("{}; and {}", combination.reason, conflict.sentence);
+                first.get_or_insert(Conflict { sentence, ..conflict });
             }
         }
     }
     Err(first.unwrap_or_else(no_framework))
 }
 
-fn no_framework() -> Misfit {
-    Misfit::new("framework-known", "no framework was named")
+fn no_framework() -> Conflict {
+    Conflict::new("framework-known", "no framework was named")
 }
 
 /// Boards differ in whether toolkits for servers serve them, and theirs do not show on the PCI bus.
-fn unknown_board(database: &Database) -> Misfit {
+fn unknown_board(database: &Database) -> Conflict {
     let served = database.architectures.iter().filter_map(|a| Some((a, a.sbsa_from?)));
     let served: Vec<_> = served
         .map(|(a, first)| format!("{} (from CUDA {first} on)", a.embedded.as_deref().unwrap_or(&a.name)))
@@ -148,16 +148,16 @@ fn unknown_board(database: &Database) -> Misfit {
         "of Jetson's boards, NVIDIA's toolkits for servers (sbsa) serve {} only, and which board this is does not show",
         served.join(", ")
     );
-    Misfit::new("cuda-targets-gpu", sentence).check("GS907").hint(Hint::plan(
+    Conflict::new("cuda-targets-gpu", sentence).check("GS907").hint(Hint::plan(
         "on such a board (others have their toolkit from JetPack)",
         format!("--profile toolkit --gpu {gpu}"),
     ))
 }
 
-fn unreadable_gpus(count: usize) -> Misfit {
+fn unreadable_gpus(count: usize) -> Conflict {
     let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
     let sentence = format!("the lspci text names {gpus} without the numbers that tell one model from another");
-    Misfit::blocked("GS503", sentence).hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
+    Conflict::blocked("GS503", sentence).hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
 }
 
 /// How much of an answer is wanted.
@@ -176,7 +176,7 @@ fn search<'a>(
     request: &Request,
     cards: &[Card],
     telling: Telling,
-) -> Result<Resolution<'a>, Misfit> {
+) -> Result<Resolution<'a>, Conflict> {
     let told = &told(database, facts, request, cards);
     let (mut drivers, mut refused_drivers) = (vec![None], Vec::new());
     if request.driver.is_wanted() {
@@ -187,7 +187,7 @@ fn search<'a>(
         drivers = fit.into_iter().map(Some).collect();
         refused_drivers = refused;
     }
-    let ground = Ground::new(database, facts, request, cards);
+    let ground = SearchContext::new(database, facts, request, cards);
     let all_fit: Vec<Candidate> = drivers.iter().flatten().cloned().collect();
     let mut unlayered: Vec<(Candidate, Unlayered)> = Vec::new();
     for driver in drivers {
@@ -198,7 +198,7 @@ fn search<'a>(
         }
         match (layers(&ground, driver.as_ref()), driver) {
             (Err(why), Some(driver)) => unlayered.push((driver, why)),
-            (Err(why), None) => return Err(why.misfit(told)),
+            (Err(why), None) => return Err(why.conflict(told)),
             (Ok((cuda, cudnn, refused_layers)), driver) => {
                 let mut rejected = Vec::new();
                 if let Some(driver) = driver.as_ref().filter(|_| telling == Telling::All) {
@@ -236,8 +236,8 @@ fn search<'a>(
         }
     }
     match unlayered.first() {
-        Some((_, why)) => Err(why.misfit(told)),
-        None => Err(Misfit::new("driver-wanted", "no driver fits")),
+        Some((_, why)) => Err(why.conflict(told)),
+        None => Err(Conflict::new("driver-wanted", "no driver fits")),
     }
 }
 
@@ -268,14 +268,14 @@ fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<R
     })
 }
 
-fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Told<'a> {
+fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Explanation<'a> {
     let unpackaged = unpackaged(database, facts);
     let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
-    Told { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
+    Explanation { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
 }
 
 /// For data-centre cards there is a way around a driver that is too old: its newer user-space part alone.
-fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<String> {
+fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let Refusal::OldDriver(_, have) = refusal else { return None };
     let found = told.database.forward_compatibility(version, have.branch)?;
     told.cards.iter().all(|c| c.data_center).then(|| {
@@ -290,7 +290,7 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Told) -> Op
 }
 
 /// Where the C library is too new for a toolkit's headers, they compile in a container of an older system.
-fn older_system(version: CudaVersion, refusal: Refusal, told: &Told) -> Option<String> {
+fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let from = told
         .database
         .cuda(version)?
@@ -328,39 +328,39 @@ enum Unlayered<'a> {
 }
 
 impl Unlayered<'_> {
-    fn misfit(&self, told: &Told) -> Misfit {
+    fn conflict(&self, told: &Explanation) -> Conflict {
         match self {
             Self::Cuda(Some((version, refusal))) => {
-                let misfit = Misfit::refused(&Subject::Cuda(*version), *refusal, told);
+                let conflict = Conflict::refused(&Subject::Cuda(*version), *refusal, told);
                 let hint =
                     forward_compatible(*version, *refusal, told).or_else(|| older_system(*version, *refusal, told));
-                hint.into_iter().fold(misfit, Misfit::hint)
+                hint.into_iter().fold(conflict, Conflict::hint)
             }
-            Self::Cuda(None) => Misfit::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
+            Self::Cuda(None) => Conflict::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
             Self::Cudnn(Some((a, refusal))) => {
-                Misfit::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
+                Conflict::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
             }
             Self::OtherCuda(a, version, refusal) => {
-                let misfit = Self::Cuda(Some((*version, *refusal))).misfit(told);
+                let conflict = Self::Cuda(Some((*version, *refusal))).conflict(told);
                 let sentence = format!(
                     "cuDNN {} does not fit: it is built for CUDA {}, and {}",
-                    a.version, a.cuda_line, misfit.sentence
+                    a.version, a.cuda_line, conflict.sentence
                 );
-                Misfit { sentence, ..misfit }
+                Conflict { sentence, ..conflict }
             }
             Self::Cudnn(None) => {
-                Misfit::new("cudnn-wanted", format!("no cuDNN release {} is known", told.request.cudnn))
+                Conflict::new("cudnn-wanted", format!("no cuDNN release {} is known", told.request.cudnn))
             }
         }
     }
 
     /// Of the driver that it leaves without layers.
-    fn rejection(&self, driver: &Candidate, told: &Told) -> Rejection {
-        let misfit = self.misfit(told);
+    fn rejection(&self, driver: &Candidate, told: &Explanation) -> Rejection {
+        let conflict = self.conflict(told);
         Rejection {
             candidate: format!("driver {}", driver.version),
-            because: misfit.sentence,
-            rule: misfit.rule.to_owned(),
+            because: conflict.sentence,
+            rule: conflict.rule.to_owned(),
         }
     }
 }
@@ -368,7 +368,7 @@ impl Unlayered<'_> {
 type Layers<'a> = (Option<Toolkit<'a>>, Option<Cudnn<'a>>, Vec<(Subject<'a>, Refusal)>);
 
 /// Toolkit and cuDNN for one driver.
-fn layers<'a>(on: &Ground<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
+fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
     let request = on.request;
     if let Some((series, driver)) = request.brought_cuda.zip(driver)
         && let Some(release) = on.database.cuda.iter().find(|release| release.version.series() == series)
@@ -440,13 +440,13 @@ pub fn summary(selection: &Selection) -> String {
 }
 
 fn reasons(
-    told: &Told,
+    told: &Explanation,
     facts: &Facts,
     driver: Option<&Candidate>,
     cuda: Option<&Toolkit>,
     cudnn: Option<&Cudnn>,
 ) -> Vec<Reason> {
-    let Told { cards, request, unpackaged, .. } = *told;
+    let Explanation { cards, request, unpackaged, .. } = *told;
     let mut reasons = Vec::new();
     let mut say = |subject: &str, rule: &str, text: String, source: String| {
         reasons.push(Reason { subject: subject.to_owned(), text, rule: rule.to_owned(), source });

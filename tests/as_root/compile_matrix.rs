@@ -251,10 +251,10 @@ fn outcome(database: &Database, facts: &Facts, release: &CudaRelease) -> Outcome
             Some(_) => Outcome::Compiles,
             None => Outcome::Other("no toolkit".to_owned()),
         },
-        Err(misfit) => match misfit.rule {
+        Err(conflict) => match conflict.rule {
             "cuda-host-headers" => Outcome::GlibcBreaks,
             "cuda-host-compiler" => Outcome::GxxRefused,
-            _ => Outcome::Other(misfit.sentence),
+            _ => Outcome::Other(conflict.sentence),
         },
     }
 }

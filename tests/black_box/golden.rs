@@ -10,7 +10,7 @@ use gpusetup::host::{Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
-use gpusetup::resolve::{Method, Misfit, Prefer, Request, summary};
+use gpusetup::resolve::{Conflict, Method, Prefer, Request, summary};
 use gpusetup::text::quoted;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -145,15 +145,15 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
 }
 
 /// What a reviewer wants to see of a plan.
-fn text(planned: &Result<Plan, Misfit>) -> String {
+fn text(planned: &Result<Plan, Conflict>) -> String {
     let plan = match planned {
         Ok(plan) => plan,
-        Err(misfit) => {
-            let mut out = format!("exit {}: {misfit}\n", misfit.exit());
-            for premise in &misfit.derivation {
+        Err(conflict) => {
+            let mut out = format!("exit {}: {conflict}\n", conflict.exit());
+            for premise in &conflict.derivation {
                 let _ = writeln!(out, "because: {}", premise.text);
             }
-            for hint in &misfit.hints {
+            for hint in &conflict.hints {
                 let _ = writeln!(out, "hint: {hint}");
             }
             return out;

@@ -86,7 +86,7 @@ fn agree(database: &Database, n: usize, facts: &Facts, request: &Request) -> boo
         (None, Err(_)) => false,
         (Some(expected), Ok(found)) if expected == found => true,
         _ => {
-            let found = found.map_err(|misfit| misfit.to_string());
+            let found = found.map_err(|conflict| conflict.to_string());
             panic!("host {n}: {expected:?} is right, not {found:?}: {}", told_briefly(facts, request))
         }
     }

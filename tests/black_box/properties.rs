@@ -6,7 +6,7 @@ use gpusetup::compat::{Database, DriverVariant, ModuleFlavour};
 use gpusetup::database::embedded;
 use gpusetup::exit::Exit;
 use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
-use gpusetup::resolve::{Hint, Method, Misfit, Request, Resolution, resolve};
+use gpusetup::resolve::{Conflict, Hint, Method, Request, Resolution, resolve};
 use gpusetup::version::{CudaVersion, Want};
 
 const HOSTS: usize = 3000;
@@ -216,11 +216,11 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                 for cuda in [exactly(*cuda), Want::Best] {
                     let request = Request { driver: Want::Nothing, cuda, cudnn: exactly(cudnn), ..no_wishes() };
                     // Another archive of the release may do.
-                    let Err(misfit) = resolve(&database, &facts, &request) else { continue };
+                    let Err(conflict) = resolve(&database, &facts, &request) else { continue };
                     let (asked, gpu) = (&request.cuda, &facts.gpus[0].name);
                     assert_eq!(
-                        misfit.rule, "cudnn-published",
-                        "cuDNN {cudnn}, CUDA {asked}, {arch}, {gpu:?}: {misfit}"
+                        conflict.rule, "cudnn-published",
+                        "cuDNN {cudnn}, CUDA {asked}, {arch}, {gpu:?}: {conflict}"
                     );
                     let missing = match (&archive.artifact.url, &archive.artifact.sha256) {
                         (None, Some(_)) => "no address of its archive is known",
@@ -231,7 +231,7 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                         a.version == cudnn && a.artifact.arch == arch && a.cuda_line != archive.cuda_line
                     };
                     let is_only = !database.cudnn_artifacts.iter().any(|a| of_another_line(&a));
-                    assert!(!is_only || misfit.sentence.contains(missing), "cuDNN {cudnn} on {arch}: {misfit}");
+                    assert!(!is_only || conflict.sentence.contains(missing), "cuDNN {cudnn} on {arch}: {conflict}");
                     told += 1;
                 }
             }
@@ -241,8 +241,8 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
 }
 
 /// The commands that a refusal suggests.
-fn commands(misfit: &Misfit) -> Vec<String> {
-    misfit.hints.iter().filter_map(Hint::command).collect()
+fn commands(conflict: &Conflict) -> Vec<String> {
+    conflict.hints.iter().filter_map(Hint::command).collect()
 }
 
 /// What the shell makes of a command that was suggested.
@@ -265,23 +265,23 @@ fn every_command_that_a_refusal_suggests_works() {
         // What is installed already may need a person first, which is exit 5.
         (facts.driver, facts.cudnn) = (None, Vec::new());
         facts.toolkits.clear();
-        let Err(misfit) = resolve(&database, &facts, &request) else { continue };
-        if misfit.exit() != Exit::NothingFits {
+        let Err(conflict) = resolve(&database, &facts, &request) else { continue };
+        if conflict.exit() != Exit::NothingFits {
             continue;
         }
         refused += 1;
         std::fs::write(&file, serde_json::to_string(&facts).expect("JSON")).expect("written");
-        for command in commands(&misfit) {
+        for command in commands(&conflict) {
             let ran = pasted(&command, &file, &request.today);
-            assert_eq!(ran.code, 0, "host {n}: {misfit}\n{command}\n{}", ran.err);
+            assert_eq!(ran.code, 0, "host {n}: {conflict}\n{command}\n{}", ran.err);
             tried += 1;
         }
-        assert!(misfit.alternative.is_none() || !commands(&misfit).is_empty(), "host {n}: {misfit}");
+        assert!(conflict.alternative.is_none() || !commands(&conflict).is_empty(), "host {n}: {conflict}");
     }
     assert!(refused > 20 && tried > 20, "{tried} commands of {refused} refusals");
 }
 
-fn refusal(database: &Database, facts: &Facts, request: Request) -> Misfit {
+fn refusal(database: &Database, facts: &Facts, request: Request) -> Conflict {
     resolve(database, facts, &request).expect_err("nothing fits")
 }
 
@@ -291,13 +291,13 @@ fn a_cudnn_is_refused_for_what_its_toolkits_lack() {
     let ubuntu = database.distribution("ubuntu", "26.04", &[]).expect("Ubuntu");
     let mut facts = bare(ubuntu);
     facts.gpus = vec![unit(database.gpu_named("A100 PCIe").expect("a GPU"), 0, None)];
-    let misfit = refusal(&database, &facts, Request { cudnn: exactly("8.9"), ..no_wishes() });
+    let conflict = refusal(&database, &facts, Request { cudnn: exactly("8.9"), ..no_wishes() });
     let why = "cuDNN 8.9.7.29 does not fit: it is built for CUDA 12, and CUDA 12.9.2 does not fit: its headers do not compile";
-    assert!(misfit.sentence.starts_with(why), "{misfit}");
+    assert!(conflict.sentence.starts_with(why), "{conflict}");
     // Where the toolkit is asked for, it is what cuDNN is not built for.
     let request = Request { cuda: exactly("13.2"), cudnn: exactly("8.9"), ..no_wishes() };
-    let misfit = refusal(&database, &facts, request);
-    assert!(misfit.sentence.ends_with("not for 13.2"), "{misfit}");
+    let conflict = refusal(&database, &facts, request);
+    assert!(conflict.sentence.ends_with("not for 13.2"), "{conflict}");
 }
 
 #[test]
@@ -305,8 +305,8 @@ fn a_card_that_the_modules_asked_for_do_not_run_gets_its_driver_suggested() {
     let database = embedded();
     let mut facts = bare(database.distribution("debian", "13", &[]).expect("Debian"));
     facts.gpus = vec![unit(database.gpu_named("GTX 1080").expect("a GPU"), 0, None)];
-    let misfit = refusal(&database, &facts, Request { modules: Some(ModuleFlavour::Open), ..no_wishes() });
-    assert_eq!(commands(&misfit), ["gpusetup plan --profile driver"], "{misfit}");
+    let conflict = refusal(&database, &facts, Request { modules: Some(ModuleFlavour::Open), ..no_wishes() });
+    assert_eq!(commands(&conflict), ["gpusetup plan --profile driver"], "{conflict}");
 }
 
 #[test]
@@ -322,11 +322,11 @@ fn a_release_without_a_usable_runfile_is_suggested_as_components() {
         Request { cuda: exactly("13.4"), ..no_wishes() },
         Request { frameworks: frameworks("tensorrt==11.4"), ..no_wishes() },
     ] {
-        let misfit = refusal(&database, &facts, request);
-        assert!(misfit.sentence.contains("no checksum of its runfile"), "{misfit}");
-        let found = commands(&misfit).iter().any(|command| command.contains("--components nvcc,cudart"));
-        assert!(found, "{misfit}: {:?}", misfit.hints);
-        let instead = misfit.alternative.expect("an alternative").selection.cuda.expect("a toolkit");
+        let conflict = refusal(&database, &facts, request);
+        assert!(conflict.sentence.contains("no checksum of its runfile"), "{conflict}");
+        let found = commands(&conflict).iter().any(|command| command.contains("--components nvcc,cudart"));
+        assert!(found, "{conflict}: {:?}", conflict.hints);
+        let instead = conflict.alternative.expect("an alternative").selection.cuda.expect("a toolkit");
         assert_eq!((instead.version.major, instead.version.minor), (13, 4));
     }
 }

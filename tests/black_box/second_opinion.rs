@@ -158,7 +158,7 @@ fn plans_agree_with_what_was_recorded_of_artifacts() {
                     }
                     // Debian's packages are older than many GPUs.
                     Err(_) if method == Method::Packages => {}
-                    Err(misfit) => refused.push(format!("{device} on Debian {release}: {misfit}")),
+                    Err(conflict) => refused.push(format!("{device} on Debian {release}: {conflict}")),
                 }
             }
         }
@@ -194,7 +194,7 @@ fn a_driver_is_taken_for_each_gpu_that_it_lists() {
         for first in firsts.iter().filter(|first| newest(first.branch).is_some_and(|newest| newest >= **first)) {
             match ask(first.branch) {
                 Ok(driver) => assert!(lists(firsts, driver), "{device}: {driver} does not list it"),
-                Err(misfit) => panic!("{device}: branch {} lists it from {first} on: {misfit}", first.branch),
+                Err(conflict) => panic!("{device}: branch {} lists it from {first} on: {conflict}", first.branch),
             }
             taken += 1;
         }
@@ -213,7 +213,7 @@ fn no_driver_is_planned_for_virtual_gpus() {
             facts.gpus[0].subsystem = Some(format!("10de:{subsystem}"));
             let answer = resolve(&database, &facts, &no_wishes());
             assert!(
-                answer.is_err_and(|misfit| misfit.exit() == Exit::NothingFits),
+                answer.is_err_and(|conflict| conflict.exit() == Exit::NothingFits),
                 "{} with subsystem {subsystem}",
                 row[0]
             );

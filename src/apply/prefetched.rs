@@ -17,10 +17,10 @@ use std::thread;
 
 /// What is unpacked already, and in which folder.
 #[derive(Debug, Default)]
-pub struct Ahead(BTreeMap<At, (PathBuf, Staged)>);
+pub struct Prefetched(BTreeMap<At, (PathBuf, Staged)>);
 
 /// The unpacking of a file that is still to come.
-struct Job<'a> {
+struct UnpackJob<'a> {
     at: At,
     archive: &'a Path,
     sha256: &'a str,
@@ -28,7 +28,7 @@ struct Job<'a> {
     limit: Option<Limit>,
 }
 
-impl Ahead {
+impl Prefetched {
     /// Fetches a file, and unpacks it meanwhile where that is what it is fetched for.
     pub fn fetch(
         &mut self,
@@ -69,7 +69,7 @@ impl Ahead {
 }
 
 /// The unpacking that a file is fetched for. Behind a reboot nothing of this run is left.
-fn job<'a>(plan: &'a Plan, file: &Path) -> Option<Job<'a>> {
+fn job<'a>(plan: &'a Plan, file: &Path) -> Option<UnpackJob<'a>> {
     let operations = |(s, step): (usize, &'a crate::plan::Step)| {
         step.operations.iter().enumerate().map(move |(o, act)| ((s, o), act))
     };
@@ -77,7 +77,7 @@ fn job<'a>(plan: &'a Plan, file: &Path) -> Option<Job<'a>> {
     let mut before_a_reboot = all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(Reboot {})));
     before_a_reboot.find_map(|(at, act)| match &act.operation {
         Operation::Unpack(Unpack { archive, sha256, into, limit }) if archive == file && !act.satisfied => {
-            Some(Job { at, archive, sha256, into, limit: *limit })
+            Some(UnpackJob { at, archive, sha256, into, limit: *limit })
         }
         _ => None,
     })
@@ -87,7 +87,7 @@ fn job<'a>(plan: &'a Plan, file: &Path) -> Option<Job<'a>> {
 mod tests {
     use super::*;
     use crate::apply::sample::plan_of;
-    use crate::apply::{News, Reach, RunConfig, apply, rollback};
+    use crate::apply::{News, RollbackScope, RunConfig, apply, rollback};
     use crate::operation::Download;
     use crate::operation::Link;
     use crate::operation::WriteFile;
@@ -163,7 +163,7 @@ mod tests {
         assert!(ahead, "not unpacked while it was fetched");
         assert_eq!(bench.on.list(LIB).expect("listed"), ["libx.so"]);
         assert_eq!(bench.remains(), [""; 0]);
-        rollback(&bench.on, Reach::Last, &mut |_| {}).expect("taken back");
+        rollback(&bench.on, RollbackScope::Last, &mut |_| {}).expect("taken back");
         assert_eq!(bench.on.list("/usr/local").expect("listed"), [""; 0]);
     }
 

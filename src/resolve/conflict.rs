@@ -1,7 +1,7 @@
 //! What a person gets when nothing fits: which facts exclude each other, and what would fit instead.
 
 use super::derive::{Premise, premises};
-use super::refusal::{Refusal, Subject, Told};
+use super::refusal::{Explanation, Refusal, Subject};
 use super::{Reason, Request, Selection};
 use crate::exit::Exit;
 use serde::{Serialize, Serializer};
@@ -9,9 +9,9 @@ use std::fmt;
 
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Misfit {
+pub struct Conflict {
     /// What kind of no it is.
-    pub kind: MisfitKind,
+    pub kind: ConflictKind,
     /// The rule that decided.
     pub rule: &'static str,
     /// The id that `doctor` uses for the same thing.
@@ -112,7 +112,7 @@ pub struct Alternative {
 
 /// Kinds of no, which differ in their exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MisfitKind {
+pub enum ConflictKind {
     /// No combination fits, or the GPU, system or architecture is not supported: exit 4.
     NothingFits,
     /// A person must do something first: exit 5.
@@ -123,11 +123,11 @@ pub enum MisfitKind {
     Request,
 }
 
-impl Misfit {
+impl Conflict {
     /// Nothing fits, because of `rule`.
     pub fn new(rule: &'static str, sentence: impl Into<String>) -> Self {
         Self {
-            kind: MisfitKind::NothingFits,
+            kind: ConflictKind::NothingFits,
             rule,
             check: None,
             sentence: sentence.into(),
@@ -138,24 +138,24 @@ impl Misfit {
     }
 
     /// The candidate that came nearest was refused for this.
-    pub fn refused(of: &Subject, refusal: Refusal, told: &Told) -> Self {
+    pub fn refused(of: &Subject, refusal: Refusal, told: &Explanation) -> Self {
         let sentence = format!("{} does not fit: {}", of.named(), refusal.because(of, told));
         Self { derivation: premises(refusal, of, told), ..Self::new(refusal.rule(of.layer()), sentence) }
     }
 
     /// The request itself cannot be.
     pub fn request(sentence: impl Into<String>) -> Self {
-        Self { kind: MisfitKind::Request, ..Self::new("request", sentence) }
+        Self { kind: ConflictKind::Request, ..Self::new("request", sentence) }
     }
 
     /// A person must do something first.
     pub fn blocked(check: &'static str, sentence: impl Into<String>) -> Self {
-        Self { kind: MisfitKind::Blocked, ..Self::new("blocked", sentence) }.check(check)
+        Self { kind: ConflictKind::Blocked, ..Self::new("blocked", sentence) }.check(check)
     }
 
     /// There is no GPU.
     pub fn no_gpu() -> Self {
-        Self { kind: MisfitKind::NoGpu, ..Self::new("gpu-present", "this host has no NVIDIA GPU on its PCI bus") }
+        Self { kind: ConflictKind::NoGpu, ..Self::new("gpu-present", "this host has no NVIDIA GPU on its PCI bus") }
             .hint(Hint::plan("plan as if one were there", "--gpu h100"))
     }
 
@@ -184,15 +184,15 @@ impl Misfit {
     /// How gpusetup ends with it.
     pub fn exit(&self) -> Exit {
         match self.kind {
-            MisfitKind::Request => Exit::Usage,
-            MisfitKind::NothingFits => Exit::NothingFits,
-            MisfitKind::Blocked => Exit::Blocked,
-            MisfitKind::NoGpu => Exit::NoGpu,
+            ConflictKind::Request => Exit::Usage,
+            ConflictKind::NothingFits => Exit::NothingFits,
+            ConflictKind::Blocked => Exit::Blocked,
+            ConflictKind::NoGpu => Exit::NoGpu,
         }
     }
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.check {
             Some(check) => write!(f, "{} ({check})", self.sentence),
@@ -201,4 +201,4 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for Conflict {}

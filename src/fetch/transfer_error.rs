@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Why an attempt did not bring it.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum TransferError {
     /// Nobody answers there; that may pass.
     Unreachable(String),
     /// It may pass.
@@ -28,7 +28,7 @@ pub(super) enum Trouble {
     Interrupted,
 }
 
-impl Trouble {
+impl TransferError {
     /// Whether others that fetch parts of the same file meet it too.
     pub fn is_everybodys(&self) -> bool {
         !matches!(self, Self::Unreachable(_) | Self::Passing(_) | Self::Later(..))

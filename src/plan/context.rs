@@ -11,7 +11,7 @@ use crate::system::Node;
 use std::path::{Path, PathBuf};
 
 /// Everything a step may look at.
-pub struct Job<'a> {
+pub struct StepContext<'a> {
     /// The host.
     pub facts: &'a Facts,
     /// What was asked for.
@@ -22,7 +22,7 @@ pub struct Job<'a> {
     pub distribution: Option<&'a Distribution>,
 }
 
-impl Job<'_> {
+impl StepContext<'_> {
     /// `/usr/local/cuda-12.8`, when a toolkit was chosen.
     pub fn toolkit(&self) -> Option<PathBuf> {
         let version = self.chosen.cuda.as_ref()?.release.version.series();
