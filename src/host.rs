@@ -35,7 +35,7 @@ pub use cudnn::soname;
 pub use dpkg::{installed as dpkg_installed, upstream};
 pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
 pub use holders::{Holder, holders};
-pub use offered::{kernel_headers, offered, offered_by, offers_headers};
+pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use owners::owners;
 pub use probe::{GpuSource, Look, NotAHost, probe};

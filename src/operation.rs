@@ -11,7 +11,7 @@ mod restore;
 mod run;
 pub mod runfile;
 mod service;
-pub mod shell;
+mod shell;
 pub mod undo;
 pub mod unpack;
 pub mod valid;

@@ -2,7 +2,7 @@
 
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::Database;
-use crate::host::{Facts, SystemId, offered, offered_by};
+use crate::host::{Facts, SystemId, add_offers, offered_by};
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
 use crate::plan::{LockError, LockFile, Plan, plan};
@@ -147,12 +147,10 @@ impl<'a> Planner<'a> {
             (Some(bundle), _) => facts.offered = offered_by(bundle.offers(&facts), &facts, self.database),
             (None, Some(system)) => {
                 let locked = self.lock.map_or_else(Versions::new, |lock| lock.packages.clone());
-                match offered(system, &facts, self.database, &locked) {
-                    Ok(versions) => facts.offered = versions,
-                    Err(why) => facts.unreadable.push(why),
-                }
+                add_offers(system, &mut facts, self.database, &locked);
             }
-            (None, None) => {}
+            // Whoever made the facts has made their texts visible.
+            (None, None) => return facts,
         }
         facts.visible()
     }

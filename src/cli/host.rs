@@ -7,7 +7,7 @@ use crate::apply::Failure;
 use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, GpuSource, Look, SpecError, assumed_gpus, offered, probe};
+use crate::host::{Facts, GpuSource, Look, SpecError, add_offers, assumed_gpus, probe};
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::system::System;
@@ -21,10 +21,7 @@ pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<St
 /// The facts, and what the host's repositories offer.
 pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Facts, Problem> {
     let system = system(options);
-    examined(options, database, |facts| match offered(&system, facts, database, &Versions::new()) {
-        Ok(versions) => facts.offered = versions,
-        Err(why) => facts.unreadable.push(why),
-    })
+    examined(options, database, |facts| add_offers(&system, facts, database, &Versions::new()))
 }
 
 fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Facts)) -> Result<Facts, Problem> {

@@ -49,10 +49,8 @@ impl Locked {
                 None => Problem::unexpected(e.to_string()),
             },
             PlanningError::Bundle(e) => e.into(),
-            PlanningError::SeveralPlans(plans) => {
-                Problem::usage(format!("{} plans in the bundle fit this host", plans.len()))
-                    .hint(format!("name one: gpusetup apply --bundle PATH PLAN, {}", plans.join(", ")))
-            }
+            PlanningError::SeveralPlans(ref plans) => Problem::usage(e.to_string())
+                .hint(format!("name one: gpusetup apply --bundle PATH PLAN, {}", plans.join(", "))),
         }
     }
 }

@@ -7,6 +7,14 @@ use crate::packages::{self, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
 
+/// Adds what the host's repositories offer to its facts, or why that is not known.
+pub fn add_offers(system: &System, facts: &mut Facts, database: &Database, locked: &Versions) {
+    match offered(system, facts, database, locked) {
+        Ok(versions) => facts.offered = versions,
+        Err(why) => facts.unreadable.push(why),
+    }
+}
+
 /// Packages by name, each with the version that would be installed: the locked one, if it can still be had. None if the database
 /// knows no packages of the host's distribution, or if it is not known what its repositories have.
 pub fn offered(
