@@ -275,7 +275,8 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
 /// That nobody lists a GPU, and what to check.
 fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
     format!(
-        "no list of the GPUs that NVIDIA's drivers know has {}: driver {} was chosen by its architecture alone; look for its id in          supported-gpus.json of that driver, and run gpusetup doctor after the install",
+        "no list of the GPUs that NVIDIA's drivers know has {}: driver {} was chosen by its architecture alone; look for its id in \
+         supported-gpus.json of that driver, and run gpusetup doctor after the install",
         card.name, driver.version
     )
 }
