@@ -3,9 +3,11 @@
 
 mod arriving;
 mod client;
+mod connect;
 mod local;
 mod pace;
 mod part;
+mod proxies;
 mod sources;
 mod transfer;
 mod transfer_error;
@@ -29,7 +31,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
 use transfer_error::TransferError;
 
 /// How often in a row a transfer is taken up again that brings nothing new.
@@ -132,21 +133,21 @@ pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
 pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, FetchError> {
     let network = |trouble| told(url, trouble);
     let client = Client::new(url, sources).map_err(network)?;
-    let runtime = runtime().map_err(network)?;
-    runtime.block_on(async {
-        let mut answer = match client.ask(0, None, None).await {
-            Err(TransferError::NotThere(_)) => return Ok(None),
-            answer => answer.map_err(network)?,
-        };
-        let mut bytes = Vec::new();
-        while let Some(more) = answer.body.chunk().await.map_err(|e| network(client::failed(e)))? {
-            bytes.extend(more);
-            if bytes.len() as u64 > limit {
-                return Err(network(TransferError::Final(format!("it is longer than {limit} bytes"))));
-            }
+    let mut answer = match client.ask(0, None, None) {
+        Err(TransferError::NotThere(_)) => return Ok(None),
+        answer => answer.map_err(network)?,
+    };
+    let mut bytes = Vec::new();
+    loop {
+        let more = answer.body.next().map_err(network)?;
+        if more.is_empty() {
+            return Ok(Some(bytes));
         }
-        Ok(Some(bytes))
-    })
+        bytes.extend(more);
+        if bytes.len() as u64 > limit {
+            return Err(network(TransferError::Final(format!("it is longer than {limit} bytes"))));
+        }
+    }
 }
 
 /// Fetches it; `progress` is told the bytes that are there, and whoever reads `arriving` has them while they come.
@@ -272,13 +273,9 @@ impl<'a> Fetching<'a> {
         }
         let network = match local {
             true => None,
-            false => Some((Client::new(self.wanted.url, self.sources)?, runtime()?)),
+            false => Some(Client::new(self.wanted.url, self.sources)?),
         };
         let ended = self.attempts(network.as_ref(), progress);
-        if let Some((_, runtime)) = network {
-            // Whoever looks a name up, and is not answered, is not waited for.
-            runtime.shutdown_background();
-        }
         if let Err(failed) = &ended
             && (lock(&self.part).have() == 0 || self.is_refused(failed))
         {
@@ -298,14 +295,12 @@ impl<'a> Fetching<'a> {
         }
     }
 
-    fn attempts(&mut self, network: Option<&(Client, Runtime)>, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
+    fn attempts(&mut self, network: Option<&Client>, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
         let (mut failures, mut best) = (0, lock(&self.part).have());
         loop {
             let ended = match network {
                 None => local::copy(self.wanted.url, &self.part, self.length, progress),
-                Some((client, runtime)) => {
-                    runtime.block_on(transfer::transfer(client, &self.part, self.length, self.alone, progress))
-                }
+                Some(client) => transfer::transfer(client, &self.part, self.length, self.alone, progress),
             };
             let ended = lock(&self.part).settle().map_err(TransferError::Disk).and(ended);
             let trouble = match ended {
@@ -391,12 +386,6 @@ impl<'a> Fetching<'a> {
         self.resumed = false;
         lock(&self.part).begin_anew().map_err(|e| Failed::By(TransferError::Disk(e)))
     }
-}
-
-/// One thread's: what it waits for is the network.
-fn runtime() -> Result<Runtime, TransferError> {
-    let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(|e| TransferError::Final(format!("this process cannot wait for the network: {e}")))
 }
 
 /// How long to wait behind so many failures: twice as long each time, and never as long as others who failed together with us.

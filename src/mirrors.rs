@@ -1,8 +1,8 @@
 //! Mirrors: what stands in for NVIDIA's own servers, over the network or on a disk. A mirror's login is removed from its
 //! address when that is read, and only the client that logs in gets it.
 
-use reqwest::Url;
 use std::fmt;
+use url::Url;
 
 /// Mirrors, and how to log in to them.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ pub struct Mirrors {
 /// How to log in to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    origin: reqwest::Url,
+    origin: Url,
     /// Who.
     pub user: String,
     /// With which password, where there is one.

@@ -281,7 +281,7 @@ impl Manager<'_> {
 /// Where a package is, and what apt calls its file, where a line of `--print-uris` tells of a package in a folder.
 fn local(line: &str) -> Option<(PathBuf, &str)> {
     let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
-    let path = reqwest::Url::parse(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?;
+    let path = url::Url::parse(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?;
     let name = rest.split(' ').next().filter(|name| name.ends_with(".deb") && !name.contains('/'))?;
     Some((path, name))
 }

@@ -1,43 +1,54 @@
 //! The network client: whom it trusts, which proxy it takes, where it lets itself be sent, and what each answer means: whether
 //! it may pass, and when to come again.
 
+use super::connect::{self, CONNECT_TIMEOUT, NotReached, basic};
+use super::proxies::Proxies;
 use super::sources::Sources;
 use super::transfer_error::TransferError;
+use crate::system::hooks;
 use crate::system::input;
-use crate::system::{chain, hooks};
-use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE,
-    RETRY_AFTER,
-};
-use reqwest::redirect::{Action, Attempt, Policy};
-use reqwest::{Certificate, Response, StatusCode, Url};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::io::{self, Read};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// How long it may take until somebody answers the call.
-const CONNECT: Duration = Duration::from_secs(30);
+use ureq::config::Config;
+use ureq::http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED,
+    LOCATION, RANGE, RETRY_AFTER,
+};
+use ureq::http::{Response, StatusCode};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, Body, BodyReader, Error, Proxy, Timeout};
+use url::Url;
 
 /// How often a server may send us elsewhere.
 const REDIRECTS: usize = 10;
+
+/// How much is read from a connection at once.
+const BLOCK: usize = 256 << 10;
 
 /// How long a server may say nothing. A build for tests can be told another (`GPUSETUP_SILENCE`).
 fn silence() -> Duration {
     hooks::seconds("GPUSETUP_SILENCE").unwrap_or(Duration::from_secs(60))
 }
 
-/// A client for one address.
+/// A client for one address. Clones share its connections.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
-    inner: reqwest::Client,
     url: Url,
     sources: Sources,
+    tls: TlsConfig,
+    proxies: Arc<Proxies>,
+    agents: Arc<Mutex<Vec<(Option<Proxy>, Agent)>>>,
 }
 
 /// A server's answer that has the bytes.
-#[derive(Debug)]
 pub(super) struct ServerAnswer {
     /// The bytes, as they come.
-    pub body: Response,
+    pub body: Bytes,
     /// Where in the file they begin.
     pub from: u64,
     /// How many the whole file has, where the server says so.
@@ -48,35 +59,41 @@ pub(super) struct ServerAnswer {
     pub in_parts: bool,
 }
 
+/// The bytes of an answer.
+pub(super) struct Bytes {
+    reader: BodyReader<'static>,
+    block: Vec<u8>,
+}
+
+impl Bytes {
+    /// The next block; empty at the end.
+    pub fn next(&mut self) -> Result<&[u8], TransferError> {
+        let n = self.reader.read(&mut self.block).map_err(cut)?;
+        Ok(&self.block[..n])
+    }
+}
+
 impl Client {
     /// For what is at this address.
     pub fn new(url: &str, sources: &Sources) -> Result<Self, TransferError> {
         let last = |why: String| TransferError::Final(why);
         let url = Url::parse(url).map_err(|e| last(format!("that is no address: {e}")))?;
-        let mut more = Vec::new();
+        let mut roots = rustls_native_certs::load_native_certs().certs;
         if let Some(path) = &sources.ca_cert {
-            more = certificates(path).map_err(last)?;
+            roots.extend(certificates(path).map_err(last)?);
         }
-        let builder = || {
-            reqwest::Client::builder()
-                .user_agent(concat!("gpusetup/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(CONNECT)
-                // For each read, not for the whole.
-                .read_timeout(silence())
-                .referer(false)
-                .redirect(Policy::custom(follows))
-        };
-        let built = match builder().tls_certs_merge(more.clone()).build() {
-            // A host without certificates can be served without them.
-            Err(_) if url.scheme() == "http" => builder().tls_certs_only(more).build(),
-            built => built,
-        };
-        let inner = built.map_err(|e| {
-            let why = chain(&e);
+        // Plain HTTP needs no certificates.
+        if roots.is_empty() && url.scheme() != "http" {
             let help = "install ca-certificates, or name the authorities to trust with --ca-cert FILE";
-            last(if why.contains("CA certificates") { format!("{why}: {help}") } else { why })
-        })?;
-        Ok(Self { inner, url, sources: sources.clone() })
+            return Err(last(format!("this host has no CA certificates: {help}")));
+        }
+        let roots = roots.iter().map(|der| Certificate::from_der(der).to_owned());
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::from(roots))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let proxies = Arc::new(Proxies::of_environment());
+        Ok(Self { url, sources: sources.clone(), tls, proxies, agents: Arc::default() })
     }
 
     /// The address.
@@ -86,15 +103,23 @@ impl Client {
 
     /// Asks for the bytes from one place on, up to another that is not among them; of the file that `validator` tells, or
     /// whatever is there now.
-    pub async fn ask(
-        &self,
-        from: u64,
-        to: Option<u64>,
-        validator: Option<&str>,
-    ) -> Result<ServerAnswer, TransferError> {
-        let mut request = self.inner.get(self.url.clone()).header(ACCEPT_ENCODING, "identity");
-        if let Some(login) = self.sources.mirrors.login(&self.url) {
-            request = request.basic_auth(&login.user, login.password.as_ref());
+    pub fn ask(&self, from: u64, to: Option<u64>, validator: Option<&str>) -> Result<ServerAnswer, TransferError> {
+        let mut url = self.url.clone();
+        for _ in 0..=REDIRECTS {
+            let response = self.send(&url, from, to, validator).map_err(failed)?;
+            match sent_on(&response, &url)? {
+                None => return understood(response, from),
+                Some(next) => url = next,
+            }
+        }
+        Err(TransferError::Final(format!("it was sent on more than {REDIRECTS} times")))
+    }
+
+    fn send(&self, url: &Url, from: u64, to: Option<u64>, validator: Option<&str>) -> Result<Response<Body>, Error> {
+        let mut request = self.agent(url).get(url.as_str()).header(ACCEPT_ENCODING, "identity");
+        // Chosen for each address: a redirect to another server takes no login along.
+        if let Some(login) = self.sources.mirrors.login(url) {
+            request = request.header(AUTHORIZATION, basic(&login.user, login.password.as_deref()));
         }
         if from > 0 || to.is_some() {
             let to = to.map_or_else(String::new, |to| (to - 1).to_string());
@@ -103,34 +128,78 @@ impl Client {
                 request = request.header(IF_RANGE, validator);
             }
         }
-        let response = request.send().await.map_err(failed)?;
-        understood(response, from)
+        request.call()
+    }
+
+    /// Closes all connections, so that threads that wait for one of them stop waiting.
+    pub fn hang_up(&self) {
+        for (_, agent) in self.agents().drain(..) {
+            agent.shutdown();
+        }
+    }
+
+    /// The agent for an address: each proxy has its own, and so have direct connections.
+    fn agent(&self, url: &Url) -> Agent {
+        let proxy = self.proxies.to(url);
+        let mut agents = self.agents();
+        if let Some((_, agent)) = agents.iter().find(|(by, _)| by.as_ref() == proxy) {
+            return agent.clone();
+        }
+        let agent = connect::agent(self.config(proxy), self.config(None));
+        agents.push((proxy.cloned(), agent.clone()));
+        agent
+    }
+
+    fn config(&self, proxy: Option<&Proxy>) -> Config {
+        Agent::config_builder()
+            .tls_config(self.tls.clone())
+            .proxy(proxy.cloned())
+            .user_agent(concat!("gpusetup/", env!("CARGO_PKG_VERSION")))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .input_buffer_size(BLOCK)
+            .timeout_resolve(Some(CONNECT_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_per_read(Some(silence()))
+            .timeout_per_write(Some(silence()))
+            .build()
+    }
+
+    fn agents(&self) -> MutexGuard<'_, Vec<(Option<Proxy>, Agent)>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Certificates in a file, PEM.
-pub fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem =
         input::open(path).and_then(|file| input::bytes(file, path, input::MOST_KEY)).map_err(|e| e.to_string())?;
-    let all = Certificate::from_pem_bundle(&pem).map_err(|e| format!("{}: {}", path.display(), chain(&e)))?;
+    let refused = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let all = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
+    for certificate in &all {
+        RootCertStore::empty().add(certificate.clone()).map_err(|e| refused(&e))?;
+    }
     if all.is_empty() { Err(format!("{} has no certificate in it (PEM)", path.display())) } else { Ok(all) }
 }
 
-/// Whether a server may send us there. What was asked for under a seal is not taken without one.
-fn follows(attempt: Attempt) -> Action {
-    let from = attempt.previous().last().map_or("", Url::scheme).to_owned();
-    let to = attempt.url().scheme().to_owned();
-    if attempt.previous().len() > REDIRECTS {
-        return attempt.error(format!("it was sent on more than {REDIRECTS} times"));
-    }
-    match (from.as_str(), to.as_str()) {
-        (_, "https") | ("http", "http") => attempt.follow(),
-        _ => attempt.error(format!("the server sends on from {from} to {to}, which is refused")),
+/// Where a server redirects to, if it may: never from HTTPS to anything else.
+fn sent_on(response: &Response<Body>, url: &Url) -> Result<Option<Url>, TransferError> {
+    let is_elsewhere = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(to) = text(response.headers(), LOCATION.as_str()).filter(|_| is_elsewhere) else { return Ok(None) };
+    let mut to = url.join(to).map_err(|e| TransferError::Final(format!("the server sends on to no address: {e}")))?;
+    match (url.scheme(), to.scheme()) {
+        (_, "https") | ("http", "http") => {
+            // A login in the redirect is not ours to use.
+            let _ = to.set_username("").and_then(|()| to.set_password(None));
+            Ok(Some(to))
+        }
+        (from, to) => Err(TransferError::Final(format!("the server sends on from {from} to {to}, which is refused"))),
     }
 }
 
 /// What an answer is good for.
-fn understood(response: Response, asked: u64) -> Result<ServerAnswer, TransferError> {
+fn understood(response: Response<Body>, asked: u64) -> Result<ServerAnswer, TransferError> {
     let (status, headers) = (response.status(), response.headers());
     if !status.is_success() {
         return Err(refused(status, headers));
@@ -148,12 +217,13 @@ fn understood(response: Response, asked: u64) -> Result<ServerAnswer, TransferEr
         let range = text(headers, CONTENT_RANGE.as_str()).and_then(content_range);
         range.ok_or_else(|| TransferError::Passing("the server sends a part and does not say which".to_owned()))?
     } else {
-        (0, response.content_length())
+        (0, response.body().content_length())
     };
     if partial && from != asked {
         return Err(TransferError::Passing(format!("the server was asked for byte {asked} and sends byte {from}")));
     }
-    Ok(ServerAnswer { from, total, validator, in_parts, body: response })
+    let body = Bytes { reader: response.into_body().into_reader(), block: vec![0; BLOCK] };
+    Ok(ServerAnswer { from, total, validator, in_parts, body })
 }
 
 /// Why there are no bytes.
@@ -209,22 +279,49 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// Why there is no answer, or no more of it.
-pub(super) fn failed(e: reqwest::Error) -> TransferError {
-    // The last cause tells what happened, those before it who noticed. None has the address: where it was sent on to may have a
-    // ticket in it.
-    let e = e.without_url();
-    let why = last_cause(&e);
+/// Why there is no answer.
+fn failed(e: Error) -> TransferError {
+    let (was_reached, e) = match e {
+        Error::Other(why) => match why.downcast::<NotReached>() {
+            Ok(why) => (false, why.0),
+            Err(why) => (true, Error::Other(why)),
+        },
+        e => (true, e),
+    };
+    let why = cause(&e);
     if let Some(why) = why.strip_prefix("invalid peer certificate: ") {
         return TransferError::Final(certificate(why));
     }
-    match () {
-        () if why.contains("proxy authorization required") => proxy_login(),
-        () if e.is_redirect() || e.is_builder() => TransferError::Final(why),
-        () if e.is_connect() => TransferError::Unreachable(why),
-        () if e.is_timeout() => TransferError::Passing("the server says nothing any more".to_owned()),
-        () if e.is_body() || e.is_decode() => TransferError::Passing(format!("the connection was cut ({why})")),
-        () => TransferError::Passing(why),
+    match e {
+        Error::ConnectProxyFailed(answer) if answer.contains("407") => proxy_login(),
+        Error::Http(_) | Error::BadUri(_) | Error::InvalidProxyUrl => TransferError::Final(why),
+        _ if !was_reached => TransferError::Unreachable(why),
+        Error::Timeout(_) => says_nothing(),
+        _ => TransferError::Passing(why),
+    }
+}
+
+/// Why there is no more of an answer.
+fn cut(e: io::Error) -> TransferError {
+    match Error::from(e) {
+        Error::Timeout(_) => says_nothing(),
+        e => TransferError::Passing(format!("the connection was cut ({})", cause(&e))),
+    }
+}
+
+fn says_nothing() -> TransferError {
+    TransferError::Passing("the server says nothing any more".to_owned())
+}
+
+/// What happened, without the address: that of a redirect may contain a ticket.
+fn cause(e: &Error) -> String {
+    match e {
+        Error::Io(e) => last_cause(e),
+        Error::Rustls(e) => e.to_string(),
+        Error::Timeout(Timeout::Resolve) => "the name servers do not answer".to_owned(),
+        Error::Timeout(_) => "the connection timed out".to_owned(),
+        Error::BadUri(_) => "that is no address".to_owned(),
+        e => e.to_string(),
     }
 }
 

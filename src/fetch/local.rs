@@ -3,9 +3,9 @@
 use super::part::{Length, Origin, Shared, lock};
 use super::transfer_error::TransferError;
 use crate::system::interrupt;
-use reqwest::Url;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use url::Url;
 
 /// Copies it.
 pub(super) fn copy(

@@ -1,15 +1,17 @@
 //! One attempt to bring a file over the network: from where the last one stopped, by one connection, and by several where that
-//! brings more. All of it is one thread's: the network is what it waits for.
+//! brings more. Each has a thread. The caller's thread watches them, so that an interrupt is heard while all of them wait.
 
-use super::client::{Client, ServerAnswer, failed};
+use super::client::{Client, ServerAnswer};
 use super::pace::Pace;
-use super::part::{Length, Origin, Shared, lock};
+use super::part::{Length, Origin, Part, Shared, lock};
 use super::transfer_error::TransferError;
 use crate::system::interrupt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 /// What one of several connections fetches at a time: so little that whoever reads the file while it arrives is not held up by
 /// the slowest of them, and so much that asking for it is nothing beside.
@@ -30,6 +32,8 @@ struct PartRequest {
     most: u64,
     validator: Option<String>,
     shares: Mutex<Shares>,
+    /// Nothing is written any more. Changes only while the part is locked.
+    is_over: AtomicBool,
 }
 
 /// Who fetches what.
@@ -74,10 +78,10 @@ impl Shares {
 }
 
 /// Makes one attempt. It is told how many bytes there are.
-pub(super) async fn transfer(
+pub(super) fn transfer(
     client: &Client,
     part: &Shared,
-    Length { size, most }: Length,
+    length: Length,
     alone: bool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), TransferError> {
@@ -85,11 +89,30 @@ pub(super) async fn transfer(
         let part = lock(part);
         (part.have(), Some(part.origin.clone()).filter(|origin| origin.url == client.url()))
     };
-    if size == Some(have) {
+    if length.size == Some(have) {
         return Ok(());
     }
     let validator = known.and_then(|origin| origin.validator);
-    let answer = wait(client.ask(have, None, validator.as_deref()), &mut || progress(have)).await??;
+    let answer = {
+        let (client, validator) = (client.clone(), validator.clone());
+        wait(move || client.ask(have, None, validator.as_deref()), &mut || progress(have))
+    };
+    let ended = answer.and_then(|answer| receive(client, part, answer, validator.as_deref(), length, alone, progress));
+    // Threads that still wait for a server stop.
+    client.hang_up();
+    ended
+}
+
+/// Receives what a server has begun to send.
+fn receive(
+    client: &Client,
+    part: &Shared,
+    answer: ServerAnswer,
+    known: Option<&str>,
+    Length { size, most }: Length,
+    alone: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), TransferError> {
     if let (Some(total), Some(size)) = (answer.total, size)
         && total != size
     {
@@ -100,7 +123,7 @@ pub(super) async fn transfer(
     if answer.total.is_some_and(|total| total > most) {
         return Err(TransferError::TooLong);
     }
-    if answer.from > 0 && validator.is_some() && answer.validator.is_some() && validator != answer.validator {
+    if answer.from > 0 && known.is_some() && answer.validator.is_some() && known != answer.validator.as_deref() {
         return Err(TransferError::Changed);
     }
     let size = size.or(answer.total);
@@ -108,13 +131,11 @@ pub(super) async fn transfer(
     let in_parts = answer.in_parts && !alone;
     let validator = answer.validator.clone();
     let (client, part, shares) = (client.clone(), Arc::clone(part), Mutex::default());
-    let job = Arc::new(PartRequest { client, part, size, most: size.unwrap_or(most), validator, shares });
-    let mut connections = JoinSet::new();
-    connections.spawn(first(Arc::clone(&job), answer));
-    let ended = supervise(&job, &mut connections, in_parts, progress).await;
-    // Nothing is written any more when this returns.
-    connections.shutdown().await;
-    let have = lock(&job.part).have();
+    let most = size.unwrap_or(most);
+    let is_over = AtomicBool::new(false);
+    let job = Arc::new(PartRequest { client, part, size, most, validator, shares, is_over });
+    let ended = supervise(&job, answer, in_parts, progress);
+    let have = job.ends();
     ended?;
     match size {
         Some(size) if have < size => Err(TransferError::Passing(format!("the connection was cut after {have} bytes"))),
@@ -135,42 +156,81 @@ fn prepare(part: &Shared, answer: &ServerAnswer, client: &Client, size: Option<u
 }
 
 /// Waits for something, as long as nobody tells us to stop.
-async fn wait<F: Future>(work: F, tick: &mut dyn FnMut()) -> Result<F::Output, TransferError> {
-    let mut work = std::pin::pin!(work);
+fn wait<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+    tick: &mut dyn FnMut(),
+) -> Result<T, TransferError> {
+    let (tell, done) = mpsc::channel();
+    spawn(work, tell);
     loop {
-        match timeout(TICK, &mut work).await {
-            Ok(done) => return Ok(done),
+        match done.recv_timeout(TICK) {
+            Ok(done) => return done,
             Err(_) if interrupt::heard().is_some() => return Err(TransferError::Interrupted),
             Err(_) => tick(),
         }
     }
 }
 
+/// Does it in a thread, which sends the result.
+fn spawn<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+    tell: Sender<Result<T, TransferError>>,
+) {
+    thread::spawn(move || {
+        let broke_off = |_| Err(TransferError::Final("a connection's thread broke off".to_owned()));
+        // The receiver is gone if the attempt is over.
+        let _ = tell.send(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(broke_off));
+    });
+}
+
+/// The threads of an attempt.
+struct Connections {
+    running: usize,
+    tell: Sender<Result<(), TransferError>>,
+    ended: Receiver<Result<(), TransferError>>,
+}
+
+impl Connections {
+    fn new() -> Self {
+        let (tell, ended) = mpsc::channel();
+        Self { running: 0, tell, ended }
+    }
+
+    fn start(&mut self, work: impl FnOnce() -> Result<(), TransferError> + Send + 'static) {
+        self.running += 1;
+        spawn(work, self.tell.clone());
+    }
+
+    /// How one of them ended, if one does within a tick.
+    fn next(&mut self) -> Option<Result<(), TransferError>> {
+        let ended = self.ended.recv_timeout(TICK).ok()?;
+        self.running -= 1;
+        Some(ended)
+    }
+}
+
 /// Sees to it that there are as many connections as help, until the last has ended.
-async fn supervise(
+fn supervise(
     job: &Arc<PartRequest>,
-    connections: &mut JoinSet<Result<(), TransferError>>,
+    answer: ServerAnswer,
     in_parts: bool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), TransferError> {
-    let began = Instant::now();
-    let mut told = Instant::now();
+    let mut connections = Connections::new();
+    let of_first = Arc::clone(job);
+    connections.start(move || first(&of_first, answer));
+    let (began, mut told) = (Instant::now(), Instant::now());
     let mut pace = Pace::of_one(lock(&job.part).amount());
     let mut last = Ok(());
-    loop {
-        match timeout(TICK, connections.join_next()).await {
-            Ok(None) => return last,
-            Ok(Some(Ok(Ok(())))) => {}
-            Ok(Some(Ok(Err(trouble)))) => {
-                if trouble.is_everybodys() {
-                    return Err(trouble);
-                }
+    while connections.running > 0 {
+        match connections.next() {
+            None | Some(Ok(())) => {}
+            Some(Err(trouble)) if trouble.is_everybodys() => return Err(trouble),
+            Some(Err(trouble)) => {
                 // Too many for this server, perhaps: the others take over what it left.
                 last = Err(trouble);
                 pace.settles();
             }
-            Ok(Some(Err(e))) => return Err(TransferError::Final(format!("a connection's task broke off: {e}"))),
-            Err(_) => {}
         }
         if interrupt::heard().is_some() {
             return Err(TransferError::Interrupted);
@@ -181,18 +241,23 @@ async fn supervise(
             progress(amount);
             if in_parts && job.size.is_some_and(|size| size.saturating_sub(amount) > 4 * PIECE) {
                 for _ in 0..pace.more(began.elapsed(), amount) {
-                    connections.spawn(another(Arc::clone(job)));
+                    let job = Arc::clone(job);
+                    connections.start(move || another(&job));
                 }
             }
         }
     }
+    last
 }
 
 /// The first connection: it has what was asked for to the end, and lets others have of it.
-async fn first(job: Arc<PartRequest>, mut answer: ServerAnswer) -> Result<(), TransferError> {
+fn first(job: &PartRequest, mut answer: ServerAnswer) -> Result<(), TransferError> {
     let mut at = answer.from;
-    while let Some(bytes) = answer.body.chunk().await.map_err(failed)? {
-        let mut bytes = &bytes[..];
+    loop {
+        let mut bytes = answer.body.next()?;
+        if bytes.is_empty() {
+            break;
+        }
         while !bytes.is_empty() {
             let to = job.shares().first_to;
             let most = to.map_or(bytes.len(), |to| usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX));
@@ -203,7 +268,7 @@ async fn first(job: Arc<PartRequest>, mut answer: ServerAnswer) -> Result<(), Tr
                 // Somebody else has what comes next.
                 drop(answer);
                 job.remember()?;
-                return pieces(&job).await;
+                return pieces(job);
             }
         }
     }
@@ -219,7 +284,7 @@ async fn first(job: Arc<PartRequest>, mut answer: ServerAnswer) -> Result<(), Tr
 }
 
 /// Another connection.
-async fn another(job: Arc<PartRequest>) -> Result<(), TransferError> {
+fn another(job: &PartRequest) -> Result<(), TransferError> {
     {
         let at = lock(&job.part).have();
         let mut shares = job.shares();
@@ -227,16 +292,17 @@ async fn another(job: Arc<PartRequest>) -> Result<(), TransferError> {
             shares.divide(at, job.size.unwrap_or(at));
         }
     }
-    pieces(&job).await
+    pieces(job)
 }
 
 /// Fetches pieces as long as there are any.
-async fn pieces(job: &PartRequest) -> Result<(), TransferError> {
+fn pieces(job: &PartRequest) -> Result<(), TransferError> {
     loop {
+        job.part().map(drop)?;
         let claimed = job.shares().claim(job.size.unwrap_or_default());
         let Some((from, to)) = claimed else { return Ok(()) };
         let mut at = from;
-        let fetched = piece(job, &mut at, to).await;
+        let fetched = piece(job, &mut at, to);
         if fetched.is_err() && at < to {
             job.shares().left.push((at, to));
         }
@@ -246,12 +312,16 @@ async fn pieces(job: &PartRequest) -> Result<(), TransferError> {
 }
 
 /// Fetches what lies between `at`, which goes along, and `to`.
-async fn piece(job: &PartRequest, at: &mut u64, to: u64) -> Result<(), TransferError> {
-    let mut answer = job.client.ask(*at, Some(to), job.validator.as_deref()).await?;
+fn piece(job: &PartRequest, at: &mut u64, to: u64) -> Result<(), TransferError> {
+    let mut answer = job.client.ask(*at, Some(to), job.validator.as_deref())?;
     if answer.from != *at || answer.total != job.size {
         return Err(TransferError::Changed);
     }
-    while let Some(bytes) = answer.body.chunk().await.map_err(failed)? {
+    loop {
+        let bytes = answer.body.next()?;
+        if bytes.is_empty() {
+            break;
+        }
         let most = usize::try_from(to - *at).unwrap_or(usize::MAX).min(bytes.len());
         job.write(&bytes[..most], *at)?;
         *at += most as u64;
@@ -268,11 +338,24 @@ impl PartRequest {
         if at + bytes.len() as u64 > self.most {
             return Err(TransferError::TooLong);
         }
-        lock(&self.part).write(bytes, at).map_err(TransferError::Disk)
+        self.part()?.write(bytes, at).map_err(TransferError::Disk)
     }
 
     fn remember(&self) -> Result<(), TransferError> {
-        lock(&self.part).remember().map_err(TransferError::Disk)
+        self.part()?.remember().map_err(TransferError::Disk)
+    }
+
+    /// The part, as long as there is something to write to it.
+    fn part(&self) -> Result<MutexGuard<'_, Part>, TransferError> {
+        let part = lock(&self.part);
+        if self.is_over.load(Ordering::Relaxed) { Err(TransferError::Interrupted) } else { Ok(part) }
+    }
+
+    /// Stops all writing; returns how many bytes of the beginning are there.
+    fn ends(&self) -> u64 {
+        let part = lock(&self.part);
+        self.is_over.store(true, Ordering::Relaxed);
+        part.have()
     }
 }
 

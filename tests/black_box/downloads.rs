@@ -4,7 +4,7 @@
 
 use crate::common;
 use crate::common::{Ran, Tree};
-use crate::faulty::{Fault, Faulty, Seal};
+use crate::faulty::{self, Fault, Faulty, Seal};
 use crate::nginx::Nginx;
 use gpusetup::operation::{Download, Operation};
 use gpusetup::plan::{Act, Plan, State, Step, StepId};
@@ -12,6 +12,7 @@ use gpusetup::sum::sha256;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex};
 
 /// Nobody's file: three million bytes that do not repeat.
@@ -388,6 +389,45 @@ fn a_proxy_gets_its_login_and_nobody_else_does() {
     }
     for server in [&plain, &sealed] {
         assert!(server.asked().iter().all(|head| !head.contains("proxy-authorization")), "the proxy's alone");
+    }
+}
+
+/// An HTTP proxy fetches what has no seal itself, and opens a tunnel to what has one: many open none to other ports than 443.
+#[test]
+fn a_proxy_is_asked_as_proxies_are() {
+    let authority = Authority::new();
+    let ours = authority.path("ca.pem").display().to_string();
+    let proxy = Faulty::serve(BODY.clone(), vec![Fault::Proxy(None)], None);
+    let address = proxy.url.trim_end_matches("/file");
+    let sealed = authority.server("good", Fault::Nothing);
+    for url in ["http://nowhere.invalid/file?a=b", &sealed.url] {
+        let bench = Bench::of(url, &BODY);
+        let ran = bench.apply(&["--ca-cert", &ours], &[("all_proxy", address)]);
+        assert!(ran.code == 0 && fs::read(bench.file()).expect("there") == *BODY, "{url}: {}", ran.err);
+    }
+    let asked = proxy.asked();
+    let lines: Vec<_> = asked.iter().map(|head| head.lines().next().unwrap_or_default()).collect();
+    let tunnel = format!("connect {} http/1.1", sealed.url.trim_start_matches("https://").trim_end_matches("/file"));
+    assert_eq!(lines, ["get http://nowhere.invalid/file?a=b http/1.1", &tunnel]);
+    assert!(asked[0].contains("\r\nhost: nowhere.invalid\r\n"), "{}", asked[0]);
+}
+
+#[test]
+fn a_socks_proxy_leads_to_every_server() {
+    let authority = Authority::new();
+    let ours = authority.path("ca.pem").display().to_string();
+    let plain = Faulty::serve(BODY.clone(), vec![Fault::Nothing], None);
+    let sealed = authority.server("good", Fault::Nothing);
+    for scheme in ["socks5", "socks5h"] {
+        let (address, led) = faulty::socks("me", SECRET);
+        for (server, password, code) in [(&plain, SECRET, 0), (&sealed, SECRET, 0), (&sealed, "other", 6)] {
+            let (bench, before) = (Bench::of(&server.url, &BODY), led.load(Ordering::Relaxed));
+            let proxy = format!("{scheme}://me:{password}@{address}");
+            let ran = bench.apply(&["--ca-cert", &ours, "-v"], &[("all_proxy", &proxy)]);
+            assert_eq!(ran.code, code, "{scheme}: {}", ran.err);
+            assert!(code != 0 || led.load(Ordering::Relaxed) == before + 1, "it goes by the proxy");
+            assert!(!bench.tells(SECRET, &ran), "the password is told");
+        }
     }
 }
 

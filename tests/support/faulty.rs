@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -84,7 +85,7 @@ impl Faulty {
             let chain = CertificateDer::pem_file_iter(seal.certificate).expect("a certificate");
             let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
             let key = PrivateKeyDer::from_pem_file(seal.key).expect("a key");
-            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
             let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
             let config = config.expect("versions").with_no_client_auth().with_single_cert(chain, key);
             Arc::new(config.expect("they belong together"))
@@ -137,6 +138,56 @@ impl Faulty {
         let range = |head: &String| head.lines().find_map(|l| l.strip_prefix("range: bytes=").map(str::to_owned));
         self.asked().iter().map(|head| range(head).unwrap_or_default()).collect()
     }
+}
+
+/// A SOCKS 5 proxy that takes whoever logs in so; its address, and how many it has led through.
+pub fn socks(user: &'static str, password: &'static str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let led = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&led);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let count = Arc::clone(&count);
+            std::thread::spawn(move || lead(stream, user, password, &count));
+        }
+    });
+    (address, led)
+}
+
+/// RFC 1928, with the login of RFC 1929.
+fn lead(mut stream: TcpStream, user: &str, password: &str, count: &AtomicUsize) -> io::Result<()> {
+    fn text(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+        let mut length = [0];
+        stream.read_exact(&mut length)?;
+        let mut text = vec![0; length[0].into()];
+        stream.read_exact(&mut text)?;
+        Ok(text)
+    }
+    let mut version = [0];
+    stream.read_exact(&mut version)?;
+    let offers_login = text(&mut stream)?.contains(&2);
+    stream.write_all(&[5, if offers_login { 2 } else { 0xff }])?;
+    stream.read_exact(&mut version)?;
+    let is_known = text(&mut stream)? == user.as_bytes() && text(&mut stream)? == password.as_bytes();
+    stream.write_all(&[1, u8::from(!is_known)])?;
+    let mut request = [0; 4];
+    stream.read_exact(&mut request)?;
+    let host = match request {
+        [5, 1, 0, 1] => {
+            let mut address = [0; 4];
+            stream.read_exact(&mut address)?;
+            std::net::Ipv4Addr::from(address).to_string()
+        }
+        [5, 1, 0, 3] => String::from_utf8_lossy(&text(&mut stream)?).into_owned(),
+        _ => return Err(io::ErrorKind::Unsupported.into()),
+    };
+    let mut port = [0; 2];
+    stream.read_exact(&mut port)?;
+    let to = TcpStream::connect((host, u16::from_be_bytes(port)))?;
+    count.fetch_add(1, Ordering::Relaxed);
+    stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+    tunnel(stream, to)
 }
 
 /// A client's connection.
