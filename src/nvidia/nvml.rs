@@ -1,19 +1,13 @@
 //! NVML, the driver's management library: what it says of the driver and of each GPU. What a GPU does not have is left out; a
 //! GPU that does not answer is told with the library's reason.
 
+mod library;
+
 use super::calling::calling;
 use super::{Refused, cuda_version};
 use crate::version::CudaVersion;
-use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, RetirementCause, TemperatureSensor, TopologyLevel};
-use nvml_wrapper::enums::device::SampleValue;
-use nvml_wrapper::error::{NvmlError, nvml_try};
-use nvml_wrapper::structs::device::FieldId;
-use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
-use nvml_wrapper::{Device, enum_wrappers};
+use library::{Device, HEAT, Library, NvmlError, POWER_BRAKE, WARMTH};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// What NVML says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -228,25 +222,23 @@ impl NvmlGpu {
 /// Asks the library at this path, or of this name. Never fails: what was refused is part of the answer.
 pub fn answer(library: &str) -> Nvml {
     calling("nvmlInit_v2");
-    let nvml = match nvml_wrapper::Nvml::builder().lib_path(OsStr::new(library)).init() {
-        // A library that is about to be left with its process needs no farewell, which may be what hangs.
-        Ok(nvml) => ManuallyDrop::new(nvml),
-        Err(e) => return Nvml { refused: Some(refused("nvmlInit_v2", e)), ..Nvml::default() },
+    let nvml = match Library::open(library) {
+        Ok(nvml) => nvml,
+        Err(e) => return Nvml { refused: Some(refused("nvmlInit_v2", &e)), ..Nvml::default() },
     };
     let mut told = Nvml {
-        driver: asked("nvmlSystemGetDriverVersion", || nvml.sys_driver_version()).ok(),
-        library: asked("nvmlSystemGetNVMLVersion", || nvml.sys_nvml_version()).ok(),
-        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.sys_cuda_driver_version()).ok().and_then(cuda_version),
-        excluded: asked("nvmlGetExcludedDeviceCount", || nvml.excluded_device_count()).unwrap_or(0),
+        driver: asked("nvmlSystemGetDriverVersion", || nvml.driver()).ok(),
+        library: asked("nvmlSystemGetNVMLVersion", || nvml.version()).ok(),
+        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.cuda()).ok().and_then(cuda_version),
+        excluded: asked("nvmlGetExcludedDeviceCount", || nvml.excluded()).unwrap_or(0),
         ..Nvml::default()
     };
-    let count = match asked("nvmlDeviceGetCount_v2", || nvml.device_count()) {
+    let count = match asked("nvmlDeviceGetCount_v2", || nvml.count()) {
         Ok(count) => count,
         Err(refused) => return Nvml { refused: Some(refused), ..told },
     };
-    let devices: Vec<_> =
-        (0..count).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device_by_index(i))).collect();
-    told.accepts_work = devices.iter().flatten().next().and_then(accepts_work);
+    let devices: Vec<_> = (0..count).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i))).collect();
+    told.accepts_work = devices.iter().flatten().next().and_then(|_| accepts_work(&nvml));
     for device in &devices {
         told.gpus.push(match device {
             Ok(device) => gpu(device),
@@ -263,25 +255,21 @@ pub fn answer(library: &str) -> Nvml {
     told
 }
 
-/// Said for all GPUs alike, and asked by way of one.
-fn accepts_work(device: &Device) -> Option<bool> {
-    asked("nvmlSystemGetConfComputeSettings", || device.is_cc_enabled()).ok().filter(|is_on| *is_on)?;
-    asked("nvmlSystemGetConfComputeGpusReadyState", || device.get_confidential_compute_state()).ok()
+/// Said for all GPUs alike; where there is none it is of no matter.
+fn accepts_work(nvml: &Library) -> Option<bool> {
+    asked("nvmlSystemGetConfComputeSettings", || nvml.is_confidential()).ok().filter(|is_on| *is_on)?;
+    asked("nvmlSystemGetConfComputeGpusReadyState", || nvml.accepts_work()).ok()
 }
 
 fn asked<T>(function: &str, ask: impl FnOnce() -> Result<T, NvmlError>) -> Result<T, Refused> {
     calling(function);
-    ask().map_err(|e| refused(function, e))
+    ask().map_err(|e| refused(function, &e))
 }
 
-fn refused(call: &str, e: NvmlError) -> Refused {
-    let says = e.to_string();
-    let code = match e {
-        // There is no library, or not the one that is wanted: nobody has said a number.
-        NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) => None,
-        e => i32::try_from(u32::from(e)).ok(),
-    };
-    Refused { call: call.to_owned(), code, says }
+fn refused(call: &str, e: &NvmlError) -> Refused {
+    // Where there is no library, or not the one that is wanted, nobody has said a number.
+    let code = e.code().and_then(|code| i32::try_from(code).ok());
+    Refused { call: call.to_owned(), code, says: e.to_string() }
 }
 
 /// Questions to one GPU; it notes the first answer that tells of a fault.
@@ -312,26 +300,22 @@ fn is_fault(refused: &Refused) -> bool {
 fn gpu(device: &Device) -> NvmlGpu {
     let mut q = Questions { device, fault: None };
     let mut told = NvmlGpu {
-        address: q
-            .ask("nvmlDeviceGetPciInfo_v3", Device::pci_info)
-            .map(|pci| format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device)),
+        address: q.ask("nvmlDeviceGetPciInfo_v3", Device::address),
         name: q.ask("nvmlDeviceGetName", Device::name),
-        persistence: q.ask("nvmlDeviceGetPersistenceMode", Device::is_in_persistent_mode),
+        persistence: q.ask("nvmlDeviceGetPersistenceMode", Device::is_persistent),
         display: display(&mut q),
-        compute_mode: q.ask("nvmlDeviceGetComputeMode", Device::compute_mode).map(compute_mode),
-        processes: q
-            .ask("nvmlDeviceGetComputeRunningProcesses_v3", Device::running_compute_processes)
-            .map(|all| all.len()),
+        compute_mode: q.ask("nvmlDeviceGetComputeMode", Device::compute_mode).and_then(compute_mode),
+        processes: q.ask("nvmlDeviceGetComputeRunningProcesses_v3", Device::processes),
         mig: mig(&mut q),
         ecc: ecc(&mut q),
         remapped_rows: q.ask("nvmlDeviceGetRemappedRows", remapped_rows),
         retired_pages: retired_pages(&mut q),
         recovery: q.ask("nvmlDeviceGetFieldValues", recovery).flatten(),
         slowdown: q
-            .ask("nvmlDeviceGetCurrentClocksThrottleReasons", Device::current_throttle_reasons)
+            .ask("nvmlDeviceGetCurrentClocksThrottleReasons", Device::slowdown)
             .map(slowdown)
             .unwrap_or_default(),
-        temperature: q.ask("nvmlDeviceGetTemperature", |d| d.temperature(TemperatureSensor::Gpu)),
+        temperature: q.ask("nvmlDeviceGetTemperature", Device::temperature),
         power: power(&mut q),
         fabric: q.ask("nvmlDeviceGetGpuFabricInfo", fabric).flatten(),
         nvlinks: q.ask("nvmlDeviceGetNvLinkState", nvlinks).flatten(),
@@ -342,117 +326,88 @@ fn gpu(device: &Device) -> NvmlGpu {
 }
 
 fn display(q: &mut Questions) -> Option<bool> {
-    let active = q.ask("nvmlDeviceGetDisplayActive", Device::is_display_active);
-    let attached = q.ask("nvmlDeviceGetDisplayMode", Device::is_display_connected);
+    let active = q.ask("nvmlDeviceGetDisplayActive", Device::is_shown);
+    let attached = q.ask("nvmlDeviceGetDisplayMode", Device::has_screen);
     active.into_iter().chain(attached).reduce(|one, other| one || other)
 }
 
-fn compute_mode(mode: enum_wrappers::device::ComputeMode) -> ComputeMode {
-    use enum_wrappers::device::ComputeMode as Said;
+fn compute_mode(mode: u32) -> Option<ComputeMode> {
     match mode {
-        Said::Default => ComputeMode::Default,
-        Said::ExclusiveProcess | Said::ExclusiveThread => ComputeMode::Exclusive,
-        Said::Prohibited => ComputeMode::Prohibited,
+        0 => Some(ComputeMode::Default),
+        // Of a thread, as old drivers had it, and of a process.
+        1 | 3 => Some(ComputeMode::Exclusive),
+        2 => Some(ComputeMode::Prohibited),
+        _ => None,
     }
 }
 
 fn mig(q: &mut Questions) -> Option<Mig> {
-    let mode = q.ask("nvmlDeviceGetMigMode", Device::mig_mode)?;
-    let most = q.ask("nvmlDeviceGetMaxMigDeviceCount", Device::mig_device_count).unwrap_or(0);
-    let is_there = |i: &u32| asked("nvmlDeviceGetMigDeviceHandleByIndex", || q.device.mig_device_by_index(*i)).is_ok();
+    let (enabled, pending) = q.ask("nvmlDeviceGetMigMode", Device::mig)?;
+    let most = q.ask("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances).unwrap_or(0);
+    let is_there = |i: &u32| asked("nvmlDeviceGetMigDeviceHandleByIndex", || q.device.instance(*i)).is_ok();
     let instances = (0..most).filter(is_there).map(|_| 1).sum();
-    Some(Mig { enabled: mode.current == 1, pending: mode.pending == 1, instances })
+    Some(Mig { enabled, pending, instances })
 }
 
 fn ecc(q: &mut Questions) -> Option<Ecc> {
-    let mode = q.ask("nvmlDeviceGetEccMode", Device::is_ecc_enabled)?;
-    let mut count = |counter: EccCounter| {
-        q.ask("nvmlDeviceGetTotalEccErrors", |d| d.total_ecc_errors(MemoryError::Uncorrected, counter))
-    };
-    Some(Ecc {
-        enabled: mode.currently_enabled,
-        pending: mode.pending_enabled,
-        uncorrected: count(EccCounter::Volatile),
-        uncorrected_ever: count(EccCounter::Aggregate),
-    })
+    let (enabled, pending) = q.ask("nvmlDeviceGetEccMode", Device::ecc)?;
+    let mut count = |ever| q.ask("nvmlDeviceGetTotalEccErrors", |d| d.uncorrected(ever));
+    Some(Ecc { enabled, pending, uncorrected: count(false), uncorrected_ever: count(true) })
 }
 
 fn remapped_rows(device: &Device) -> Result<RemappedRows, NvmlError> {
-    let function = device.nvml().lib().nvmlDeviceGetRemappedRows.as_ref();
-    let function = function.map_err(|e| NvmlError::FailedToLoadSymbol(e.to_string()))?;
-    let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);
-    // SAFETY: the handle is the library's own, and the four numbers outlive the call.
-    nvml_try(unsafe { function(device.handle(), &mut corrected, &mut uncorrected, &mut pending, &mut failed) })?;
+    let [corrected, uncorrected, pending, failed] = device.remapped_rows()?;
     Ok(RemappedRows { corrected, uncorrected, pending: pending != 0, failed: failed != 0 })
 }
 
 fn retired_pages(q: &mut Questions) -> Option<RetiredPages> {
-    let pending = q.ask("nvmlDeviceGetRetiredPagesPendingStatus", Device::are_pages_pending_retired)?;
-    let mut count =
-        |cause| q.ask("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(cause)).map_or(0, |pages| pages.len());
-    Some(RetiredPages {
-        single_bit: count(RetirementCause::MultipleSingleBitEccErrors),
-        double_bit: count(RetirementCause::DoubleBitEccError),
-        pending,
-    })
+    let pending = q.ask("nvmlDeviceGetRetiredPagesPendingStatus", Device::awaits_retirement)?;
+    let mut count = |double| q.ask("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double)).unwrap_or(0);
+    Some(RetiredPages { single_bit: count(false), double_bit: count(true), pending })
 }
 
 /// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>; older drivers do not say.
 fn recovery(device: &Device) -> Result<Option<Recovery>, NvmlError> {
-    let mut values = device.field_values_for(&[FieldId(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)])?;
-    let Some(value) = values.pop() else { return Ok(None) };
-    Ok(match value?.value? {
-        SampleValue::U32(0) => Some(Recovery::None),
-        SampleValue::U32(1) => Some(Recovery::Reset),
-        SampleValue::U32(2) => Some(Recovery::Reboot),
-        SampleValue::U32(3) => Some(Recovery::DrainP2p),
-        SampleValue::U32(4) => Some(Recovery::DrainAndReset),
+    Ok(match device.recovery()? {
+        Some(0) => Some(Recovery::None),
+        Some(1) => Some(Recovery::Reset),
+        Some(2) => Some(Recovery::Reboot),
+        Some(3) => Some(Recovery::DrainP2p),
+        Some(4) => Some(Recovery::DrainAndReset),
         _ => None,
     })
 }
 
 /// The hardware's general slowdown is left out: it is also told while clocks change.
-fn slowdown(reasons: ThrottleReasons) -> Vec<Slowdown> {
-    let each = [
-        (ThrottleReasons::HW_THERMAL_SLOWDOWN, Slowdown::Heat),
-        (ThrottleReasons::SW_THERMAL_SLOWDOWN, Slowdown::Warmth),
-        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, Slowdown::PowerBrake),
-    ];
-    each.into_iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, slowdown)| slowdown).collect()
+fn slowdown(reasons: u64) -> Vec<Slowdown> {
+    let each = [(HEAT, Slowdown::Heat), (WARMTH, Slowdown::Warmth), (POWER_BRAKE, Slowdown::PowerBrake)];
+    each.into_iter().filter(|(reason, _)| reasons & reason != 0).map(|(_, slowdown)| slowdown).collect()
 }
 
 fn power(q: &mut Questions) -> Option<Power> {
     Some(Power {
-        draw: q.ask("nvmlDeviceGetPowerUsage", Device::power_usage)?,
-        limit: q.ask("nvmlDeviceGetEnforcedPowerLimit", Device::enforced_power_limit)?,
+        draw: q.ask("nvmlDeviceGetPowerUsage", Device::power)?,
+        limit: q.ask("nvmlDeviceGetEnforcedPowerLimit", Device::most_power)?,
     })
 }
 
 /// None where the GPU is of no fabric.
 fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
-    let function = device.nvml().lib().nvmlDeviceGetGpuFabricInfo.as_ref();
-    let function = function.map_err(|e| NvmlError::FailedToLoadSymbol(e.to_string()))?;
-    let mut info = MaybeUninit::zeroed();
-    // SAFETY: the handle is the library's own. The structure is of numbers alone, for which zero is a value, and outlives
-    // the call.
-    let info = unsafe {
-        nvml_try(function(device.handle(), info.as_mut_ptr()))?;
-        info.assume_init()
-    };
-    let state = match info.state {
+    let (state, status) = device.fabric()?;
+    let state = match state {
         1 => FabricState::NotStarted,
         2 => FabricState::InProgress,
         3 => FabricState::Completed,
         _ => return Ok(None),
     };
-    Ok(Some(Fabric { state, status: info.status }))
+    Ok(Some(Fabric { state, status }))
 }
 
 /// None where the GPU has none.
 fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
     /// More than any GPU has so far; NVML refuses numbers that are too great for it.
     const MOST: u32 = 36;
-    let states: Vec<_> = (0..MOST).map_while(|link| device.link_wrapper_for(link).is_active().ok()).collect();
+    let states: Vec<_> = (0..MOST).map_while(|link| device.is_linked(link).ok()).collect();
     let active = states.iter().filter(|is_active| **is_active).map(|_| 1).sum();
     let inactive = states.iter().filter(|is_active| !**is_active).map(|_| 1).sum();
     Ok(Some(Links { active, inactive }).filter(|_| !states.is_empty()))
@@ -460,14 +415,13 @@ fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
 
 fn way(from: &Device, to: &Device) -> Option<&'static str> {
     calling("nvmlDeviceGetTopologyCommonAncestor");
-    // SAFETY: the handle is the library's own; the copy that takes it lives no longer than the library.
-    let to = unsafe { Device::new(to.handle(), to.nvml()) };
-    Some(match from.topology_common_ancestor(to).ok()? {
-        TopologyLevel::Internal => "board",
-        TopologyLevel::Single => "switch",
-        TopologyLevel::Multiple => "switches",
-        TopologyLevel::HostBridge => "host-bridge",
-        TopologyLevel::Node => "node",
-        TopologyLevel::System => "system",
+    Some(match from.way_to(to).ok()? {
+        0 => "board",
+        10 => "switch",
+        20 => "switches",
+        30 => "host-bridge",
+        40 => "node",
+        50 => "system",
+        _ => return None,
     })
 }

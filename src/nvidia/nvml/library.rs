@@ -1,0 +1,392 @@
+//! The functions of NVML, `libnvidia-ml.so.1`, that are asked here: from C's types to Rust's, and a reason where there is no answer.
+
+use libloading::Error as LoadingError;
+use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
+use nvml_wrapper_sys::bindings::{
+    NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE, NVML_CC_SYSTEM_FEATURE_ENABLED, NVML_DEVICE_NAME_V2_BUFFER_SIZE,
+    NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE, NvmlLib,
+    nvmlClocksThrottleReasonHwPowerBrakeSlowdown, nvmlClocksThrottleReasonHwThermalSlowdown,
+    nvmlClocksThrottleReasonSwThermalSlowdown, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t,
+    nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlSystemConfComputeSettings_v1_t,
+};
+use std::ffi::{CStr, c_char};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr;
+
+/// The hot chip, the warm one, and the power supply that asks for less, as bits of [`Device::slowdown`].
+pub(super) const HEAT: u64 = nvmlClocksThrottleReasonHwThermalSlowdown as u64;
+pub(super) const WARMTH: u64 = nvmlClocksThrottleReasonSwThermalSlowdown as u64;
+pub(super) const POWER_BRAKE: u64 = nvmlClocksThrottleReasonHwPowerBrakeSlowdown as u64;
+
+const SUCCESS: u32 = 0;
+const INSUFFICIENT_SIZE: u32 = 7;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NvmlError {
+    /// There is no such library, or it is none.
+    #[error("a libloading error occurred: {0}")]
+    NoLibrary(#[from] LoadingError),
+    /// It has no such function.
+    #[error("function symbol failed to load: {0}")]
+    NoFunction(String),
+    /// It answered with this number.
+    #[error("{}", meaning(*.0))]
+    Refused(nvmlReturn_t),
+    /// Its answer is no text.
+    #[error("could not interpret string as utf-8")]
+    NoText(#[from] std::str::Utf8Error),
+}
+
+/// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+fn meaning(code: nvmlReturn_t) -> String {
+    let meaning = match code {
+        1 => "NVML was not first initialized with `Nvml::init()`",
+        2 => "a supplied argument was invalid",
+        3 => "the requested operation is not available on the target device",
+        4 => "the current user does not have permission to perform this operation",
+        5 => "NVML was already initialized",
+        6 => "a query to find an object was unsuccessful",
+        INSUFFICIENT_SIZE => "an input argument is not large enough",
+        8 => "device's external power cables are not properly attached",
+        9 => "NVIDIA driver is not loaded",
+        10 => "the provided timeout was reached",
+        11 => "NVIDIA kernel detected an interrupt issue with a device",
+        12 => "a shared library couldn't be found or loaded",
+        13 => "a function couldn't be found in a shared library",
+        14 => "the infoROM is corrupted",
+        15 => "device fell off the bus or has otherwise become inacessible",
+        16 => "device requires a reset before it can be used again",
+        17 => "device control has been blocked by the operating system/cgroups",
+        18 => "RM detects a driver/library version mismatch",
+        19 => "operation cannot be performed because the GPU is currently in use",
+        20 => "insufficient memory",
+        21 => "no data",
+        22 => "the requested vgpu operation is not available on the target device because ECC is enabled",
+        999 => "an internal driver error occurred",
+        _ => return format!("unexpected enum variant value: {code}"),
+    };
+    meaning.to_owned()
+}
+
+impl NvmlError {
+    /// The number that the library answered with; none where it was not asked.
+    pub fn code(&self) -> Option<u32> {
+        match self {
+            Self::NoLibrary(_) | Self::NoFunction(_) => None,
+            Self::Refused(code) => Some(*code),
+            Self::NoText(_) => Some(999),
+        }
+    }
+}
+
+/// What a function makes of an answer that begins so.
+fn asked<F: Copy, T>(
+    function: &Result<F, LoadingError>,
+    mut answer: T,
+    ask: impl FnOnce(F, &mut T) -> nvmlReturn_t,
+) -> Result<T, NvmlError> {
+    let function = *function.as_ref().map_err(|e| NvmlError::NoFunction(e.to_string()))?;
+    match ask(function, &mut answer) {
+        SUCCESS => Ok(answer),
+        code => Err(NvmlError::Refused(code)),
+    }
+}
+
+/// How many of something there are: so many that a place for none is too small for them.
+fn counted<F: Copy>(
+    function: &Result<F, LoadingError>,
+    ask: impl FnOnce(F, &mut u32) -> nvmlReturn_t,
+) -> Result<usize, NvmlError> {
+    let count = asked(function, 0, |function, count| match ask(function, count) {
+        INSUFFICIENT_SIZE => SUCCESS,
+        code => code,
+    });
+    Ok(count? as usize)
+}
+
+/// The text that a function writes into a place of this length.
+fn text<F: Copy>(
+    function: &Result<F, LoadingError>,
+    length: u32,
+    ask: impl FnOnce(F, *mut c_char) -> nvmlReturn_t,
+) -> Result<String, NvmlError> {
+    let text = vec![0_u8; length as usize + 1];
+    let text = asked(function, text, |function, text| ask(function, text.as_mut_ptr().cast()))?;
+    Ok(CStr::from_bytes_until_nul(&text).unwrap_or_default().to_str()?.to_owned())
+}
+
+/// The library. It stays until the process ends: one that is about to be left needs no farewell, which may be what hangs.
+pub(super) struct Library(ManuallyDrop<NvmlLib>);
+
+impl Library {
+    /// That at this path, or of this name, ready to answer.
+    pub fn open(path: &str) -> Result<Self, NvmlError> {
+        // SAFETY: whoever names the library vouches for what it does when it is loaded.
+        let library = Self(ManuallyDrop::new(unsafe { NvmlLib::new(path) }?));
+        // SAFETY: the function takes nothing.
+        asked(&library.0.nvmlInit_v2, (), |init, ()| unsafe { init() })?;
+        Ok(library)
+    }
+
+    /// The version of the driver in the kernel.
+    pub fn driver(&self) -> Result<String, NvmlError> {
+        const LENGTH: u32 = NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE;
+        // SAFETY: the place is as long as it is told.
+        text(&self.0.nvmlSystemGetDriverVersion, LENGTH, |f, text| unsafe { f(text, LENGTH) })
+    }
+
+    /// The version of the library itself.
+    pub fn version(&self) -> Result<String, NvmlError> {
+        const LENGTH: u32 = NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE;
+        // SAFETY: the place is as long as it is told.
+        text(&self.0.nvmlSystemGetNVMLVersion, LENGTH, |f, text| unsafe { f(text, LENGTH) })
+    }
+
+    /// The newest CUDA that the driver runs by itself: 12040 is 12.4.
+    pub fn cuda(&self) -> Result<i32, NvmlError> {
+        // SAFETY: the number outlives the call.
+        asked(&self.0.nvmlSystemGetCudaDriverVersion_v2, 0, |f, version| unsafe { f(version) })
+    }
+
+    /// How many GPUs the driver was told to leave alone.
+    pub fn excluded(&self) -> Result<u32, NvmlError> {
+        // SAFETY: the number outlives the call.
+        asked(&self.0.nvmlGetExcludedDeviceCount, 0, |f, count| unsafe { f(count) })
+    }
+
+    /// Confidential computing is on.
+    pub fn is_confidential(&self) -> Result<bool, NvmlError> {
+        let size = size_of::<nvmlSystemConfComputeSettings_v1_t>() as u32;
+        // Its first version, as `NVML_STRUCT_VERSION` has it.
+        let settings = nvmlSystemConfComputeSettings_t { version: size | 1 << 24, ..zeroed() };
+        // SAFETY: the structure is of the version that it says, and outlives the call.
+        let settings = asked(&self.0.nvmlSystemGetConfComputeSettings, settings, |f, to| unsafe { f(to) })?;
+        Ok(settings.ccFeature == NVML_CC_SYSTEM_FEATURE_ENABLED)
+    }
+
+    /// GPUs of confidential computing take work.
+    pub fn accepts_work(&self) -> Result<bool, NvmlError> {
+        // SAFETY: the number outlives the call.
+        let state = asked(&self.0.nvmlSystemGetConfComputeGpusReadyState, 0, |f, state| unsafe { f(state) })?;
+        Ok(state == NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE)
+    }
+
+    /// How many GPUs there are.
+    pub fn count(&self) -> Result<u32, NvmlError> {
+        // SAFETY: the number outlives the call.
+        asked(&self.0.nvmlDeviceGetCount_v2, 0, |f, count| unsafe { f(count) })
+    }
+
+    /// One of them, by its place in the list.
+    pub fn device(&self, index: u32) -> Result<Device<'_>, NvmlError> {
+        // SAFETY: the place for the handle outlives the call.
+        let handle = asked(&self.0.nvmlDeviceGetHandleByIndex_v2, ptr::null_mut(), |f, to| unsafe { f(index, to) })?;
+        Ok(Device { library: self, handle })
+    }
+}
+
+/// A GPU. Its handle is the library's own, and is valid as long as that is there.
+pub(super) struct Device<'a> {
+    library: &'a Library,
+    handle: nvmlDevice_t,
+}
+
+/// A function of a GPU that writes something of one kind into a place.
+type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
+
+impl Device<'_> {
+    fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
+        // SAFETY: the handle is the library's own, and the place outlives the call.
+        asked(function, start, |f, to| unsafe { f(self.handle, to) })
+    }
+
+    fn is(&self, function: &Getter<u32>) -> Result<bool, NvmlError> {
+        self.get(function, 0).map(|state| state != 0)
+    }
+
+    /// Bus address, `0000:17:00.0`.
+    pub fn address(&self) -> Result<String, NvmlError> {
+        let pci: nvmlPciInfo_t = self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed())?;
+        Ok(format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Result<String, NvmlError> {
+        const LENGTH: u32 = NVML_DEVICE_NAME_V2_BUFFER_SIZE;
+        // SAFETY: the handle is the library's own, and the place is as long as it is told.
+        text(&self.library.0.nvmlDeviceGetName, LENGTH, |f, text| unsafe { f(self.handle, text, LENGTH) })
+    }
+
+    /// The driver keeps it ready when nobody uses it.
+    pub fn is_persistent(&self) -> Result<bool, NvmlError> {
+        self.is(&self.library.0.nvmlDeviceGetPersistenceMode)
+    }
+
+    /// A screen shows something of it.
+    pub fn is_shown(&self) -> Result<bool, NvmlError> {
+        self.is(&self.library.0.nvmlDeviceGetDisplayActive)
+    }
+
+    /// A screen is attached.
+    pub fn has_screen(&self) -> Result<bool, NvmlError> {
+        self.is(&self.library.0.nvmlDeviceGetDisplayMode)
+    }
+
+    /// Who may compute on it, as NVML's number.
+    pub fn compute_mode(&self) -> Result<u32, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetComputeMode, 0)
+    }
+
+    /// How many processes compute on it.
+    pub fn processes(&self) -> Result<usize, NvmlError> {
+        // SAFETY: the handle is the library's own, and nothing is written where there is room for nothing.
+        counted(&self.library.0.nvmlDeviceGetComputeRunningProcesses_v3, |f, count| unsafe {
+            f(self.handle, count, ptr::null_mut())
+        })
+    }
+
+    /// It is divided into instances (MIG), and will be behind the next reset.
+    pub fn mig(&self) -> Result<(bool, bool), NvmlError> {
+        // SAFETY: the handle is the library's own, and the numbers outlive the call.
+        let (now, then) =
+            asked(&self.library.0.nvmlDeviceGetMigMode, (0, 0), |f, (now, then)| unsafe { f(self.handle, now, then) })?;
+        Ok((now == 1, then == 1))
+    }
+
+    /// How many instances it may have at most.
+    pub fn most_instances(&self) -> Result<u32, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetMaxMigDeviceCount, 0)
+    }
+
+    /// Whether it has an instance of this number.
+    pub fn instance(&self, index: u32) -> Result<(), NvmlError> {
+        // SAFETY: the handle is the library's own, and the place for another outlives the call.
+        asked(&self.library.0.nvmlDeviceGetMigDeviceHandleByIndex, ptr::null_mut(), |f, to| unsafe {
+            f(self.handle, index, to)
+        })
+        .map(|_| ())
+    }
+
+    /// Error correction is on, and will be behind the next reset.
+    pub fn ecc(&self) -> Result<(bool, bool), NvmlError> {
+        // SAFETY: the handle is the library's own, and the numbers outlive the call.
+        let (now, then) =
+            asked(&self.library.0.nvmlDeviceGetEccMode, (0, 0), |f, (now, then)| unsafe { f(self.handle, now, then) })?;
+        Ok((now != 0, then != 0))
+    }
+
+    /// Errors of its memory that could not be corrected, since the driver was loaded or ever.
+    pub fn uncorrected(&self, ever: bool) -> Result<u64, NvmlError> {
+        const UNCORRECTED: u32 = 1;
+        // SAFETY: the handle is the library's own, and the number outlives the call.
+        asked(&self.library.0.nvmlDeviceGetTotalEccErrors, 0, |f, count| unsafe {
+            f(self.handle, UNCORRECTED, u32::from(ever), count)
+        })
+    }
+
+    /// Rows of memory that others stand in for, after errors that could be corrected and that could not; whether more will
+    /// be behind the next reset, and whether there was none left to stand in.
+    pub fn remapped_rows(&self) -> Result<[u32; 4], NvmlError> {
+        // SAFETY: the handle is the library's own, and the numbers outlive the call.
+        asked(
+            &self.library.0.nvmlDeviceGetRemappedRows,
+            [0; 4],
+            |f, [corrected, uncorrected, pending, failed]| unsafe {
+                f(self.handle, corrected, uncorrected, pending, failed)
+            },
+        )
+    }
+
+    /// Pages of memory will no longer be used when the driver is loaded anew.
+    pub fn awaits_retirement(&self) -> Result<bool, NvmlError> {
+        self.is(&self.library.0.nvmlDeviceGetRetiredPagesPendingStatus)
+    }
+
+    /// Pages of memory that are no longer used, for an error of two bits or for several of one.
+    pub fn retired_pages(&self, double_bit: bool) -> Result<usize, NvmlError> {
+        let (mut addresses, mut times) = ([0], [0]);
+        // SAFETY: the handle is the library's own, and nothing is written where there is room for nothing; no place may be null.
+        counted(&self.library.0.nvmlDeviceGetRetiredPages_v2, |f, count| unsafe {
+            f(self.handle, u32::from(double_bit), count, addresses.as_mut_ptr(), times.as_mut_ptr())
+        })
+    }
+
+    /// What the driver wants done with it, as NVML's number; none where this driver does not say.
+    pub fn recovery(&self) -> Result<Option<u32>, NvmlError> {
+        const UNSIGNED_INT: u32 = 1;
+        let field = nvmlFieldValue_t { fieldId: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, ..zeroed() };
+        // SAFETY: the handle is the library's own, and the one field outlives the call.
+        let field = asked(&self.library.0.nvmlDeviceGetFieldValues, field, |f, to| unsafe { f(self.handle, 1, to) })?;
+        match (field.nvmlReturn, field.valueType) {
+            // SAFETY: the type says which of the union it is.
+            (SUCCESS, UNSIGNED_INT) => Ok(Some(unsafe { field.value.uiVal })),
+            (SUCCESS, _) => Ok(None),
+            (code, _) => Err(NvmlError::Refused(code)),
+        }
+    }
+
+    /// What slows it down, as bits.
+    pub fn slowdown(&self) -> Result<u64, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetCurrentClocksThrottleReasons, 0)
+    }
+
+    /// Of the chip, in degrees Celsius.
+    pub fn temperature(&self) -> Result<u32, NvmlError> {
+        const CHIP: u32 = 0;
+        // SAFETY: the handle is the library's own, and the number outlives the call.
+        asked(&self.library.0.nvmlDeviceGetTemperature, 0, |f, to| unsafe { f(self.handle, CHIP, to) })
+    }
+
+    /// What it draws, in milliwatts.
+    pub fn power(&self) -> Result<u32, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetPowerUsage, 0)
+    }
+
+    /// What it may draw at most, in milliwatts.
+    pub fn most_power(&self) -> Result<u32, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetEnforcedPowerLimit, 0)
+    }
+
+    /// How far it has come into a fabric of NVLinks, and with which error, as NVML's numbers.
+    pub fn fabric(&self) -> Result<(u32, u32), NvmlError> {
+        let fabric: nvmlGpuFabricInfo_t = self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
+        Ok((fabric.state.into(), fabric.status))
+    }
+
+    /// Whether an NVLink is up.
+    pub fn is_linked(&self, link: u32) -> Result<bool, NvmlError> {
+        // SAFETY: the handle is the library's own, and the number outlives the call.
+        let state =
+            asked(&self.library.0.nvmlDeviceGetNvLinkState, 0, |f, state| unsafe { f(self.handle, link, state) })?;
+        Ok(state != 0)
+    }
+
+    /// What lies between it and another, as NVML's number.
+    pub fn way_to(&self, other: &Self) -> Result<u32, NvmlError> {
+        // SAFETY: the handles are the library's own, and the number outlives the call.
+        asked(&self.library.0.nvmlDeviceGetTopologyCommonAncestor, 0, |f, level| unsafe {
+            f(self.handle, other.handle, level)
+        })
+    }
+}
+
+/// A structure of C of numbers alone.
+fn zeroed<T: Numbers>() -> T {
+    // SAFETY: zero is a value of every number.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// # Safety
+///
+/// Only for structures, unions and arrays of numbers.
+unsafe trait Numbers {}
+
+// SAFETY: that is what `nvml.h` has of them.
+unsafe impl Numbers for nvmlPciInfo_t {}
+// SAFETY: the same.
+unsafe impl Numbers for nvmlFieldValue_t {}
+// SAFETY: the same.
+unsafe impl Numbers for nvmlGpuFabricInfo_t {}
+// SAFETY: the same.
+unsafe impl Numbers for nvmlSystemConfComputeSettings_t {}
