@@ -42,8 +42,11 @@ pub(super) struct Client {
     sources: Sources,
     tls: TlsConfig,
     proxies: Arc<Proxies>,
-    agents: Arc<Mutex<Vec<(Option<Proxy>, Agent)>>>,
+    agents: Arc<Mutex<Agents>>,
 }
+
+/// The agents in use, each with the proxy that it goes by.
+type Agents = Vec<(Option<Proxy>, Agent)>;
 
 /// A server's answer that has the bytes.
 pub(super) struct ServerAnswer {
@@ -166,7 +169,7 @@ impl Client {
             .build()
     }
 
-    fn agents(&self) -> MutexGuard<'_, Vec<(Option<Proxy>, Agent)>> {
+    fn agents(&self) -> MutexGuard<'_, Agents> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
