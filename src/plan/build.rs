@@ -24,7 +24,7 @@ const GROWTH: u64 = 132 << 20;
 
 /// The plan for a host, or why there is none, and what stands before the plan that is suggested instead.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
-    planned(database, facts.clone(), request).map_err(|conflict| {
+    planned(database, facts.clone(), request).map(Plan::summed).map_err(|conflict| {
         let asked = conflict.hints.iter().filter_map(Hint::asks);
         let mut said: Vec<_> = asked.flat_map(|request| obstacles(database, &facts, request)).collect();
         said.sort();
@@ -45,6 +45,7 @@ fn obstacles(database: &Database, facts: &Facts, request: &Request) -> Vec<Strin
     }
 }
 
+/// Without totals and fingerprint, which nobody reads of a plan that is only suggested.
 fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     not_our_driver(&facts, &request)?;
     let chosen = resolve(database, &facts, &request)?;
@@ -63,7 +64,7 @@ fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, 
     let steps = in_order(&context, first);
     let plan = Plan::of(database, facts.clone(), request.clone(), steps, warnings);
     let (reasons, rejected) = (chosen.reasons.clone(), chosen.rejected.clone());
-    Ok(Plan { selection: chosen.selection(), reasons, rejected, ..plan }.summed())
+    Ok(Plan { selection: chosen.selection(), reasons, rejected, ..plan })
 }
 
 fn in_order(context: &StepContext, first: Step) -> Vec<Step> {

@@ -66,11 +66,19 @@ pub fn candidates<'a>(
 ) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
     let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
     let needed = Joined::of(database, facts).map(Joined::needs);
+    // Most releases follow one of the same branch.
+    let mut last: Option<(&DriverBranch, Result<(), Refusal>)> = None;
     for (version, maturity, install) in known.iter().copied() {
-        let Some(branch) = database.branch(version.branch) else { continue };
+        let of_branch = last.filter(|(branch, _)| branch.branch == version.branch).or_else(|| {
+            let branch = database.branch(version.branch)?;
+            Some((branch, runs_kernel(branch, facts)))
+        });
+        let Some((branch, kernel)) = of_branch else { continue };
+        last = of_branch;
+        let kernel = if matches!(install, Install::Kept(..)) { Ok(()) } else { kernel };
         let verdict = examine(version, branch, &install, request, cards)
             .and_then(|modules| runs_switches(database, version, &install, facts, request, needed).map(|()| modules))
-            .and_then(|modules| runs_kernel(branch, &install, facts).map(|()| modules))
+            .and_then(|modules| kernel.map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
             Ok(modules) => {
@@ -209,11 +217,10 @@ fn runs_switches(
     if runs { Ok(()) } else { Err(Refusal::NotJoined(role)) }
 }
 
-/// Whether the branch supports a kernel as old as the one that will run.
-fn runs_kernel(branch: &DriverBranch, install: &Install, facts: &Facts) -> Result<(), Refusal> {
+/// Whether what is installed of a branch supports a kernel as old as the one that will run.
+fn runs_kernel(branch: &DriverBranch, facts: &Facts) -> Result<(), Refusal> {
     let (Some(oldest), Some(have)) = (branch.oldest_kernel.as_deref(), facts.kernel()) else { return Ok(()) };
-    let is_old = !matches!(install, Install::Kept(..)) && dotted(have) < dotted(oldest);
-    if is_old { Err(Refusal::OldKernel(branch.branch)) } else { Ok(()) }
+    if dotted(have) < dotted(oldest) { Err(Refusal::OldKernel(branch.branch)) } else { Ok(()) }
 }
 
 /// The driver's version in a package's: between the epoch and whatever the distribution adds, `3:580.105.08-2.el9`.
