@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 /// Nobody's file: three million bytes that do not repeat.
 static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| bytes(3_000_000));
@@ -68,6 +69,11 @@ impl Bench {
 
     /// Applies it.
     fn apply(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
+        Ran::of(self.command(arguments, environment).output().expect("gpusetup runs"))
+    }
+
+    /// The command that applies it.
+    fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let program = common::program();
         // Whoever is not root is so among themselves.
         let mut command = if rustix::process::geteuid().is_root() {
@@ -80,7 +86,8 @@ impl Bench {
         };
         command.arg("apply").arg(self.folder.path().join("plan.json")).args(["--yes", "--root"]).arg(self.tree.path());
         command.args(arguments).env("GPUSETUP_SILENCE", "1").envs(environment.iter().copied());
-        Ran::of(command.stdin(Stdio::null()).output().expect("gpusetup runs"))
+        command.stdin(Stdio::null());
+        command
     }
 
     /// The file in the cache.
@@ -225,6 +232,25 @@ fn whatever_a_server_does_has_its_end() {
         case("sent on to a path that has it", vec![RedirectTo("/there".to_owned())], 0, "", file),
         case("a body without end", vec![Endless], 10, "longer than 3000000 bytes", "file.rejected"),
     ]);
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_a_silent_server() {
+    let server = Faulty::serve(BODY.clone(), vec![Fault::Stall(1_000)], None);
+    let bench = Bench::of(&server.url, &BODY);
+    let mut command = bench.command(&[], &[("GPUSETUP_SILENCE", "60")]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gpusetup runs");
+    let last = Instant::now() + Duration::from_secs(60);
+    while server.asked().is_empty() && Instant::now() < last {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM)
+        .expect("it runs");
+    let ran = Ran::of(running.wait_with_output().expect("it ends"));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(ran.code, 143, "{}", ran.err);
 }
 
 /// Runs gpusetup with a small file system in the cache's place, then prints what of it is free and which files are in it.
