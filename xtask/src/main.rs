@@ -11,9 +11,11 @@
 //! cargo xtask record redistrib ../cuda-packages
 //! cargo xtask record wheels [FRAMEWORK...]
 //! cargo xtask record libraries
+//! cargo xtask record addons ../cuda-packages [--lists ../lists]
 //! cargo xtask record kernels [FRAMEWORK[==RELEASE]...]
 //! ```
 
+mod addons;
 mod compile_matrix;
 mod distributions;
 mod errors;
@@ -78,6 +80,17 @@ enum Source {
     Redistrib {
         /// A clone of a repository that keeps them, or kept them once: github.com/ConnorBaker/cuda-packages
         repository: PathBuf,
+    },
+    /// The archives and wheels of libraries that are installed beside a toolkit: NCCL, TensorRT, cuTENSOR and others
+    Addons {
+        /// A clone of a repository that keeps NVIDIA's redistrib_X.Y.Z.json lists: github.com/ConnorBaker/cuda-packages
+        repository: PathBuf,
+        /// A folder of further lists, from NVIDIA's servers or in their form, such as `cudss/redistrib_1.0.0.json`
+        #[arg(long)]
+        lists: Option<PathBuf>,
+        /// The index to read, with the JSON API for simple pages
+        #[arg(long, default_value = PYPI)]
+        index: String,
     },
     /// The MIG profiles in the default configuration of NVIDIA's mig-parted
     Mig {
@@ -149,6 +162,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 Source::Headers { wheels } => headers::record(&wheels)?,
                 Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
                 Source::Redistrib { repository } => redistrib::record(&repository)?,
+                Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index)?,
                 Source::Libraries { index } => libraries::record(&index)?,
                 Source::Wheels { index, frameworks } => wheels::record(&database, &index, &frameworks)?,
                 Source::Kernels { index, names } => kernels::record(&database, &index, &names)?,
@@ -161,6 +175,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 virtual_gpus::check(&database, write)?,
                 mig::check(&database)?,
                 redistrib::check(&database, write)?,
+                addons::check()?,
                 headers::check(&database)?,
                 compile_matrix::check(&database)?,
                 distributions::check(&database)?,

@@ -43,8 +43,12 @@ pub struct Page {
 pub struct File {
     /// Its name, which says what it is of.
     pub filename: String,
-    url: String,
-    size: u64,
+    /// Where it is, on the host of PyPI's files.
+    pub url: String,
+    /// Bytes.
+    pub size: u64,
+    #[serde(default)]
+    hashes: BTreeMap<String, String>,
     /// `>=3.10`.
     #[serde(default)]
     pub requires_python: Option<String>,
@@ -65,6 +69,11 @@ pub struct WheelName<'a> {
 }
 
 impl File {
+    /// Its checksum, in hexadecimal.
+    pub fn sha256(&self) -> Option<&str> {
+        self.hashes.get("sha256").map(String::as_str)
+    }
+
     /// None for what is not a wheel of a release for Linux.
     pub fn wheel(&self) -> Option<WheelName<'_>> {
         let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();

@@ -14,13 +14,13 @@ use std::path::Path;
 const TABLE: &str = "redistrib.tsv";
 
 /// The repository that is read. Nixpkgs keeps lists, too, but is a hundred times as large.
-const REPOSITORY: &str = "github.com/ConnorBaker/cuda-packages";
+pub const REPOSITORY: &str = "github.com/ConnorBaker/cuda-packages";
 
 /// The first major version of CUDA whose component archives the database has.
 const FIRST_CUDA: u16 = 12;
 
 /// The architectures of hosts; `aarch64` is that of boards, whose CUDA comes with them.
-const ARCHITECTURES: [&str; 3] = ["x86_64", "sbsa", "ppc64le"];
+pub const ARCHITECTURES: [&str; 3] = ["x86_64", "sbsa", "ppc64le"];
 
 /// What NVIDIA lists beside the parts of a toolkit, and why the database has it elsewhere or not at all.
 const OF_NO_TOOLKIT: [(&str, &str); 6] = [
@@ -94,48 +94,68 @@ impl Listed {
 
 /// Records every list of CUDA and cuDNN that a repository has or had, in its last form.
 pub fn record(repository: &Path) -> Result<()> {
-    let history = git(repository, &["log", "--all", "--diff-filter=AM", "--name-only", "--format=commit %H"])?;
-    let (mut commit, mut taken, mut listed) = ("", BTreeSet::new(), BTreeSet::new());
-    for line in history.lines() {
-        if let Some(hash) = line.strip_prefix("commit ") {
-            commit = hash;
-        } else if let Some((product, release)) =
-            named(line).filter(|named| is_compared(named) && !taken.contains(named))
-        {
-            let text = git(repository, &["show", &format!("{commit}:{line}")])?;
-            // Some repositories keep their own notes under such names.
-            if let Some(all) = archives(product, release, &text) {
-                listed.extend(all);
-                taken.insert((product, release));
-            }
-        }
-    }
-    let head = git(repository, &["rev-parse", "HEAD"])?;
-    let origin = format!("{} redistrib lists in the history of {REPOSITORY}, commit {}", taken.len(), head.trim());
+    let parse = |product: &str, release: &str, list: &Map<String, Value>| {
+        if is_compared((product, release)) { archives(product, release, list) } else { None }
+    };
+    let lists = lists(repository, &["cuda", "cudnn"], parse)?;
+    let origin =
+        format!("{} redistrib lists in the history of {REPOSITORY}, commit {}", lists.len(), head(repository)?);
     let columns = ["product", "release", "component", "version", "architecture", "CUDA line", "sha256", "bytes"];
+    let listed: BTreeSet<_> = lists.into_values().flatten().collect();
     table::write(TABLE, &origin, &columns, &listed.iter().map(Listed::row).collect::<Vec<_>>())
 }
 
+/// The commit that a repository is at.
+pub fn head(repository: &Path) -> Result<String> {
+    Ok(git(repository, &["rev-parse", "HEAD"])?.trim().to_owned())
+}
+
+/// What `parse` returns for each list of these products that a repository has or had, in its last form, by product and
+/// release. A list for which it returns nothing is tried in an older form.
+pub fn lists<T>(
+    repository: &Path,
+    products: &[&'static str],
+    parse: impl Fn(&str, &str, &Map<String, Value>) -> Option<T>,
+) -> Result<BTreeMap<(&'static str, String), T>> {
+    let history = git(repository, &["log", "--all", "--diff-filter=AM", "--name-only", "--format=commit %H"])?;
+    let (mut commit, mut parsed) = ("", BTreeMap::new());
+    for line in history.lines() {
+        if let Some(hash) = line.strip_prefix("commit ") {
+            commit = hash;
+        } else if let Some((product, release)) = named(line, products) {
+            let key = (product, release.to_owned());
+            if !parsed.contains_key(&key) {
+                let list = list(&git(repository, &["show", &format!("{commit}:{line}")])?);
+                parsed.extend(list.and_then(|list| parse(product, release, &list)).map(|value| (key, value)));
+            }
+        }
+    }
+    Ok(parsed)
+}
+
+/// A list of NVIDIA's. Some repositories keep their own notes under such names.
+pub fn list(text: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str::<Map<String, Value>>(text).ok().filter(|list| list.contains_key("release_date"))
+}
+
 /// Whether the database has anything of the kind.
-fn is_compared((product, release): &(&str, &str)) -> bool {
+fn is_compared((product, release): (&str, &str)) -> bool {
     let major = release.split('.').next().and_then(|n| n.parse::<u16>().ok());
-    *product == "cudnn" || major.is_some_and(|major| major >= FIRST_CUDA)
+    product == "cudnn" || major.is_some_and(|major| major >= FIRST_CUDA)
 }
 
 /// `cudnn/redistrib_9.12.0.json` is the list of cuDNN 9.12.0.
-fn named(path: &str) -> Option<(&str, &str)> {
+pub fn named<'p>(path: &'p str, products: &[&'static str]) -> Option<(&'static str, &'p str)> {
     let (folder, file) = path.rsplit_once('/')?;
     let release = file.strip_suffix(".json")?;
     let release = release.strip_prefix("redistrib_").unwrap_or(release);
     let is_release = !release.is_empty() && release.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let product = folder.split('/').rev().find(|name| ["cuda", "cudnn"].contains(name))?;
+    let product = folder.split('/').rev().find_map(|name| products.iter().find(|product| **product == name))?;
     is_release.then_some((product, release))
 }
 
-/// The archives in a list; none if it is no list of NVIDIA's.
-fn archives(product: &str, release: &str, text: &str) -> Option<Vec<Listed>> {
-    let list: Map<String, Value> = serde_json::from_str(text).ok()?;
-    list.get("release_date")?;
+/// The archives in a list; none if it has another form.
+fn archives(product: &str, release: &str, list: &Map<String, Value>) -> Option<Vec<Listed>> {
     let mut all = Vec::new();
     for (component, of) in list.iter().filter_map(|(name, value)| Some((name, value.as_object()?))) {
         if product == "cudnn" && component != "cudnn" {
@@ -272,6 +292,7 @@ mod tests {
 
     #[test]
     fn lists_are_told_by_their_names() {
+        let named = |path| named(path, &["cuda", "cudnn"]);
         assert_eq!(named("a/manifests/cuda/redistrib_13.0.0.json"), Some(("cuda", "13.0.0")));
         assert_eq!(named("modules/redists/cudnn/manifests/9.5.1.json"), Some(("cudnn", "9.5.1")));
         assert_eq!(named("manifests/cuda/feature_13.0.0.json"), None);
@@ -282,13 +303,13 @@ mod tests {
     fn a_line_gets_what_it_lacks() {
         let text = r#"{"release_date": "d", "cudnn": {"version": "9.1.0.70", "linux-sbsa": {"cuda12": {"sha256": "ab", "size": "7"}},
             "linux-aarch64": {"cuda12": {"sha256": "cd", "size": "8"}}}}"#;
-        let listed = archives("cudnn", "9.1.0", text).expect("a list");
+        let listed = archives("cudnn", "9.1.0", &list(text).expect("a list")).expect("archives");
         assert_eq!(listed.len(), 1);
         let line =
             r#"  - {arch: sbsa, file: "cudnn-linux-sbsa-9.1.0.70_cuda12-archive.tar.xz", agree: 1, sources: [a]}"#;
         let want = line.replace("agree: 1", r#"sha256: "ab", size: 7, agree: 1"#);
         assert_eq!(completed(line, &listed), want);
         assert_eq!(completed(&want, &listed), want);
-        assert!(archives("cuda", "13.0.0", "{}").is_none());
+        assert!(list("{}").is_none());
     }
 }
