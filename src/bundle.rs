@@ -76,8 +76,11 @@ pub enum BundleError {
     /// Files that are not what the manifest says.
     #[error("{} {} missing or not what {MANIFEST} says", .0.join(", "), if .0.len() == 1 { "is" } else { "are" })]
     Altered(Vec<String>),
+    /// Its manifest has another schema.
+    #[error("the schema of its {MANIFEST} is {0}; this gpusetup reads {ours}", ours = manifest::SCHEMA)]
+    Schema(String),
     /// Its database is in another gpusetup's form.
-    #[error("its database is in the form of the gpusetup in it, {0}, which is another than this one")]
+    #[error("only the gpusetup in it, {0}, can read its database: this is another build, {ours}", ours = env!("CARGO_PKG_VERSION"))]
     OtherProgram(String),
     /// Packages cannot be had.
     #[error(transparent)]
@@ -126,6 +129,7 @@ impl BundleError {
             | Self::Read(_)
             | Self::Damaged { .. }
             | Self::Manifest(_)
+            | Self::Schema(_)
             | Self::TooLarge
             | Self::Unsigned
             | Self::Signature(_)

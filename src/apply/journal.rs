@@ -6,7 +6,7 @@ use crate::cache::BUNDLES;
 use crate::operation::Operation;
 use crate::operation::undo::Undo;
 use crate::operation::valid::path;
-use crate::paths::{BACKUPS, JOURNAL};
+use crate::paths::{BACKUPS, JOURNAL, RESULT};
 use crate::plan::Plan;
 use crate::sum::sha256;
 use crate::system::{System, is_absent};
@@ -139,7 +139,10 @@ pub enum JournalError {
     #[error("record {0} of the journal {JOURNAL} makes no sense: {1}")]
     Senseless(usize, String),
     /// It was written by a newer gpusetup.
-    #[error("the journal {JOURNAL} was written by a newer gpusetup (version {0}; this one reads {VERSION})")]
+    #[error(
+        "the journal {JOURNAL} was written by a newer gpusetup (version {0}; this one reads {VERSION}): use that gpusetup, \
+         which `tool` in {RESULT} names"
+    )]
     Newer(u32),
 }
 

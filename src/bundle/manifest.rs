@@ -105,7 +105,7 @@ impl Manifest {
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(SCHEMA) => {}
-            Some(other) => return Err(wrong(format!("its schema is {other:?}, and this gpusetup reads {SCHEMA}"))),
+            Some(other) => return Err(BundleError::Schema(other.to_owned())),
             None => return Err(wrong("it has no schema".to_owned())),
         }
         let manifest: Self = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;

@@ -229,9 +229,16 @@ fn plan_in_file(
     };
     // A plan for assumed GPUs says nothing of the host's own.
     let is_for_host = !plan.request.assumed_gpus.is_empty() || plan.is_for(facts);
-    if plan.database.sha256 != database.sha256 || !is_for_host {
-        let sentence = format!("{} was made for another host or with another database", path.display());
-        return Err(Problem::integrity(sentence).hint("make a new one here: gpusetup plan --out FILE"));
+    let refused = |why: String| {
+        Problem::integrity(format!("{} was made {why}", path.display()))
+            .hint("make a new one here: gpusetup plan --out FILE")
+    };
+    if !is_for_host {
+        return Err(refused("for another host".to_owned()));
+    }
+    if plan.database.sha256 != database.sha256 {
+        let (made, ours) = (&plan.database.version, &database.version);
+        return Err(refused(format!("with another database ({made}, by gpusetup {}); this one is {ours}", plan.tool)));
     }
     Ok(plan)
 }

@@ -96,8 +96,9 @@ impl From<BundleError> for Problem {
             BundleError::Packages(e) => not_gathered(e),
             BundleError::Unstartable { .. } => Self::new(exit, e.to_string())
                 .hint("name a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
-            BundleError::OtherProgram(_) => Self::new(exit, e.to_string())
-                .hint(format!("run the one that is in the bundle: {PROGRAM} apply --bundle PATH")),
+            BundleError::OtherProgram(_) | BundleError::Schema(_) => Self::new(exit, e.to_string()).hint(format!(
+                "run the gpusetup in the bundle: tar --zstd -xf BUNDLE {PROGRAM} && sudo ./{PROGRAM} apply --bundle BUNDLE"
+            )),
             e => Self::new(exit, e.to_string()),
         }
     }

@@ -29,7 +29,9 @@ pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
         Some(crate::host::SCHEMA) => {}
         Some(other) => {
             let sentence = format!("{name} has the schema {other}; this gpusetup reads {}", crate::host::SCHEMA);
-            return Err(Problem::usage(sentence));
+            return Err(
+                Problem::usage(sentence).hint("take the facts again with this one: gpusetup facts --json > FILE")
+            );
         }
         None => return Err(Problem::usage(format!("{name} is no facts file: it has no schema"))),
     }
@@ -50,8 +52,9 @@ pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
 /// The plan in a file of somebody who is trusted.
 pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
     let file = input::open_trusted(path, trust).map_err(or_trust_owner)?;
-    Plan::read(&input::bytes(file, path, input::MOST_JSON)?)
-        .map_err(|e| Problem::integrity(format!("the plan {}: {e}", path.display())))
+    Plan::read(&input::bytes(file, path, input::MOST_JSON)?).map_err(|e| {
+        Problem::integrity(format!("the plan {}: {e}", path.display())).hint("make a new one: gpusetup plan --out FILE")
+    })
 }
 
 /// The text of a minisign public key.

@@ -57,11 +57,15 @@ impl Locked {
 
 fn refused(path: &Path, e: &LockError) -> Problem {
     let exit = match e {
-        LockError::Malformed(_) => Exit::Usage,
+        LockError::Malformed(_) | LockError::Schema(_) => Exit::Usage,
         LockError::OtherSystem { .. } | LockError::Gone(_) => Exit::NothingFits,
         LockError::Altered(_) => Exit::Integrity,
     };
-    Problem::new(exit, format!("the lock file {}: {e}", path.display()))
+    let problem = Problem::new(exit, format!("the lock file {}: {e}", path.display()));
+    match e {
+        LockError::Schema(_) => problem.hint("write one with this gpusetup: gpusetup plan --lock FILE"),
+        _ => problem,
+    }
 }
 
 /// Writes what the plan comes to. The package manager of the live host is asked for the versions of what would come, and of what

@@ -56,6 +56,9 @@ pub enum LockError {
     /// It is none, or not one of this version.
     #[error("it is no lock file of this version: {0}")]
     Malformed(String),
+    /// It has another schema: a gpusetup wrote it that is newer or much older.
+    #[error("its schema is {0}; this gpusetup reads {LOCK_SCHEMA}")]
+    Schema(String),
     /// It is for other hosts.
     #[error("it is for {wanted}, and this host is {found}")]
     OtherSystem {
@@ -92,7 +95,7 @@ impl LockFile {
         let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(LOCK_SCHEMA) => {}
-            Some(other) => return Err(LockError::Malformed(format!("its schema is {other}, not {LOCK_SCHEMA}"))),
+            Some(other) => return Err(LockError::Schema(other.to_owned())),
             None => return Err(LockError::Malformed("it has no schema".to_owned())),
         }
         let lock: Self = serde_json::from_value(value).map_err(malformed)?;

@@ -23,6 +23,7 @@ mod downloads;
 mod explain;
 mod facts;
 mod frameworks;
+mod frozen;
 mod golden;
 mod hosts;
 mod licences;
