@@ -39,20 +39,22 @@ pub const SCHEMA: &str = "gpusetup.doctor/1";
 
 /// All that was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: &'static str,
     /// The version of gpusetup that looked.
     pub tool: &'static str,
-    /// The database it knew.
+    /// The database that the checks used.
     pub database: DatabaseId,
-    /// The host it looked at.
+    /// The facts of the host that was examined.
     pub host: Facts,
     /// What the driver's management library said; none where it was not asked, or did not answer.
     pub nvml: Option<Nvml>,
     /// What CUDA's driver library said; none where it was not asked, or did not answer.
     pub cuda: Option<Cuda>,
-    /// How many of each.
+    /// How many checks ended in each way.
     pub summary: Summary,
     /// Every check, in the order in which a GPU meets what they look at.
     pub checks: Vec<Finding>,
@@ -60,26 +62,28 @@ pub struct Report {
 
 /// How many checks ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Summary {
-    /// Sound.
+    /// Checks that passed.
     pub pass: usize,
-    /// Works, but not for long or not for everybody.
+    /// Checks that found something that works, but not for long or not for everybody.
     pub warn: usize,
-    /// Does not work.
+    /// Checks that found something that does not work.
     pub fail: usize,
-    /// Means nothing here, or could not be seen.
+    /// Checks that do not apply here, or that could not look.
     pub skip: usize,
-    /// The check itself did not come to an end.
+    /// Checks that failed themselves.
     pub error: usize,
 }
 
 /// How a check ended, the worse the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It means nothing here, or could not be seen.
     Skip,
-    /// Sound.
+    /// What the check looks at is sound.
     Pass,
     /// Works, but not for long or not for everybody.
     Warn,
@@ -91,27 +95,31 @@ pub enum Status {
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Finding {
-    /// The check's id.
+    /// The id of the check, `GS501`.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^GS[0-9]{3}$")))]
     pub id: &'static str,
     /// What is sound when it passes.
     pub title: &'static str,
-    /// How it ended.
+    /// How the check ended.
     pub status: Status,
-    /// What was read.
+    /// What was read on the host.
     pub evidence: Vec<String>,
     /// Why it is so, in a sentence; for a skipped check why it was skipped. None where all is well.
     pub cause: Option<String>,
-    /// What mends it.
+    /// What fixes it.
     pub remediation: Option<Remediation>,
-    /// gpusetup can mend it by itself: `doctor --fix`.
+    /// Whether `doctor --fix` can fix it.
     pub fixable: bool,
-    /// The check whose finding this one follows from: mend that first.
+    /// The check whose finding this one follows from: fix that first.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^GS[0-9]{3}$")))]
     pub consequence_of: Option<&'static str>,
 }
 
-/// What mends something.
+/// What fixes a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Remediation {
     /// What to do, in a sentence.
     pub text: String,

@@ -58,20 +58,22 @@ pub const SCHEMA: &str = "gpusetup.facts/1";
 
 /// Everything gpusetup knows of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Facts {
-    /// [`SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// The version of gpusetup that looked.
     pub tool: String,
-    /// The machine itself.
+    /// What kind of machine it is.
     pub machine: Machine,
-    /// Its operating system.
+    /// The operating system, by its os-release.
     pub os: Os,
     /// NVIDIA GPUs, by bus address.
     pub gpus: Vec<Gpu>,
     /// NVSwitch bridges, by bus address, or what manages those that are no bridges.
     pub nvswitches: Vec<NvSwitch>,
-    /// Its kernels.
+    /// The installed kernels, the running one and the next one.
     pub kernels: Kernels,
     /// The gcc that `cc` or `gcc` is, `12.2.0`.
     pub gcc: Option<String>,
@@ -92,9 +94,9 @@ pub struct Facts {
     /// Kernel modules loaded that matter here: nvidia's, nouveau, nova, vfio-pci. None where that cannot be read or means
     /// nothing (a tree that is not running).
     pub loaded_modules: Option<Vec<LoadedModule>>,
-    /// The driver installed.
+    /// The driver that is installed.
     pub driver: Option<InstalledDriver>,
-    /// Other drivers found beside [`Self::driver`]: a mixed install.
+    /// Other drivers found beside `driver`: a mixed install.
     pub other_drivers: Vec<InstalledDriver>,
     /// Toolkits below the prefix, oldest first.
     pub toolkits: Vec<Toolkit>,
@@ -102,7 +104,7 @@ pub struct Facts {
     pub cudnn: Vec<Cudnn>,
     /// The nvcc that a login shell with a plain PATH finds.
     pub nvcc: Option<PathBuf>,
-    /// The loader's cache.
+    /// What matters here of the loader's cache, `/etc/ld.so.cache`.
     pub loader_cache: Option<LoaderCache>,
     /// Whether libxml2.so.2 is there, which the installer in CUDA's runfiles loads. None in facts of a gpusetup that did not look.
     #[serde(default)]
@@ -125,8 +127,9 @@ pub struct Facts {
 
 /// A gcc in `/usr/bin`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Compiler {
-    /// Its major version.
+    /// The major version of gcc.
     pub major: u16,
     /// What it is called by: `/usr/bin/gcc`, `/usr/bin/gcc-13`.
     pub gcc: PathBuf,
@@ -135,8 +138,9 @@ pub struct Compiler {
     pub gxx: Option<PathBuf>,
 }
 
-/// The machine itself.
+/// The machine, and what it runs in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Machine {
     /// As `uname -m` says it: `x86_64`, `aarch64`, `ppc64le`.
     pub arch: String,
@@ -152,6 +156,7 @@ pub struct Machine {
 
 /// Kinds of machine that differ in what may be installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MachineKind {
     /// Its own kernel, bare metal as far as can be seen.
@@ -168,14 +173,15 @@ pub enum MachineKind {
 
 /// An operating system, by its os-release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Os {
-    /// `ID`: `ubuntu`, `debian`, `rocky`.
+    /// `ID` in os-release: `ubuntu`, `debian`, `rocky`.
     pub id: String,
-    /// `VERSION_ID`, empty for rolling ones.
+    /// `VERSION_ID` in os-release, empty for rolling releases.
     pub version: String,
-    /// `ID_LIKE`, nearest relative first.
+    /// `ID_LIKE` in os-release, nearest relative first.
     pub like: Vec<String>,
-    /// `PRETTY_NAME`.
+    /// `PRETTY_NAME` in os-release.
     pub name: String,
     /// The package manager found.
     pub package_manager: Option<PackageManager>,
@@ -187,14 +193,17 @@ pub struct Os {
 
 /// A GPU on the bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Gpu {
     /// Bus address, `0000:17:00.0`; an assumed GPU has `assumed:0`.
     pub address: String,
     /// `10de:20b2`; empty for an assumed GPU that was given by its compute capability.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^(10de:[0-9a-f]{4})?$")))]
     pub pci_id: String,
     /// `10de:1463`, where it could be read.
     pub subsystem: Option<String>,
     /// PCI class, `0302`.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^03[0-9a-f]{2}$")))]
     pub class: String,
     /// The kernel driver bound to it: `nouveau`, `nova_core`, `nvidia`, `vfio-pci`.
     pub bound_to: Option<String>,
@@ -211,10 +220,12 @@ pub struct Gpu {
 
 /// A bridge between GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct NvSwitch {
-    /// Bus address.
+    /// The bus address, `0000:c4:00.0`.
     pub address: String,
     /// `10de:22a3`; `15b3:1021` of a network function that manages switches which are not on the bus.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^(10de|15b3):[0-9a-f]{4}$")))]
     pub pci_id: String,
     /// What the database calls it.
     pub name: Option<String>,
@@ -222,6 +233,7 @@ pub struct NvSwitch {
 
 /// The kernels of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Kernels {
     /// The one running; none for a tree.
     pub running: Option<String>,
@@ -233,6 +245,7 @@ pub struct Kernels {
 
 /// An installed kernel: a directory of modules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Kernel {
     /// As `uname -r` says it.
     pub release: String,
@@ -242,16 +255,17 @@ pub struct Kernel {
     pub compiler: Option<String>,
     /// The version of the nvidia module it has.
     pub nvidia_module: Option<DriverVersion>,
-    /// Its initramfs.
+    /// The initramfs image of the kernel.
     pub initramfs: Option<Initramfs>,
 }
 
 /// An initramfs image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Initramfs {
-    /// The file.
+    /// The path of the image.
     pub path: PathBuf,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// When it was written, in seconds since 1970.
     pub modified: i64,
@@ -259,22 +273,24 @@ pub struct Initramfs {
 
 /// Whether the firmware lets only signed code run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SecureBoot {
-    /// Unsigned modules will not load.
+    /// Only signed modules load.
     Enabled,
-    /// They will.
+    /// Unsigned modules load.
     Disabled,
-    /// No UEFI: they will.
+    /// No UEFI: unsigned modules load.
     Absent,
-    /// It could not be read; see [`Facts::unreadable`].
+    /// It could not be read; `unreadable` says why.
     Unknown,
 }
 
 /// A key for modules that are built on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SigningKey {
-    /// Its certificate.
+    /// The certificate of the key.
     pub path: PathBuf,
     /// The firmware or shim knows it: what is signed with it loads.
     pub enrolled: bool,
@@ -282,15 +298,17 @@ pub struct SigningKey {
 
 /// A kernel module in the kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LoadedModule {
-    /// Its name.
+    /// The name of the module, with underscores.
     pub name: String,
-    /// Its version, where it has one.
+    /// The version of the module, if it has one.
     pub version: Option<String>,
 }
 
 /// Who put something on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// A Debian package.
@@ -301,12 +319,13 @@ pub enum Origin {
     Runfile,
     /// gpusetup, from NVIDIA's component archives.
     Archives,
-    /// Nobody who left a trace.
+    /// Unknown: no package and no installer claims it.
     Unknown,
 }
 
 /// A driver on the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct InstalledDriver {
     /// The version, by the user-space library or the package.
     pub version: DriverVersion,
@@ -324,6 +343,7 @@ pub struct InstalledDriver {
 
 /// A CUDA toolkit on the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Toolkit {
     /// The series, or the release where it shows (version.json; `nvcc` of a package).
     pub version: CudaVersion,
@@ -340,6 +360,7 @@ pub struct Toolkit {
 
 /// The cuDNN libraries of one directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Cudnn {
     /// By the file names, else by the header.
     pub version: Option<CudnnVersion>,
@@ -355,21 +376,24 @@ pub struct Cudnn {
 
 /// A shared library's file, or a link to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LibraryFile {
-    /// The file's name.
+    /// The name of the file.
     pub name: String,
-    /// Where it points, for a link.
+    /// The target, if it is a link.
     pub link: Option<PathBuf>,
     /// The SONAME in the ELF file that it is or leads to; none for a broken link or no ELF file.
     pub soname: Option<String>,
     /// Bytes of the file itself; 0 for a link.
     pub size: u64,
-    /// SHA-256, given only where two regular files of one size might be copies of each other.
+    /// The SHA-256, given only where two regular files of one size might be copies of each other.
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<crate::sum::Sha256Text>"))]
     pub sha256: Option<String>,
 }
 
-/// `/etc/ld.so.cache`.
+/// What matters here of the loader's cache, `/etc/ld.so.cache`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LoaderCache {
     /// When it was written, in seconds since 1970.
     pub modified: i64,
@@ -379,8 +403,9 @@ pub struct LoaderCache {
 
 /// What stands at a path, and since when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct PathState {
-    /// What.
+    /// What is at the path.
     #[serde(flatten)]
     pub node: Node,
     /// When it was written, in seconds since 1970.
@@ -389,11 +414,12 @@ pub struct PathState {
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(from = "UnreadableInFile")]
 pub struct Unreadable {
-    /// What was to be known.
+    /// What could not be read.
     pub what: String,
-    /// Why it is not.
+    /// Why it could not be read.
     pub why: String,
     /// What is missing among the GPUs, if that is it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -402,6 +428,7 @@ pub struct Unreadable {
 
 /// What is missing among the GPUs. That is not the same as having none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
     /// All of them.
@@ -412,6 +439,7 @@ pub enum Missing {
 
 /// As it is in a file of facts.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 struct UnreadableInFile {
     what: String,

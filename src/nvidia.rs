@@ -26,13 +26,14 @@ use std::path::Path;
 
 /// What somebody who was asked said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(rename = "Answer_{T}", deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer<T> {
-    /// This.
+    /// The answer.
     Is(T),
-    /// It could not, for this reason: that is a finding.
+    /// It could not be found out, for this reason: that is a finding.
     Failed(String),
-    /// It was not asked, for this reason: that is none.
+    /// It was not asked, for this reason: that is no finding.
     NotAsked(String),
 }
 
@@ -44,6 +45,7 @@ impl<T> Default for Answer<T> {
 
 /// A call that a library refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Refused {
     /// The function, `cuInit`; of a library that was not found or is not whole, what was tried.
     pub call: String,

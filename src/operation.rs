@@ -35,6 +35,7 @@ use std::path::PathBuf;
 
 /// One change of the host, or one question to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Operation {
     /// Puts a file there.

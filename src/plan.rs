@@ -42,40 +42,45 @@ pub const SCHEMA: &str = "gpusetup.plan/1";
 
 /// Everything `apply` needs: it decides nothing itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Plan {
-    /// [`SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
-    /// The version of gpusetup that made it.
+    /// The version of gpusetup that made the plan.
     pub tool: String,
-    /// The database it was made with.
+    /// The database the plan was made with.
     pub database: DatabaseId,
     /// SHA-256 over everything else in the plan that says what will be done, and to which host; from where files are fetched,
     /// whose sums are in it, is no part of that. A plan that was edited has another.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub fingerprint: String,
-    /// The facts it was made from.
+    /// The facts the plan was made from.
     pub host: Facts,
     /// What was asked for.
     pub request: Request,
     /// What was chosen.
     pub selection: Selection,
-    /// Why.
+    /// Why each layer was chosen.
     pub reasons: Vec<Reason>,
     /// What was not chosen, and why not.
     pub rejected: Vec<Rejection>,
-    /// What will be done, in order.
+    /// The steps, in the order in which they are carried out.
     pub steps: Vec<Step>,
-    /// How much that is.
+    /// How much the plan downloads and changes.
     pub totals: Totals,
-    /// What a person should know before.
+    /// What a person should know before the plan is applied.
     pub warnings: Vec<Warning>,
 }
 
-/// Which database.
+/// A database, by its version and its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct DatabaseId {
     /// Its version, `2026.11.20`.
     pub version: String,
-    /// Its sum.
+    /// The SHA-256 of its content.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
 }
 
@@ -88,6 +93,7 @@ impl DatabaseId {
 
 /// The steps of the main job, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StepId {
     /// Kernel headers, compiler, DKMS.
@@ -122,16 +128,17 @@ pub enum StepId {
 
 /// A named part of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Step {
-    /// Its name.
+    /// The name of the step.
     pub id: StepId,
-    /// What it does, in a line.
+    /// What the step does, in a line.
     pub title: String,
-    /// Why it is in the plan (or why it has nothing to do).
+    /// Why the step is in the plan, or why it has nothing to do.
     pub why: String,
-    /// Whether there is something to do.
+    /// Whether the step has something to do.
     pub state: State,
-    /// What will be done.
+    /// The operations of the step, in their order.
     pub operations: Vec<Act>,
     /// Bytes it downloads; none if the size of one of its downloads is not known, as those of packages.
     pub download_bytes: Option<u64>,
@@ -150,29 +157,32 @@ pub struct Step {
 
 /// Room that a step needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Room {
     /// A directory on the file system that needs it.
     pub path: PathBuf,
-    /// Bytes; none if that is not known.
+    /// Bytes needed there; none if that is not known.
     pub bytes: Option<u64>,
 }
 
 /// Whether a step has something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It has.
+    /// The step has something to do.
     Needed,
     /// The host is already so.
     Satisfied,
-    /// It was not asked for, or makes no sense here.
+    /// The step was not asked for, or makes no sense here.
     Skipped,
 }
 
 /// An operation, and whether the host is already so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Act {
-    /// The operation.
+    /// What is done.
     #[serde(flatten)]
     pub operation: Operation,
     /// The host is already so: it will be looked at again, and left out.
@@ -182,30 +192,33 @@ pub struct Act {
 
 /// How much a plan is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Totals {
     /// Bytes to download, as far as they are known; none if there are downloads and no size of them is known.
     pub download_bytes: Option<u64>,
-    /// Bytes needed on the disk beside the downloads; none as above.
+    /// Bytes needed on the disk beside the downloads, as far as they are known; none if no size is known.
     pub disk_bytes: Option<u64>,
     /// A size that is not known is missing from one of the two.
     #[serde(default)]
     pub at_least: bool,
-    /// Reboots on the way.
+    /// How many times the host reboots on the way.
     pub reboots: u32,
-    /// Things added: files, links, packages, trees.
+    /// Files, links, packages and trees added.
     pub add: u32,
-    /// Things changed.
+    /// Files, links, packages and trees changed.
     pub change: u32,
-    /// Things removed.
+    /// Files, links, packages and trees removed.
     pub remove: u32,
 }
 
 /// What a person should know before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Warning {
-    /// The id that `doctor` uses for the same thing.
+    /// The id of the check of `doctor` that finds the same.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^GS[0-9]{3}$")))]
     pub check: String,
-    /// A sentence.
+    /// The warning, in a sentence.
     pub text: String,
 }
 

@@ -34,12 +34,13 @@ use std::path::PathBuf;
 
 /// What the user asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Request {
-    /// The driver.
+    /// The driver: `best`, `latest`, `none`, a branch, a version or a range.
     pub driver: Want<DriverVersion>,
-    /// The toolkit.
+    /// The toolkit: `best`, `latest`, `none`, a series, a release or a range.
     pub cuda: Want<CudaVersion>,
-    /// cuDNN.
+    /// cuDNN: `best`, `latest`, `none`, a version or a range.
     pub cudnn: Want<CudnnVersion>,
     /// Frameworks to serve, `torch==2.9`.
     #[serde(default)]
@@ -47,20 +48,20 @@ pub struct Request {
     /// The CUDA series that the frameworks bring themselves: the driver has to run it, whatever the toolkit is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brought_cuda: Option<CudaVersion>,
-    /// The parts of the toolkit, as they were named; none is the whole, by its runfile.
+    /// The components of the toolkit, as they were named; empty for the whole toolkit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
     /// How the driver is installed.
     pub method: Method,
-    /// The flavour of the kernel modules; none is "as the GPUs need it".
+    /// The flavour of the kernel modules; none is the one that the GPUs need.
     pub modules: Option<ModuleFlavour>,
-    /// The policy among what fits.
+    /// Which of the versions that fit is preferred.
     pub prefer: Prefer,
     /// Choose the newest instead of keeping what is installed and fits.
     pub upgrade: bool,
-    /// Where toolkits go.
+    /// The directory that toolkits go into.
     pub prefix: PathBuf,
-    /// Where downloads are kept.
+    /// The directory that downloads are kept in.
     pub cache: PathBuf,
     /// GPUs to plan for as if they were there, by PCI id.
     pub assumed_gpus: Vec<String>,
@@ -69,6 +70,7 @@ pub struct Request {
     /// Set LD_LIBRARY_PATH too, though it breaks other software.
     pub library_path: bool,
     /// The day of the plan, `2026-11-20`: branches past their end of life are told by it.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")))]
     pub today: String,
 }
 
@@ -131,6 +133,7 @@ const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Packages where the distribution's enabled repositories offer a branch that fits, else the runfile.
@@ -143,6 +146,7 @@ pub enum Method {
 
 /// The policy among what fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
     /// Production and long-term branches before new-feature ones.
@@ -155,17 +159,19 @@ pub enum Prefer {
 
 /// What was chosen; a layer that is left out is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Selection {
-    /// The driver.
+    /// The driver that was chosen.
     pub driver: Option<SelectedDriver>,
-    /// The toolkit.
+    /// The CUDA toolkit that was chosen.
     pub cuda: Option<SelectedCuda>,
-    /// cuDNN.
+    /// The cuDNN that was chosen.
     pub cudnn: Option<SelectedCudnn>,
 }
 
 /// A driver that was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedDriver {
     /// The version; with packages, the one that the repository had when the database was made.
     pub version: DriverVersion,
@@ -173,33 +179,37 @@ pub struct SelectedDriver {
     pub branch: String,
     /// The flavour of its kernel modules.
     pub modules: ModuleFlavour,
-    /// How it is installed: never `auto`.
+    /// How it is installed: `packages` or `runfile`.
+    #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["packages", "runfile"])))]
     pub method: Method,
 }
 
 /// A toolkit that was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedCuda {
-    /// The release.
+    /// The CUDA release.
     pub version: CudaVersion,
-    /// Of one that is put together of components: which.
+    /// The components, of a toolkit that is put together of component archives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<SelectedComponent>,
 }
 
 /// A part of a toolkit that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedComponent {
     /// NVIDIA's name, `cuda_nvcc`.
     pub name: String,
-    /// Its own version.
+    /// The component's own version.
     pub version: String,
 }
 
 /// A cuDNN that was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedCudnn {
-    /// The release.
+    /// The cuDNN release.
     pub version: CudnnVersion,
     /// The major version of the CUDA line that its archive is built for.
     pub cuda_major: u16,
@@ -207,10 +217,11 @@ pub struct SelectedCudnn {
 
 /// Why something was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Reason {
-    /// `driver`, `cuda`, `cudnn`, `modules`, `method`.
+    /// What was chosen: `driver`, `cuda`, `cudnn`, `modules` or `method`.
     pub subject: String,
-    /// A sentence.
+    /// Why, in a sentence.
     pub text: String,
     /// The rule that decided.
     pub rule: String,
@@ -220,10 +231,11 @@ pub struct Reason {
 
 /// Why something was not chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Rejection {
-    /// `cuda 13.3.0`.
+    /// What was not chosen, `cuda 13.3.0`.
     pub candidate: String,
-    /// A sentence.
+    /// Why not, in a sentence.
     pub because: String,
     /// The rule that excluded it.
     pub rule: String,

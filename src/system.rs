@@ -51,24 +51,26 @@ pub struct System {
 
 /// What stands at a path; a link at its end is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Node {
-    /// Nothing.
+    /// Nothing is there.
     Absent,
     /// A regular file.
     File {
-        /// Its bytes, as SHA-256 in lower-case hexadecimal.
+        /// The SHA-256 of its bytes.
+        #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
         sha256: String,
-        /// Its permissions.
+        /// The permission bits of the file, as a number: 420 is 0644.
         mode: u32,
-        /// Its owner.
+        /// The user who owns it.
         uid: u32,
-        /// Its group.
+        /// The group that owns it.
         gid: u32,
     },
     /// A symbolic link.
     Link {
-        /// Its target, as written.
+        /// The target, as it is written in the link.
         target: PathBuf,
     },
     /// A directory.
@@ -79,16 +81,17 @@ pub enum Node {
 
 /// A file system's room and manners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Space {
     /// The path that was asked about (its nearest ancestor that exists was looked at).
     pub path: PathBuf,
     /// Bytes that a process of root's may still write.
     pub free_bytes: u64,
-    /// Nothing can be written there.
+    /// The file system is mounted read-only.
     pub read_only: bool,
-    /// Nothing there can be executed.
+    /// The file system is mounted `noexec`.
     pub no_exec: bool,
-    /// Tells file systems apart.
+    /// The id of the file system: paths with the same one share the space.
     pub file_system: u64,
 }
 

@@ -11,26 +11,37 @@ pub const SCHEMA: &str = "gpusetup.result/1";
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RunResult {
-    /// [`SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// The version of gpusetup that ran.
     pub tool: String,
     /// The plan's fingerprint; none where it did not come to a plan.
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<crate::sum::Sha256Text>"))]
     pub fingerprint: Option<String>,
-    /// How it ended.
+    /// How the run ended.
     pub state: Ending,
-    /// What gpusetup ended with.
+    /// The exit code of gpusetup.
     pub exit_code: u8,
-    /// The host must boot: before the rest can follow or, where all is done, before the driver works.
+    /// The host must reboot: before the rest can follow or, if all is done, before the driver works.
     pub reboot_required: bool,
     /// When the run began, in UTC.
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
+    )]
     pub started: String,
-    /// When it ended.
+    /// When the run ended, in UTC.
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
+    )]
     pub ended: String,
-    /// Its steps.
+    /// The steps of the plan, and how far each came.
     pub steps: Vec<StepResult>,
-    /// Why it did not come to its end.
+    /// Why the run did not finish; null if it did.
     pub error: Option<String>,
 }
 
@@ -94,17 +105,18 @@ pub(super) const UNFINISHED: &str =
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// The host is as the plan wants it.
+    /// All steps are done.
     Done,
     /// An operation failed, or something was in the way.
     Failed,
-    /// Somebody stopped it.
+    /// A signal stopped the run.
     Interrupted,
-    /// The rest comes after a boot.
+    /// The rest follows after a reboot.
     RebootRequired,
-    /// It was taken back.
+    /// The apply was rolled back.
     RolledBack,
 }
 
@@ -120,24 +132,26 @@ impl Ending {
 
 /// A step, and how far it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct StepResult {
-    /// Which.
+    /// The name of the step.
     pub id: StepId,
-    /// How far.
+    /// How far the step came.
     pub state: StepState,
 }
 
 /// How far a step came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StepState {
-    /// Not begun.
+    /// The step was not begun.
     Pending,
     /// The plan had nothing to do there.
     Skipped,
-    /// The host is so now.
+    /// All its operations are done.
     Done,
-    /// It did not come to its end.
+    /// The step did not finish.
     Failed,
 }
 

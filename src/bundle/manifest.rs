@@ -31,31 +31,40 @@ pub const MOST_BYTES: u64 = 16 << 20;
 
 /// What a bundle holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Manifest {
-    /// [`SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// The version of gpusetup that made it, and is in it.
     pub tool: String,
     /// When it was made, in UTC.
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
+    )]
     pub created: String,
     /// The database in it, which its plans were made with.
     pub database: DatabaseId,
-    /// Its plans.
+    /// The plans in the bundle.
     pub plans: Vec<PlanId>,
-    /// Its repositories.
+    /// The repositories of packages in the bundle, one for each system.
     pub packages: Vec<Repository>,
-    /// Every file of it but this one and its signature, by its path.
+    /// Every file of the bundle but this one and its signature, by its path.
     pub files: BTreeMap<String, Entry>,
 }
 
 /// A plan, as a person tells it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct PlanId {
     /// Its path in the bundle.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^plans/[0-9a-f]{16}[.]json$")))]
     pub file: String,
-    /// Its fingerprint.
+    /// The fingerprint of the plan.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub fingerprint: String,
-    /// What was chosen.
+    /// What was chosen, for a person.
     pub choice: String,
     /// The system it was made for.
     pub system: SystemId,
@@ -63,23 +72,27 @@ pub struct PlanId {
 
 /// The packages of one system, with what they depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Repository {
-    /// Its folder in the bundle.
+    /// The folder in the bundle.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^packages/[A-Za-z0-9._-]+$")))]
     pub folder: String,
-    /// For whom.
+    /// The system that the packages are for.
     pub system: SystemId,
-    /// Who reads it.
+    /// The package manager that reads the repository.
     pub manager: PackageManager,
-    /// What is in it: names and versions.
+    /// The version of each package, by its name.
     pub offers: BTreeMap<String, String>,
 }
 
-/// A file.
+/// A file of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Entry {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// SHA-256, in lower-case hexadecimal.
+    /// The SHA-256 of the file.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
 }
 

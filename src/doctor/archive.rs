@@ -22,15 +22,21 @@ const LEVEL: i32 = 3;
 
 /// What doctor saw of a host, when, and by which gpusetup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Collected {
-    /// [`SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// The version of gpusetup that looked.
     pub tool: String,
     /// When, in UTC: `2026-11-21T12:34:56Z`.
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
+    )]
     pub collected: String,
-    /// What it saw.
+    /// What gpusetup saw.
     pub evidence: Evidence,
 }
 

@@ -49,21 +49,22 @@ pub struct EvidenceSources {
     pub today: Option<String>,
 }
 
-/// Everything the checks look at. What the host says can be kept in a file; what the database says of it is not, and is said
-/// anew by [`Evidence::with`]. A field that comes later is an [`Answer`] or an option with `serde(default)`: a file from
-/// before it must not come to say that something is missing.
+/// Everything that the checks look at on the host.
+// What the database says of it is not kept in a file: `Evidence::with` adds it again. A field that comes later is an `Answer` or
+// an option with `serde(default)`: a file from before it must not come to say that something is missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// There is nothing but the facts, in which the rest of this does not show.
     #[serde(skip)]
     pub only_facts: bool,
-    /// The facts.
+    /// The facts of the host.
     pub facts: Facts,
     /// The host's distribution, where the database knows it.
     #[serde(skip)]
     pub distribution: Option<Distribution>,
-    /// Where toolkits are.
+    /// The directory that toolkits are in.
     pub prefix: PathBuf,
     /// The default toolkit, `PREFIX/cuda`, links resolved; none when that leads nowhere.
     pub default_toolkit: Option<PathBuf>,
@@ -102,7 +103,7 @@ pub struct Evidence {
     pub unlinked_headers: BTreeMap<String, PathBuf>,
     /// Versions of gcc that can be called by their number, `gcc-12`.
     pub compilers: Vec<u16>,
-    /// Modules that the host's configuration keeps out.
+    /// Kernel modules that the host's configuration keeps out.
     pub denied: Vec<Denial>,
     /// What is in each kernel's initramfs, by kernel.
     pub images: BTreeMap<String, Answer<Image>>,
@@ -137,9 +138,9 @@ pub struct Evidence {
     pub cudnn: BTreeMap<String, Answer<CudnnVersion>>,
     /// NVIDIA's repositories, as apt has them.
     pub apt: Apt,
-    /// The bus between the GPUs.
+    /// How the GPUs are joined on the PCI bus.
     pub bus: Bus,
-    /// What starts containers here.
+    /// What starts containers on the host.
     pub containers: Containers,
     /// What this container was given of the host's GPUs; none where this is no container that runs.
     #[serde(default)]
@@ -161,7 +162,7 @@ pub struct Evidence {
     /// The persistence daemon runs; none where nothing does.
     #[serde(default)]
     pub persistenced: Option<bool>,
-    /// Its unit is installed.
+    /// The unit of the persistence daemon is installed.
     #[serde(default)]
     pub has_persistence_unit: bool,
     /// CUDA's kernel module was told to do without the kernel's heterogeneous memory; none where it is not loaded.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// What a sentence of the driver's is about, in its words: `0000:02:00.0 (PCI ID: 10de:2c38)`, `GeForce GT 710`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(from = "String", into = "String")]
 pub struct LoggedGpu {
     text: String,
@@ -46,13 +47,14 @@ impl fmt::Display for LoggedGpu {
 
 /// Something that the kernel said.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Said {
     /// An error of a GPU, by its number.
     Xid {
         /// Bus address, as it is written there.
         gpu: String,
-        /// The number.
+        /// The number of the error.
         number: u16,
         /// What stands behind it.
         text: String,
@@ -72,16 +74,16 @@ pub enum Said {
     Unknown(LoggedGpu),
     /// A program came with the user-space driver of another version than the module has.
     Mismatch {
-        /// The program's.
+        /// The version of the program's driver libraries.
         client: String,
-        /// The module's.
+        /// The version of the kernel module.
         module: String,
     },
     /// Another driver had GPUs already: so many were not probed.
     NotProbed(String),
     /// Another driver has the GPU.
     Held {
-        /// Bus address.
+        /// The bus address.
         gpu: String,
         /// What the driver calls itself: `vfio-pci`, `NovaCore`.
         by: String,
@@ -99,9 +101,9 @@ pub enum Said {
     FirmwareHangs(String),
     /// An error of an NVSwitch that ends what runs on it.
     SwitchFault {
-        /// Bus address.
+        /// The bus address.
         switch: String,
-        /// Its number.
+        /// The number of the error (SXid).
         number: u32,
         /// What stands behind it.
         text: String,

@@ -6,13 +6,14 @@ use std::fmt;
 
 /// A system whose packages are alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct SystemId {
-    /// Its id in os-release: `debian`.
+    /// The `ID` in os-release: `debian`.
     pub os: String,
-    /// Its version there: `12`.
+    /// The `VERSION_ID` in os-release: `12`.
     pub version: String,
-    /// Its machine: `x86_64`.
+    /// The machine, as `uname -m` prints it: `x86_64`.
     pub arch: String,
 }
 

@@ -12,12 +12,13 @@ use std::ptr::null_mut;
 
 /// What CUDA's driver library says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Cuda {
-    /// Where it lies.
+    /// The path of the library that was loaded.
     pub library: Option<PathBuf>,
     /// The newest CUDA that it runs by itself; said without starting.
     pub version: Option<CudaVersion>,
-    /// Why it does not start.
+    /// Why CUDA does not start.
     pub refused: Option<Refused>,
     /// The GPUs it computes on, and what came of it.
     pub gpus: Vec<CudaGpu>,
@@ -25,27 +26,30 @@ pub struct Cuda {
 
 /// A GPU, or an instance of one, as CUDA sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct CudaGpu {
     /// Bus address, `0000:17:00.0`.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$")))]
     pub address: Option<String>,
-    /// Its name.
+    /// The name of the GPU.
     pub name: Option<String>,
-    /// What it can run.
+    /// The compute capability that CUDA reports.
     pub compute_capability: Option<ComputeCapability>,
-    /// What came of the kernel.
+    /// What a small kernel computed on it.
     pub kernel: Kernel,
 }
 
 /// What came of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// The right numbers.
     #[default]
     Right,
-    /// Others: how many, and the first.
+    /// Wrong numbers: how many, and the first.
     Wrong(String),
-    /// It did not run.
+    /// The kernel did not run.
     Refused(Refused),
 }
 

@@ -12,13 +12,14 @@ use std::ptr::null_mut;
 
 /// What came of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Convolution {
     /// The right numbers.
     Right,
-    /// Others.
+    /// Wrong numbers.
     Wrong(String),
-    /// It did not come about.
+    /// The convolution did not run.
     Refused(Refused),
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// What NVML says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Nvml {
     /// The version of the driver in the kernel.
     pub driver: Option<String>,
@@ -20,9 +21,9 @@ pub struct Nvml {
     pub cuda: Option<CudaVersion>,
     /// How many GPUs the driver was told to leave alone.
     pub excluded: u32,
-    /// GPUs of confidential computing take work; none where they are not.
+    /// Whether GPUs of confidential computing accept work; none if there are none.
     pub accepts_work: Option<bool>,
-    /// Why it says nothing of the GPUs.
+    /// Why NVML says nothing of the GPUs.
     pub refused: Option<Refused>,
     /// The GPUs, in its order.
     pub gpus: Vec<NvmlGpu>,
@@ -32,10 +33,12 @@ pub struct Nvml {
 
 /// What NVML says of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct NvmlGpu {
     /// Bus address, `0000:17:00.0`; none where the GPU does not even say that.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$")))]
     pub address: Option<String>,
-    /// Its name.
+    /// The name of the GPU.
     pub name: Option<String>,
     /// The fault for which it does not answer.
     pub refused: Option<Refused>,
@@ -47,7 +50,7 @@ pub struct NvmlGpu {
     pub compute_mode: Option<ComputeMode>,
     /// How many processes compute on it.
     pub processes: Option<usize>,
-    /// Its division into instances.
+    /// Its division into instances (MIG).
     pub mig: Option<Mig>,
     /// Its memory's error correction.
     pub ecc: Option<Ecc>,
@@ -55,38 +58,40 @@ pub struct NvmlGpu {
     pub remapped_rows: Option<RemappedRows>,
     /// Pages of its memory that are no longer used, on GPUs that do not remap rows.
     pub retired_pages: Option<RetiredPages>,
-    /// What the driver wants done with it.
+    /// What the driver wants done to recover it.
     pub recovery: Option<Recovery>,
     /// What slows it down.
     pub slowdown: Vec<Slowdown>,
-    /// Of the chip, in degrees Celsius.
+    /// The temperature of the chip, in degrees Celsius.
     pub temperature: Option<u32>,
-    /// What it draws.
+    /// What it draws, in milliwatts.
     pub power: Option<Power>,
     /// Its place in a fabric of NVLinks.
     pub fabric: Option<Fabric>,
-    /// Its NVLinks.
+    /// How many NVLinks are up and down.
     pub nvlinks: Option<Links>,
 }
 
 /// Who may compute on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ComputeMode {
-    /// Everybody.
+    /// Any number of processes.
     Default,
     /// One process at a time.
     Exclusive,
-    /// Nobody.
+    /// No process.
     Prohibited,
 }
 
 /// A GPU's division into instances (MIG).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Mig {
-    /// It is divided.
+    /// The GPU is divided into instances.
     pub enabled: bool,
-    /// It will be behind the next reset.
+    /// It will be after the next reset.
     pub pending: bool,
     /// How many instances programs can compute on.
     pub instances: u32,
@@ -94,50 +99,54 @@ pub struct Mig {
 
 /// Error correction of a GPU's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Ecc {
-    /// It is on.
+    /// Error correction is on.
     pub enabled: bool,
-    /// It will be behind the next reset.
+    /// It will be on after the next reset.
     pub pending: bool,
     /// Errors that could not be corrected since the driver was loaded.
     pub uncorrected: Option<u64>,
-    /// The same in the GPU's life.
+    /// Errors that could not be corrected in the life of the GPU.
     pub uncorrected_ever: Option<u64>,
 }
 
 /// Rows of memory that others stand in for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RemappedRows {
-    /// Of errors that could be corrected.
+    /// Rows remapped for errors that could be corrected.
     pub corrected: u32,
-    /// Of errors that could not.
+    /// Rows remapped for errors that could not be corrected.
     pub uncorrected: u32,
-    /// More will be behind the next reset.
+    /// More rows will be remapped after the next reset.
     pub pending: bool,
-    /// There was none left to stand in.
+    /// A row could not be remapped: no spare row was left.
     pub failed: bool,
 }
 
 /// Pages of memory that are no longer used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RetiredPages {
-    /// For several errors of a bit each.
+    /// Pages retired for several single-bit errors.
     pub single_bit: usize,
-    /// For an error of two bits.
+    /// Pages retired for a double-bit error.
     pub double_bit: usize,
-    /// More will be when the driver is loaded anew.
+    /// More pages will be retired when the driver is loaded again.
     pub pending: bool,
 }
 
 /// What the driver wants done with a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
-    /// Nothing.
+    /// Nothing is to be done.
     None,
-    /// Reset it.
+    /// Reset the GPU.
     Reset,
-    /// Boot the host.
+    /// Reboot the host.
     Reboot,
     /// End what uses it together with other GPUs, then reset it.
     DrainP2p,
@@ -147,6 +156,7 @@ pub enum Recovery {
 
 /// What slows a GPU down, and should not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Slowdown {
     /// It is too hot for its hardware.
@@ -159,15 +169,17 @@ pub enum Slowdown {
 
 /// What a GPU draws, in milliwatts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Power {
-    /// Now.
+    /// Milliwatts drawn now.
     pub draw: u32,
-    /// At most.
+    /// Milliwatts that it may draw at most.
     pub limit: u32,
 }
 
 /// A GPU's place in a fabric of NVLinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Fabric {
     /// How far it has come.
     pub state: FabricState,
@@ -177,6 +189,7 @@ pub struct Fabric {
 
 /// How far a GPU has come into its fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FabricState {
     /// Nobody has asked it in.
@@ -189,21 +202,24 @@ pub enum FabricState {
 
 /// A GPU's NVLinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Links {
-    /// That are up.
+    /// NVLinks that are up.
     pub active: u32,
-    /// That are down, or lead nowhere.
+    /// NVLinks that are down, or lead nowhere.
     pub inactive: u32,
 }
 
 /// How two GPUs reach each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Way {
-    /// One, by its place in the list of GPUs.
+    /// One GPU, by its place in the list of GPUs.
     pub from: u32,
-    /// The other.
+    /// The other GPU, by its place in the list.
     pub to: u32,
     /// What lies between: `board`, `switch`, `switches`, `host-bridge`, `node`, `system`.
+    #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["board", "switch", "switches", "host-bridge", "node", "system"])))]
     pub over: String,
 }
 

@@ -8,16 +8,18 @@ use std::path::PathBuf;
 
 /// Fetches a file into the cache and verifies it. Nothing unverified is ever there under its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Download {
     /// Where it is published.
     pub url: String,
-    /// Its sum, in lower-case hexadecimal.
+    /// The SHA-256 of the file.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
     /// Its size in bytes, where known: no more is ever read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Where it goes.
+    /// The file in the cache.
     pub to: PathBuf,
 }
 

@@ -12,11 +12,12 @@ use std::path::PathBuf;
 
 /// Puts a link there. A file that stands there is replaced only when it is a copy of what the link leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Where.
+    /// The path of the link.
     pub path: PathBuf,
-    /// What it points to, as written in it.
+    /// The target, as it is written in the link.
     pub target: PathBuf,
     /// The SONAME that the ELF file at the end of the chain must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,14 +33,15 @@ const LOCKED: Duration = Duration::from_secs(900);
 
 /// Installs and removes packages in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Packages {
-    /// Whose.
+    /// The package manager.
     pub manager: PackageManager,
-    /// To install.
+    /// Packages to install.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install: Vec<String>,
-    /// To remove.
+    /// Packages to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
     /// A module stream to enable first (dnf).

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Reboots the host; the plan continues afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Reboot {}
 

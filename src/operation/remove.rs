@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// Removes a file, a link, or a directory with all that is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Remove {
-    /// What.
+    /// The path that is removed.
     pub path: PathBuf,
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 /// Runs a program: argv and never a shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// The program and its arguments.
@@ -22,8 +23,8 @@ pub struct Run {
     /// Variables beside the fixed environment that every child gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Files of the cache that it executes, with their sums: they are verified right before, and run from a folder of their
-    /// own ([`runfile::folder`]).
+    /// Files of the cache that it executes, with their checksums: they are verified right before, and run from a separate
+    /// folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Verified>,
     /// Trees that it makes. Those that were not there before are removed again by undo; one that was is not ours.
@@ -35,7 +36,7 @@ pub struct Run {
     /// Trees that it removes, for good: undo can only name them. Once they are gone there is nothing left to run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removes: Vec<PathBuf>,
-    /// What takes it back, run before `creates` and `changes` are put right.
+    /// The program and arguments that undo it, run before `creates` and `changes` are put right.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undo: Vec<String>,
     /// It only asks, and changes nothing: there is nothing to undo.
@@ -47,17 +48,19 @@ pub struct Run {
     /// The package manager that must not be at work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<PackageManager>,
-    /// Seconds after which it is ended.
+    /// Seconds after which the program is stopped.
     pub limit: u64,
 }
 
 /// A file of the cache and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
-    /// The file.
+    /// The file in the cache.
     pub path: PathBuf,
-    /// Its sum.
+    /// The SHA-256 that the file must have.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
 }
 

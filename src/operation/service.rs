@@ -10,11 +10,12 @@ use std::io;
 
 /// Enables or disables a unit, and starts or stops it where systemd runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// The unit.
+    /// The systemd unit.
     pub unit: String,
-    /// Whether it is to run, now and at every boot.
+    /// Whether the unit is to run, now and at every boot.
     pub enabled: bool,
 }
 

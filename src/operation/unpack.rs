@@ -29,11 +29,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Unpacks a verified archive's folders into place, links kept as links, everything readable by all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Unpack {
-    /// The file in the cache.
+    /// The archive in the cache.
     pub archive: PathBuf,
-    /// Its sum.
+    /// The SHA-256 of the archive.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
     /// What of it goes where; the archive's outermost folder is left out of the names.
     pub into: Vec<Placement>,
@@ -74,6 +76,7 @@ impl Unpack {
 
 /// What of an archive goes where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
     /// A folder or a file in the archive, `lib`; `.` is all that no placement before it takes.
@@ -100,9 +103,10 @@ impl Placement {
 
 /// How much an archive may hold: what says more is made to fill a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Files, folders and links.
+    /// Files, folders and links together.
     pub files: u64,
     /// Bytes of all its files.
     pub bytes: u64,

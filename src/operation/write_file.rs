@@ -12,13 +12,14 @@ use std::path::PathBuf;
 
 /// Puts a file there, with these bytes and this mode, owned by root. Directories above it are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct WriteFile {
-    /// Where.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its whole text.
+    /// The whole text of the file.
     pub content: String,
-    /// Its permissions.
+    /// The permission bits of the file, as a number: 420 is 0644.
     pub mode: u32,
 }
 

@@ -17,35 +17,39 @@ pub const LOCK_SCHEMA: &str = "gpusetup.lock/1";
 
 /// What is the same on every host that is held to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct LockFile {
-    /// [`LOCK_SCHEMA`].
+    /// The name and version of this format.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = LOCK_SCHEMA)))]
     pub schema: String,
     /// The version of gpusetup that wrote it.
     pub tool: String,
     /// The database it was chosen from. Another may be used, as long as it still has all of it.
     pub database: DatabaseId,
-    /// For what hosts: files differ by the architecture, packages by the release.
+    /// The system that it is for: files differ by the architecture, packages by the release.
     pub system: SystemId,
-    /// The versions.
+    /// The versions that are locked.
     pub selection: Selection,
-    /// All files that are downloaded, by their sums.
+    /// All files that are downloaded, with their checksums.
     pub artifacts: Vec<LockedArtifact>,
     /// Packages by name, with their versions as the package manager writes them.
     pub packages: BTreeMap<String, String>,
 }
 
-/// A file.
+/// A file that is downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct LockedArtifact {
-    /// Its name.
+    /// The name of the file.
     pub file: String,
-    /// Where it was to be had. A mirror may have it too: the sum is what counts.
+    /// Where it was published. A mirror may have it too: the checksum is what counts.
     pub url: String,
-    /// In lower-case hexadecimal.
+    /// The SHA-256 of the file.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
-    /// In bytes, where known.
+    /// The size in bytes, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }

@@ -33,6 +33,7 @@ mod plan;
 mod properties;
 mod read_only;
 mod report;
+mod schemas;
 mod second_opinion;
 mod status;
 mod strangers;

@@ -7,6 +7,12 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes.as_ref()))
 }
 
+/// A SHA-256 checksum in lower-case hexadecimal, as the schemas have it.
+#[cfg(feature = "schemas")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "Sha256", transparent)]
+pub struct Sha256Text(#[schemars(regex(pattern = "^[0-9a-f]{64}$"))] pub String);
+
 /// Digits of a sum that name a folder.
 const SHORT: usize = 16;
 

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// A repository of NVIDIA's that apt has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Repository {
     /// The file that lists it.
     pub file: PathBuf,
     /// Its address, without a slash at the end.
     pub uri: String,
-    /// Its suite.
+    /// The suite of the repository.
     pub suite: String,
     /// `Signed-By` as it is written there; empty where it is not said.
     pub signed_by: String,
@@ -23,8 +24,9 @@ pub struct Repository {
 
 /// A key that apt takes for a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RepositoryKey {
-    /// Its fingerprint, in upper-case hexadecimal.
+    /// The fingerprint of the key, in upper-case hexadecimal.
     pub fingerprint: String,
     /// It is bound to its owner by SHA-1 alone.
     pub is_weak: bool,
@@ -32,8 +34,9 @@ pub struct RepositoryKey {
 
 /// apt, where there are repositories of NVIDIA's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Apt {
-    /// These.
+    /// NVIDIA's repositories.
     pub repositories: Vec<Repository>,
     /// The file by which apt refuses keys that are bound by SHA-1, and since when; none where it takes them.
     pub refuses_sha1: Option<(PathBuf, String)>,

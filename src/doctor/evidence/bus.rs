@@ -10,6 +10,7 @@ use std::path::{Component, Path};
 
 /// The bus between GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Bus {
     /// Ports of PCI switches above GPUs, by address: whether they send what one device says to another by way of the
     /// processor (ACS).

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Container engines and what they were told of GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Containers {
     /// Engines that are installed: `docker`, `podman`.
     pub engines: Vec<String>,
@@ -27,8 +28,9 @@ pub struct Containers {
 
 /// A description of devices for containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct CdiSpec {
-    /// The file.
+    /// The file of the description.
     pub path: PathBuf,
     /// The devices it describes, `nvidia.com/gpu=0`.
     pub devices: BTreeSet<String>,
@@ -38,6 +40,7 @@ pub struct CdiSpec {
 
 /// What the container that this is was to be given of the host's GPUs, and was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Given {
     /// The driver's devices are there.
     pub devices: bool,
@@ -49,6 +52,7 @@ pub struct Given {
 
 /// Whether a container asks for GPUs, by `NVIDIA_VISIBLE_DEVICES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Asked {
     /// It does not say so.
@@ -61,6 +65,7 @@ pub enum Asked {
 
 /// How the driver of a host whose GPUs share the processor's memory counts theirs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Coherent {
     /// A kubelet runs containers here.
     pub has_kubelet: bool,

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 /// Fabric Manager, as it is on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct FabricManager {
-    /// Its version.
+    /// The version of Fabric Manager.
     pub version: DriverVersion,
     /// Its unit is active; none where no systemd runs.
     pub active: Option<bool>,
@@ -115,6 +116,7 @@ pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
 
 /// A build of DKMS's that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct FailedBuild {
     /// The line of its log that tells why.

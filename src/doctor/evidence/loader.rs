@@ -12,16 +12,17 @@ use std::path::{Path, PathBuf};
 
 /// An entry of the loader's cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Cached {
-    /// What programs ask for.
+    /// The SONAME that programs ask for.
     pub soname: String,
-    /// What they get.
+    /// The library that they get.
     pub path: PathBuf,
     /// The directory it is in, links resolved.
     pub directory: PathBuf,
-    /// It is there.
+    /// Whether that file exists.
     pub exists: bool,
-    /// The version of the libcuda that it is.
+    /// The version of the driver that a libcuda is of.
     #[serde(default)]
     pub libcuda: Option<DriverVersion>,
 }

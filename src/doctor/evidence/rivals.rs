@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// A kernel module that is kept out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Denial {
-    /// The module, with underscores.
+    /// The kernel module, with underscores.
     pub module: String,
     /// The file that says so.
     pub by: PathBuf,
@@ -23,6 +24,7 @@ pub struct Denial {
 
 /// What is in an initramfs and matters here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Image {
     /// Files of rivals' modules.
     pub rivals: Vec<String>,

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 /// Which nvcc shells find, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Shells {
-    /// A login shell's.
+    /// The nvcc that a login shell finds.
     pub login: Option<PathBuf>,
-    /// That of a shell that reads no profile: cron, systemd units, `ssh HOST COMMAND`.
+    /// The nvcc of a shell that reads no profile: cron, systemd units, `ssh HOST COMMAND`.
     pub plain: Option<PathBuf>,
 }
 

@@ -434,6 +434,7 @@ pub struct Architecture {
 
 /// The two sets of kernel modules that a driver may come with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ModuleFlavour {
     /// Dual MIT/GPL, for GPUs with a GSP (Turing and newer).
@@ -1060,6 +1061,7 @@ pub struct ExtraRepository {
 
 /// Package managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PackageManager {
     /// apt-get and dpkg.
@@ -1074,13 +1076,14 @@ pub enum PackageManager {
 
 /// The tools that build an initramfs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum InitramfsTool {
     /// Debian's and Ubuntu's.
     UpdateInitramfs,
     /// Red Hat's, SUSE's and newer Ubuntu's.
     Dracut,
-    /// Arch's.
+    /// Arch Linux's.
     Mkinitcpio,
 }
 

@@ -2,6 +2,8 @@
 //! numbers and printed back exactly as NVIDIA writes it. Nothing here knows which versions exist.
 
 mod requirement;
+#[cfg(feature = "schemas")]
+mod schemas;
 
 pub use requirement::{Requirement, Want};
 
