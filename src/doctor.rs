@@ -27,6 +27,7 @@ pub use sense::Sense;
 
 use crate::compat::Database;
 use crate::host::Facts;
+use crate::ids::CheckId;
 use crate::operation::Operation;
 use crate::plan::DatabaseId;
 use crate::text::{made_visible, one_line};
@@ -98,8 +99,7 @@ pub enum Status {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Finding {
     /// The id of the check, `GS501`.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^GS[0-9]{3}$")))]
-    pub id: &'static str,
+    pub id: CheckId,
     /// What is sound when it passes.
     pub title: &'static str,
     /// How the check ended.
@@ -113,8 +113,7 @@ pub struct Finding {
     /// Whether `doctor --fix` can fix it.
     pub fixable: bool,
     /// The check whose finding this one follows from: fix that first.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^GS[0-9]{3}$")))]
-    pub consequence_of: Option<&'static str>,
+    pub consequence_of: Option<CheckId>,
 }
 
 /// What fixes a problem.
@@ -137,7 +136,7 @@ pub struct Verdict {
     evidence: Vec<String>,
     cause: Option<String>,
     remediation: Option<Box<Remediation>>,
-    causes: Option<&'static [&'static str]>,
+    causes: Option<&'static [CheckId]>,
 }
 
 impl Verdict {
@@ -151,7 +150,7 @@ impl Verdict {
     }
 
     /// Of the checks that this one follows from it may follow only from these.
-    pub fn only_from(mut self, causes: &'static [&'static str]) -> Self {
+    pub fn only_from(mut self, causes: &'static [CheckId]) -> Self {
         self.causes = Some(causes);
         self
     }
@@ -245,7 +244,7 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 }
 
 /// Runs the checks named by `only`, or all, on what was seen.
-pub fn examine(evidence: Evidence, database: &Database, only: &[&str]) -> Report {
+pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Report {
     let wanted: Vec<_> = CHECKS.iter().filter(|c| only.is_empty() || only.contains(&c.id)).copied().collect();
     let evidence = Arc::new(evidence);
     let verdicts = verdicts(&wanted, &evidence, LONGEST);
@@ -306,7 +305,7 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
 }
 
 fn ended(check: &Check, evidence: &Evidence) -> Verdict {
-    let mut broken = check.needs.iter().map(|sense| sense.name()).chain([check.id]);
+    let mut broken = check.needs.iter().map(|sense| sense.name()).chain([check.id.as_str()]);
     if let Some(what) = broken.find_map(|name| evidence.broken.get(name)) {
         return error(&format!("gpusetup itself broke off while it looked at {what}: please report it"));
     }
@@ -322,10 +321,10 @@ fn error(cause: &str) -> Verdict {
 }
 
 /// The finding, with the cause among the checks that failed: the first in the check's own list.
-fn finding(check: &Check, verdict: Verdict, failed: &[&'static str]) -> Finding {
+fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
     let Verdict { status, evidence, cause, remediation, causes } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
-    let may_follow = |c: &&&str| causes.is_none_or(|causes| causes.contains(*c)) && failed.contains(*c);
+    let may_follow = |c: &&CheckId| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c);
     let consequence_of = check.follows_from.iter().find(|c| is_ill && may_follow(c)).copied();
     let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
     // What was read may be anybody's words; it is shown on terminals.
@@ -396,11 +395,14 @@ mod tests {
     #[test]
     fn what_could_not_be_looked_at_is_no_pass() {
         let mut evidence = sick::sound();
-        evidence.broken.insert("GS201".to_owned(), "the initramfs images".to_owned());
+        evidence.broken.insert(CheckId::GS201.to_string(), "the initramfs images".to_owned());
         let report = examine(evidence, &crate::database::embedded(), &[]);
         assert_eq!(report.summary.error, 1);
         let found = report.checks.iter().find(|f| f.status == Status::Error).expect("an error");
-        assert!(found.id == "GS201" && found.cause.as_ref().is_some_and(|c| c.contains("initramfs")), "{found:?}");
+        assert!(
+            found.id == CheckId::GS201 && found.cause.as_ref().is_some_and(|c| c.contains("initramfs")),
+            "{found:?}"
+        );
         assert!(report.has_failed(false));
     }
 

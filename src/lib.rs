@@ -12,7 +12,8 @@
 //!
 //! - [`version`], [`sum`], [`compat`]: what is known of GPUs, drivers, toolkits and distributions. They are the package
 //!   `gpusetup-database`, which the build script uses too.
-//! - [`paths`], [`exit`], [`text`], [`mirrors`]: fixed paths, exit codes, texts of strangers, what stands in for NVIDIA's servers.
+//! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`]: fixed paths, ids of checks and rules, exit codes, texts of strangers,
+//!   what stands in for NVIDIA's servers.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
 //! - [`packages`]: apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
@@ -36,6 +37,7 @@ pub mod doctor;
 pub mod exit;
 pub mod fetch;
 pub mod host;
+pub mod ids;
 pub mod mirrors;
 pub mod nvidia;
 pub mod operation;

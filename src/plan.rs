@@ -31,6 +31,7 @@ pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image
 
 use crate::compat::Database;
 use crate::host::Facts;
+use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
 use crate::operation::{Download, Operation, Packages};
 use crate::resolve::{Reason, Rejection, Request, Selection};
@@ -216,8 +217,7 @@ pub struct Totals {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Warning {
     /// The id of the check of `doctor` that finds the same.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^GS[0-9]{3}$")))]
-    pub check: String,
+    pub check: Recorded<CheckId>,
     /// The warning, in a sentence.
     pub text: String,
 }

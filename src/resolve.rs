@@ -24,6 +24,7 @@ pub use search::{Resolution, summary};
 
 use crate::compat::{Database, ModuleFlavour};
 use crate::host::Facts;
+use crate::ids::{Recorded, RuleId};
 use crate::paths::CACHE;
 use crate::version::{CudaVersion, CudnnVersion, DriverVersion, Want};
 use alternative::with_alternative;
@@ -108,11 +109,13 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
     const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
     if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
         let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
-        return Err(Conflict::new("architecture", sentence).hint(format!("supported are {}", ARCHITECTURES.join(", "))));
+        return Err(
+            Conflict::new(RuleId::Architecture, sentence).hint(format!("supported are {}", ARCHITECTURES.join(", ")))
+        );
     }
     if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
         let sentence = format!("gpusetup installs on Linux, and {} is {system}", facts.os.name);
-        return Err(Conflict::new("system", sentence)
+        return Err(Conflict::new(RuleId::System, sentence)
             .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
     }
     if !request.cuda.is_wanted() && request.cudnn.is_required() {
@@ -126,7 +129,7 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
 }
 
 /// Rules about the host's hardware, or a name that was mistyped: a smaller request does not help.
-const WITHOUT_ALTERNATIVE: [&str; 3] = ["gpu-known", "gpu-is-physical", "framework-known"];
+const WITHOUT_ALTERNATIVE: [RuleId; 3] = [RuleId::GpuKnown, RuleId::GpuIsPhysical, RuleId::FrameworkKnown];
 
 /// Systems that have a facts file, too, and no Linux driver.
 const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
@@ -224,7 +227,7 @@ pub struct Reason {
     /// Why, in a sentence.
     pub text: String,
     /// The rule that decided.
-    pub rule: String,
+    pub rule: Recorded<RuleId>,
     /// Where the fact is published.
     pub source: String,
 }
@@ -238,7 +241,7 @@ pub struct Rejection {
     /// Why not, in a sentence.
     pub because: String,
     /// The rule that excluded it.
-    pub rule: String,
+    pub rule: Recorded<RuleId>,
 }
 
 /// What CUDA's and cuDNN's files call a machine architecture.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
     &["compat", "sum", "version"],
-    &["exit", "mirrors", "paths", "text"],
+    &["exit", "ids", "mirrors", "paths", "text"],
     &["system"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "host"],
@@ -73,6 +73,25 @@ fn no_files_use_each_other_in_a_circle() {
     }
 }
 
+/// An id as a text could be mistyped, and nobody would notice: only `ids.rs` has them as texts.
+#[test]
+fn ids_are_no_texts_in_the_program() {
+    let rules: Vec<_> = gpusetup::ids::RuleId::ALL.iter().filter(|rule| rule.as_str().contains('-')).collect();
+    let mut wrong = BTreeSet::new();
+    for (module, code) in codes("src").into_iter().filter(|(module, _)| *module != ["ids"]) {
+        let texts = code.lines().filter_map(|line| Some((line, line.split_once('"')?.1)));
+        let has_id = |text: &str| {
+            let ids = text.match_indices("GS").map(|(at, _)| &text[at + 2..]);
+            let is_check = |rest: &str| rest.chars().take_while(char::is_ascii_digit).count() == 3;
+            { ids }.any(is_check) || rules.iter().any(|rule| text.contains(&format!("{rule}\"")))
+        };
+        let outside = |text: &str| text.replace("CheckId::GS", "");
+        let found = texts.filter(|(_, text)| has_id(&outside(text)));
+        wrong.extend(found.map(|(line, _)| format!("{}: {}", module.join("::"), line.trim())));
+    }
+    assert!(wrong.is_empty(), "use CheckId and RuleId here:\n{}", lines(&wrong));
+}
+
 /// All modules that a module leads to.
 fn reachable<'a>(uses: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
     let (mut found, mut next) = (BTreeSet::new(), vec![from]);
@@ -114,6 +133,11 @@ fn absolute(source: &Source) -> impl Iterator<Item = Vec<String>> {
 
 /// Every file of a crate but those that only tests use.
 fn sources(root: &str) -> Vec<Source> {
+    codes(root).into_iter().map(|(module, code)| Source { module, paths: paths(&code) }).collect()
+}
+
+/// The code of each of them.
+fn codes(root: &str) -> Vec<(Module, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut files = Vec::new();
     below(&root, &mut files);
@@ -137,7 +161,7 @@ fn sources(root: &str) -> Vec<Source> {
         .collect();
     let is_of_tests = |module: &Module| of_tests.iter().any(|test| module.starts_with(test));
     let kept = texts.into_iter().filter(|(module, _)| !is_of_tests(module));
-    kept.map(|(module, text)| Source { module, paths: paths(&code(&text)) }).collect()
+    kept.map(|(module, text)| (module, code(&text))).collect()
 }
 
 fn below(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -154,7 +178,8 @@ fn below(folder: &Path, files: &mut Vec<PathBuf>) {
 /// The modules that a file declares for tests only.
 fn test_modules(text: &str) -> Vec<String> {
     let declared = |(attribute, line): (&str, &str)| {
-        let name = line.strip_prefix("pub(crate) ").unwrap_or(line).strip_prefix("mod ")?.strip_suffix(';')?;
+        let private = ["pub(crate) ", "pub "].iter().find_map(|public| line.strip_prefix(public)).unwrap_or(line);
+        let name = private.strip_prefix("mod ")?.strip_suffix(';')?;
         attribute.starts_with("#[cfg(test)]").then(|| name.to_owned())
     };
     text.lines().zip(text.lines().skip(1)).filter_map(declared).collect()

@@ -6,6 +6,7 @@ use super::config::RunConfig;
 use super::news::{News, OnNews};
 use crate::bundle::Bundle;
 use crate::fetch::{Wanted, is_cached};
+use crate::ids::CheckId;
 use crate::operation::packages::{self, Packages};
 use crate::operation::{Download, Operation, Standing};
 use crate::packages::supply::Supply;
@@ -44,8 +45,9 @@ pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure
         return Ok(());
     }
     let (path, lacking) = (bundle.form.path().display(), lacking.join(", "));
+    let offline = CheckId::GS601;
     let sentence =
-        format!("the bundle {path} does not hold what this plan needs (GS601): {lacking}; make one of this plan");
+        format!("the bundle {path} does not hold what this plan needs ({offline}): {lacking}; make one of this plan");
     Err(Failure::Blocked(sentence))
 }
 

@@ -6,6 +6,7 @@ use super::{Failure, reserve};
 use crate::compat::PackageManager;
 use crate::fetch::{Wanted, is_cached};
 use crate::host::holders;
+use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Packages, Run, Standing, Unpack, packages};
 use crate::packages::supply::Supply;
 use crate::paths::RESERVE;
@@ -45,8 +46,9 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
             let (want, free) = (bytes(*amount), bytes(space.free_bytes));
             let least = if *all_known { "" } else { "at least " };
             let sentence = format!(
-                "{} has too little room (GS602): {least}{want} are needed, {free} are free",
-                space.path.display()
+                "{} has too little room ({}): {least}{want} are needed, {free} are free",
+                space.path.display(),
+                CheckId::GS602
             );
             return Err(Failure::Blocked(sentence));
         }
@@ -56,9 +58,10 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
         let sentence = format!(
-            "nothing can be executed in {} (GS602), where installers unpack themselves: its file system is mounted noexec; \
+            "nothing can be executed in {} ({}), where installers unpack themselves: its file system is mounted noexec; \
              name a folder on another one with --cache, or `mount -o remount,exec` it",
-            cache.display()
+            cache.display(),
+            CheckId::GS602
         );
         return Err(Failure::Blocked(sentence));
     }
@@ -115,7 +118,8 @@ pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Fa
 fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Failure> {
     const DPKG: &str = "/var/lib/dpkg";
     if wanted.manager == PackageManager::Apt && on.space(DPKG).is_ok_and(|s| s.no_exec) {
-        let sentence = format!("nothing can be executed in {DPKG} (GS602), where the scripts of packages are");
+        let sentence =
+            format!("nothing can be executed in {DPKG} ({}), where the scripts of packages are", CheckId::GS602);
         return Err(Failure::Blocked(sentence));
     }
     // What a bundle offers is looked at when it is here: the host's own lists say nothing of it.
@@ -135,7 +139,7 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
         return Ok(());
     }
     let holders: Vec<_> = holders.iter().map(ToString::to_string).collect();
-    let sentence = format!("the driver is in use (GS502) by {}: stop that first", holders.join(", "));
+    let sentence = format!("the driver is in use ({}) by {}: stop that first", CheckId::GS502, holders.join(", "));
     Err(Failure::Blocked(sentence))
 }
 

@@ -10,6 +10,7 @@ use crate::compat::Database;
 use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, EvidenceSources, Report, collect, examine, gather, repairs};
 use crate::exit::Exit;
 use crate::host::MachineKind;
+use crate::ids::CheckId;
 use crate::nvidia;
 use crate::plan::{Plan, repair};
 use crate::render;
@@ -145,7 +146,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 /// What every way of looking takes, read once: standard input, which may be the kernel's log, comes once only.
 struct With<'a> {
     options: &'a Options,
-    only: &'a [&'static str],
+    only: &'a [CheckId],
     database: &'static Database,
     sources: EvidenceSources,
 }
@@ -283,17 +284,17 @@ pub fn ask(options: &AskOptions) -> u8 {
     nvidia::answer(options.about, &options.libraries)
 }
 
-fn known(id: &str) -> Result<&'static str, Problem> {
-    let found = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id));
-    found.map(|c| c.id).ok_or_else(|| {
+fn known(id: &str) -> Result<CheckId, Problem> {
+    let found = id.parse().ok().filter(|id| CHECKS.iter().any(|c| c.id == *id));
+    found.ok_or_else(|| {
         Problem::usage(format!("there is no check {id}")).hint("see them all with: gpusetup doctor --list-checks")
     })
 }
 
-fn list(only: &[&str]) -> String {
-    let wanted = |id: &str| only.is_empty() || only.contains(&id);
+fn list(only: &[CheckId]) -> String {
+    let wanted = |id: &CheckId| only.is_empty() || only.contains(id);
     let mut out = String::new();
-    for check in CHECKS.iter().filter(|c| wanted(c.id)) {
+    for check in CHECKS.iter().filter(|c| wanted(&c.id)) {
         out += &wrapped(&format!("{}  ", check.id), check.title, super::width());
         out += &wrapped("         reads ", check.reads, super::width());
     }

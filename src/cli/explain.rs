@@ -6,6 +6,7 @@ use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
 use crate::doctor::{CHECKS, ELSEWHERE};
 use crate::exit::{EXITS, Exit};
+use crate::ids::CheckId;
 use crate::planning::Planner;
 use crate::render;
 use crate::resolve::{Conflict, ConflictKind, resolve};
@@ -37,26 +38,33 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         ["exit" | "exit-code", code] => explain_exit(code),
         ["driver" | "cuda" | "cudnn"] => version(options, words[0], "latest"),
         [layer @ ("driver" | "cuda" | "cudnn"), wanted] => version(options, layer, wanted),
-        _ => Err(Problem::usage(format!("`{}` is nothing that can be explained", options.subject.join(" ")))
-            .hint("try: gpusetup explain cuda 13.0 --gpu v100; gpusetup explain GS201; gpusetup explain exit 4")),
+        _ => Err(Problem::usage(format!("`{}` is nothing that can be explained", options.subject.join(" "))).hint(
+            format!(
+                "try: gpusetup explain cuda 13.0 --gpu v100; gpusetup explain {}; gpusetup explain exit {}",
+                CheckId::GS201,
+                Exit::NothingFits
+            ),
+        )),
     }
 }
 
 fn explain_check(id: &str) -> Result<Exit, Problem> {
     let width = super::width();
-    if let Some((id, title, place)) = ELSEWHERE.iter().find(|(other, ..)| other.eq_ignore_ascii_case(id)) {
+    let known = id.parse::<CheckId>().ok();
+    if let Some((id, title, place)) = ELSEWHERE.iter().find(|(other, ..)| Some(*other) == known) {
         super::print(&wrapped(&format!("{id}  "), title, width))?;
         super::print(&wrapped("  no check      ", place, width))?;
         return Ok(Exit::Done);
     }
-    let check = CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id)).ok_or_else(|| {
+    let check = CHECKS.iter().find(|c| Some(c.id) == known).ok_or_else(|| {
         Problem::usage(format!("there is no check {}", id.to_uppercase()))
             .hint("see them all with: gpusetup doctor --list-checks")
     })?;
     let mut out = wrapped(&format!("{}  ", check.id), check.title, width);
     out += &wrapped("  reads         ", check.reads, width);
     if !check.follows_from.is_empty() {
-        out += &wrapped("  may follow    ", &format!("from {}", check.follows_from.join(", ")), width);
+        let causes: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
+        out += &wrapped("  may follow    ", &format!("from {}", causes.join(", ")), width);
     }
     out += &format!("  look now      gpusetup doctor {}\n", check.id);
     super::print(&out)?;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Whether an argument of `doctor` names a report, and no check.
 pub fn is_report(argument: &str) -> bool {
-    let is_check = CHECKS.iter().any(|c| c.id.eq_ignore_ascii_case(argument));
+    let is_check = CHECKS.iter().any(|c| c.id.as_str().eq_ignore_ascii_case(argument));
     !is_check && (argument.contains('/') || argument.ends_with(".tar.zst") || Path::new(argument).exists())
 }
 

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::database::embedded;
 use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
+use crate::ids::CheckId;
 use crate::nvidia::Convolution;
 use crate::resolve::known_card;
 use crate::system::Node;
@@ -167,7 +168,7 @@ fn nothing_is_wrong_with_a_sound_host() {
     assert!(!report.has_failed(true) && report.first().is_none());
     // It has no NVSwitch, no second GPU, no containers, no superchip, and that is all that does not apply.
     let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
-    assert_eq!(others, ["GS801", "GS902", "GS803", "GS909"]);
+    assert_eq!(others, [CheckId::GS801, CheckId::GS902, CheckId::GS803, CheckId::GS909]);
 }
 
 #[test]
@@ -411,7 +412,7 @@ fn what_the_kernel_said_before_it_changed() {
         e.facts.gpus[0].bound_to = None;
         e.facts.loaded_modules = Some(Vec::new());
     };
-    let cause = |change: &dyn Fn(&mut Evidence), id: &str| {
+    let cause = |change: &dyn Fn(&mut Evidence), id: CheckId| {
         let mut evidence = sound();
         change(&mut evidence);
         let report = examined(evidence);
@@ -433,7 +434,7 @@ fn what_the_kernel_said_before_it_changed() {
         e.denied.push(Denial { module: "nova_core".into(), by: "/etc/modprobe.d/x.conf".into(), modified: Some(1) });
     };
     assert_eq!(found(denied), ["GS501 fail"]);
-    assert!(cause(&denied, "GS501").contains("another driver had the GPU"));
+    assert!(cause(&denied, CheckId::GS501).contains("another driver had the GPU"));
     let vfio = "NVRM: GPU 0000:17:00.0 is already bound to vfio-pci.";
     assert_eq!(found(|e| idle(e, vfio)), ["GS501 fail"], "vfio-pci gave the GPU back");
     let tree = |e: &mut Evidence| {
@@ -443,12 +444,15 @@ fn what_the_kernel_said_before_it_changed() {
     };
     assert_eq!(found(tree), ["GS203 warn"], "of a tree nothing newer is known");
     let unfit = "nvidia: version magic '6.8.0-64-generic SMP' should be '6.8.0-71-generic SMP'";
-    assert!(cause(&|e| idle(e, unfit), "GS501").contains("built for another kernel"));
-    assert!(cause(&|e| idle(e, "NVRM: The NVIDIA probe routine failed for 1 device(s)."), "GS501").contains("came up"));
+    assert!(cause(&|e| idle(e, unfit), CheckId::GS501).contains("built for another kernel"));
+    assert!(
+        cause(&|e| idle(e, "NVRM: The NVIDIA probe routine failed for 1 device(s)."), CheckId::GS501)
+            .contains("came up")
+    );
     let unknown = "NVRM: The NVIDIA GPU 0000:17:00.0 (PCI ID: 10de:20b0)\nNVRM: installed in this system is not supported by the\nNVRM: NVIDIA 580.95.05 driver release.";
-    assert!(cause(&|e| idle(e, unknown), "GS503").contains("which its branch does"));
+    assert!(cause(&|e| idle(e, unknown), CheckId::GS503).contains("which its branch does"));
     let open = "NVRM: The NVIDIA GPU 0000:17:00.0 (PCI ID: 10de:20b0)\nNVRM: installed in this system is not supported by open\nNVRM: nvidia.ko because it does not include the required GPU";
-    assert!(cause(&|e| idle(e, open), "GS504").contains("which they do"));
+    assert!(cause(&|e| idle(e, open), CheckId::GS504).contains("which they do"));
     let enforced = "[ 10.0] Loading of unsigned module is rejected";
     assert_eq!(found(|e| log(e, enforced)), [""; 0], "it is loaded since");
     assert_eq!(found(|e| idle(e, enforced)), ["GS301 fail", "GS501 fail < GS301"], "without Secure Boot");
@@ -459,7 +463,7 @@ fn what_belongs_to_the_driver() {
     assert_eq!(found(|e| e.has_smi = false), ["GS407 fail"]);
     let mut headless = sound();
     (headless.has_smi, headless.missing_packages) = (false, vec!["nvidia-utils-580-server".into()]);
-    let finding = examined(headless).checks.into_iter().find(|f| f.id == "GS407").expect("there");
+    let finding = examined(headless).checks.into_iter().find(|f| f.id == CheckId::GS407).expect("there");
     let commands = finding.remediation.expect("a cure").commands;
     assert!(
         finding.fixable && commands == ["sudo apt-get install --reinstall nvidia-utils-580-server"],
@@ -835,7 +839,7 @@ fn a_driver_that_is_gone_is_missed_before_what_it_once_said() {
     let ill = illnesses(&report);
     assert!(ill.contains(&"GS501 fail".to_owned()) && ill.contains(&"GS903 warn".to_owned()), "{ill:?}");
     let first = report.first().expect("a finding");
-    assert_eq!((first.id, first.consequence_of), ("GS501", None), "a reboot installs no driver");
+    assert_eq!((first.id, first.consequence_of), (CheckId::GS501, None), "a reboot installs no driver");
 }
 
 #[test]
@@ -863,7 +867,7 @@ fn a_container_without_its_gpus_is_told_to_be_started_with_them() {
     assert_eq!(found(on_no_bus(Asked::Unsaid)), [""; 0]);
     let mut evidence = sound();
     container(false, Asked::Gpus)(&mut evidence);
-    let finding = examined(evidence).checks.into_iter().find(|f| f.id == "GS505").expect("a check");
+    let finding = examined(evidence).checks.into_iter().find(|f| f.id == CheckId::GS505).expect("a check");
     let commands = finding.remediation.expect("a cure").commands;
     assert!(commands[0].contains("--gpus all") && !commands.iter().any(|c| c.contains("plan")), "{commands:?}");
 }
@@ -899,7 +903,7 @@ fn the_first_thing_to_do_is_a_cause() {
     evidence.shells = Answer::Is(Shells::default());
     let report = examined(evidence);
     let first = report.first().expect("something is wrong");
-    assert_eq!(first.id, "GS201");
+    assert_eq!(first.id, CheckId::GS201);
     let commands = &first.remediation.as_ref().expect("a cure").commands;
     assert_eq!(commands[0], format!("sudo update-initramfs -u -k {KERNEL}"));
     assert!(report.has_failed(false));
@@ -907,8 +911,8 @@ fn the_first_thing_to_do_is_a_cause() {
 
 #[test]
 fn only_the_checks_asked_for_are_run() {
-    let report = examine(sound(), &embedded(), &["GS201"]);
-    assert_eq!(report.checks.iter().map(|f| f.id).collect::<Vec<_>>(), ["GS201"]);
+    let report = examine(sound(), &embedded(), &[CheckId::GS201]);
+    assert_eq!(report.checks.iter().map(|f| f.id).collect::<Vec<_>>(), [CheckId::GS201]);
     assert_eq!(report.summary.pass, 1);
 }
 
@@ -924,7 +928,7 @@ fn facts_alone_show_what_they_show_and_nothing_is_concluded_from_the_rest() {
     assert_eq!(found_in_facts(|_| ()), [""; 0]);
     let report =
         examined(Evidence::of_facts(sound().facts, &embedded(), Path::new("/usr/local"), &EvidenceSources::default()));
-    for id in ["GS404", "GS803", "GS902", "GS909"] {
+    for id in [CheckId::GS404, CheckId::GS803, CheckId::GS902, CheckId::GS909] {
         let found = report.checks.iter().find(|f| f.id == id).and_then(|f| f.cause.as_deref());
         assert_eq!(found, Some(super::evidence::NOT_IN_FACTS), "{id} must not say that there is nothing");
     }

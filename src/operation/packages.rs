@@ -8,6 +8,7 @@ use super::undo::Transaction;
 use super::{Counts, Operation, Run, Standing};
 use crate::compat::PackageManager;
 use crate::host::upstream;
+use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use crate::packages::supply::{Supply, behind_program};
 use crate::packages::{commands, locks, words};
@@ -177,7 +178,7 @@ pub enum PackagesError {
         last: String,
     },
     /// A bundle's packages do not install on this host.
-    #[error("the bundle's packages do not install on this host (GS601); the last the package manager said:\n{0}")]
+    #[error("the bundle's packages do not install on this host ({offline}); the last the package manager said:\n{0}", offline = CheckId::GS601)]
     Lacking(String),
     /// The package manager ended well, and the packages are not as they were to be.
     #[error("the package manager ended well, but {0}")]

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::compat::{Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
+use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
     Card, ChosenDriver, Conflict, Hint, Install, Joined, Method, Request, Resolution, Selection, distribution, is_over,
@@ -38,7 +39,7 @@ fn obstacles(database: &Database, facts: &Facts, request: &Request) -> Vec<Strin
     match planned(database, facts.clone(), request.clone()) {
         Err(blocked) => vec![format!("before what fits: {}", blocked.sentence)],
         Ok(plan) => {
-            let doubtful = |warning: &&Warning| ["GS103", "GS505"].contains(&warning.check.as_str());
+            let doubtful = |warning: &&Warning| [CheckId::GS103, CheckId::GS505].iter().any(|id| warning.check == *id);
             let warnings = plan.warnings.iter().filter(doubtful);
             warnings.map(|warning| format!("with what fits: {}", warning.text)).collect()
         }
@@ -101,9 +102,13 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
         return Ok(());
     }
     let (check, sentence) = match facts.machine.kind {
-        MachineKind::Wsl2 => ("GS906", "under WSL2 the driver is the one of Windows, and none may be installed inside"),
-        MachineKind::Jetson => ("GS907", "on a Jetson the driver comes with its board support package"),
-        _ if facts.os.immutable => ("GS908", "this system's /usr is an image that packages and runfiles cannot change"),
+        MachineKind::Wsl2 => {
+            (CheckId::GS906, "under WSL2 the driver is the one of Windows, and none may be installed inside")
+        }
+        MachineKind::Jetson => (CheckId::GS907, "on a Jetson the driver comes with its board support package"),
+        _ if facts.os.immutable => {
+            (CheckId::GS908, "this system's /usr is an image that packages and runfiles cannot change")
+        }
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
     };
     Err(Conflict::blocked(check, sentence).hint(Hint::plan("leave the driver out", "--profile toolkit")))
@@ -125,7 +130,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
         "driver {} was installed by {by}, and {} would come another way: two installs on one host break each other",
         installed.version, driver.version
     );
-    Err(Conflict::blocked("GS401", sentence).hint(remedy.to_owned()))
+    Err(Conflict::blocked(CheckId::GS401, sentence).hint(remedy.to_owned()))
 }
 
 /// Archives are not unpacked over a toolkit of another making or release, nor is a runfile run over archives: what is left
@@ -140,7 +145,7 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     let sentence = format!("{path} has CUDA {is} in it already, and {version} would come over it in another way");
     let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
     let hint = if is == version { keep.to_owned() } else { format!("ask for what is there: --cuda {is}") };
-    Err(Conflict::blocked("GS701", sentence)
+    Err(Conflict::blocked(CheckId::GS701, sentence)
         .hint(hint)
         .hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
@@ -157,7 +162,7 @@ fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution)
     };
     let Some(gpu) = facts.gpus.iter().find(handed_over) else { return Ok(()) };
     let sentence = format!("the GPU at {} is bound to vfio-pci, for a virtual machine", gpu.address);
-    Err(Conflict::blocked("GS203", sentence).hint(format!("leave it to that: --leave-out {}", gpu.address)))
+    Err(Conflict::blocked(CheckId::GS203, sentence).hint(format!("leave it to that: --leave-out {}", gpu.address)))
 }
 
 /// Modules that are built here and signed with a key that nobody knows do not load, and that shows after the reboot only.
@@ -173,17 +178,17 @@ fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let path = facts.signing_key.as_ref().map_or("/var/lib/dkms/mok.pub".into(), |key| key.path.display().to_string());
     let sentence = format!("Secure Boot is on and {why}: the driver's modules would not load");
     let hint = format!("{first}sudo mokutil --import {}, then reboot and enrol it at the console", quoted(&path));
-    Err(Conflict::blocked("GS301", sentence).hint(hint))
+    Err(Conflict::blocked(CheckId::GS301, sentence).hint(hint))
 }
 
 fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut say = |check: &str, text: String| warnings.push(Warning { check: check.to_owned(), text });
+    let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
     if let Some(driver) = &context.chosen.driver {
         if is_over(driver, &context.request.today) {
             let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
             say(
-                "GS503",
+                CheckId::GS503,
                 format!("driver branch {} reached its end of life ({life}): no more fixes", driver.branch.branch),
             );
         }
@@ -192,7 +197,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         if let Some(boot) = boot.filter(|b| installs_driver(context.chosen) && b.free_bytes < images * GROWTH) {
             let (free, growth) = (bytes(boot.free_bytes), bytes(GROWTH));
             say(
-                "GS603",
+                CheckId::GS603,
                 format!(
                     "/boot has {free} free: where the driver's firmware goes into the initramfs, each of {images} grows \
                      by up to {growth}"
@@ -200,42 +205,48 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             );
         }
         if driver.install.method() == Method::Packages && !driver.is_kept() && context.distribution.is_none() {
-            say("GS402", format!("the packages of {} are not known", context.facts.os.name));
+            say(CheckId::GS402, format!("the packages of {} are not known", context.facts.os.name));
         }
         if context.facts.machine.kind == MachineKind::Container {
-            say("GS908", "a container shares its host's kernel: the kernel modules must be the host's".to_owned());
+            say(
+                CheckId::GS908,
+                "a container shares its host's kernel: the kernel modules must be the host's".to_owned(),
+            );
         }
         if let Some((kernel, text)) = context.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
             let when = if context.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
-            say("GS103", format!("kernel {kernel} {when}, and {text}"));
+            say(CheckId::GS103, format!("kernel {kernel} {when}, and {text}"));
         }
         let kernel = context.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, context.facts.kernels.next_boot.as_deref())
             && running != next
         {
-            say("GS104", format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"));
+            say(
+                CheckId::GS104,
+                format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"),
+            );
         }
         if let Some(joined) = Joined::of(database, context.facts) {
-            say("GS801", joined_by_switches(database, context, driver, joined));
+            say(CheckId::GS801, joined_by_switches(database, context, driver, joined));
         }
     }
     for card in context.chosen.cards.iter().filter(|card| !card.is_listed) {
         if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
-            say("GS503", unlisted(card, driver));
+            say(CheckId::GS503, unlisted(card, driver));
         }
     }
     for caution in &context.chosen.cautions {
-        say("GS505", caution.clone());
+        say(CheckId::GS505, caution.clone());
     }
     if let Some(text) = without_gpu(context) {
-        say("GS503", text);
+        say(CheckId::GS503, text);
     }
     for card in context.chosen.cards.iter().filter(|_| context.chosen.driver.is_none()) {
         let arch = context.facts.machine.arch.as_str();
         if let Some(machine) = card.only_on.as_deref().filter(|machine| *machine != arch) {
             let name = &card.name;
             say(
-                "GS503",
+                CheckId::GS503,
                 format!("{name} exists only in {machine} machines: this toolkit compiles for it on {arch}, no more"),
             );
         }
@@ -256,19 +267,25 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                      is not known"
                 )
             };
-            say("GS402", text);
+            say(CheckId::GS402, text);
         }
         let gcc = context.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
         if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
             let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, and this host has gcc {have}");
-            say("GS705", text);
+            say(CheckId::GS705, text);
         }
     }
     for unreadable in context.facts.unreadable_gpus() {
-        say("GS503", format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why));
+        say(
+            CheckId::GS503,
+            format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why),
+        );
     }
     for gpu in context.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
-        say("GS203", format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address));
+        say(
+            CheckId::GS203,
+            format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address),
+        );
     }
     warnings
 }

@@ -5,6 +5,7 @@ use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::compat::{Distribution, PackageManager};
 use crate::host::{Facts, Kernel, kernel_headers, offers_headers};
+use crate::ids::CheckId;
 use crate::operation::{Operation, Packages, packages};
 use crate::resolve::{ChosenToolkit, Conflict, distributions_gcc};
 
@@ -107,7 +108,7 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
     let known = distribution.named_as.as_ref().or(is_relative.then_some(&distribution.name))?;
     let name = &os.name;
     let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
-    Some(Warning { check: "GS402".to_owned(), text })
+    Some(Warning { check: CheckId::GS402.into(), text })
 }
 
 /// Packages that the host's repositories do not have, as far as that is known: those of a repository that is not enabled, and the
@@ -115,7 +116,7 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
     let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
     let manager = distribution.package_manager;
-    let warning = |text: String| Warning { check: "GS402".to_owned(), text };
+    let warning = |text: String| Warning { check: CheckId::GS402.into(), text };
     let mut warnings = Vec::new();
     for extra in &distribution.extra_repositories {
         let is_missing = |p: &&String| names.contains(p) && offers(p) != Some(true);
@@ -168,7 +169,7 @@ fn by_hand(context: &StepContext) -> Option<Warning> {
         context.facts.os.name,
         needs.join(", ")
     );
-    (!needs.is_empty()).then(|| Warning { check: "GS402".to_owned(), text })
+    (!needs.is_empty()).then(|| Warning { check: CheckId::GS402.into(), text })
 }
 
 /// Refuses a plan that cannot be carried out: what it builds with is missing, and nobody knows which packages bring it.
@@ -196,7 +197,7 @@ pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     let (name, missing) = (&facts.os.name, missing.join(", "));
     let sentence = format!("the database does not know the packages of {name}, and these are missing: {missing}");
     let also = if builds(context) { ", and make and DKMS, which gpusetup cannot see" } else { "" };
-    Err(Conflict::blocked("GS402", sentence).hint(format!("install them first{also}, then plan again")))
+    Err(Conflict::blocked(CheckId::GS402, sentence).hint(format!("install them first{also}, then plan again")))
 }
 
 /// Whether kernel modules are built here.
@@ -208,7 +209,7 @@ fn builds(context: &StepContext) -> bool {
 fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
     let release = context.facts.kernel().unwrap_or("that will run");
     context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| Warning {
-        check: "GS105".to_owned(),
+        check: CheckId::GS105.into(),
         text: format!(
             "kernel {release} has no modules below /lib/modules, so it is not one of {}'s packages: its headers must come \
              from whoever built it, before apply",

@@ -7,6 +7,7 @@ use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
 use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
+use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run};
 use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
 use crate::resolve::{Conflict, Request, distribution};
@@ -114,7 +115,7 @@ impl RemovalPlanner<'_> {
             return match found.first() {
                 None => Ok(Vec::new()),
                 Some(driver) => Err(Conflict::blocked(
-                    "GS401",
+                    CheckId::GS401,
                     format!(
                         "driver {} was installed by nobody who left a trace ({}), so nothing can tell which files are its",
                         driver.version, driver.evidence
@@ -124,7 +125,7 @@ impl RemovalPlanner<'_> {
         }
         if self.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia") {
             warnings.push(Warning {
-                check: "GS501".to_owned(),
+                check: CheckId::GS501.into(),
                 text: "the driver's modules stay in the kernel until the next boot".to_owned(),
             });
         }
@@ -156,7 +157,7 @@ impl RemovalPlanner<'_> {
         if !below && toolkit.origin != Origin::Dpkg {
             let (path, prefix) = (path.display(), self.prefix.display());
             return Err(Conflict::blocked(
-                "GS701",
+                CheckId::GS701,
                 format!(
                     "CUDA {version} lies in {path}, outside of {prefix}: other hosts may use it, so it is left alone"
                 ),
@@ -270,7 +271,7 @@ impl Plan {
         }
         let names: Vec<_> = all.into_iter().collect();
         let text = format!("{} cannot be without what is removed, and goes too", names.join(", "));
-        self.warnings.push(Warning { check: "GS402".to_owned(), text });
+        self.warnings.push(Warning { check: CheckId::GS402.into(), text });
         self.summed()
     }
 }

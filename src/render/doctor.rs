@@ -49,7 +49,7 @@ pub fn text(report: &Report, look: Look<'_>) -> String {
             out += &format!("          {}\n", look.paint.bold(command));
         }
     }
-    let fixable: Vec<_> = report.checks.iter().filter(|f| f.fixable).map(|f| f.id).collect();
+    let fixable: Vec<_> = report.checks.iter().filter(|f| f.fixable).map(|f| f.id.as_str()).collect();
     if !fixable.is_empty() {
         let how = format!("{} mends {}", look.paint.bold("sudo gpusetup doctor --fix"), fixable.join(", "));
         let place = if look.from.is_some() { "on that host " } else { "" };
@@ -106,8 +106,8 @@ fn skipped(report: &Report, look: Look<'_>) -> String {
     for finding in report.checks.iter().filter(|f| f.status == Status::Skip) {
         let why = finding.cause.as_deref().unwrap_or_default();
         match reasons.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, ids)) => ids.push(finding.id),
-            None => reasons.push((why, vec![finding.id])),
+            Some((_, ids)) => ids.push(finding.id.as_str()),
+            None => reasons.push((why, vec![finding.id.as_str()])),
         }
     }
     let mark = if look.unicode { "[-] " } else { "[--] " };

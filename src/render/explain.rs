@@ -2,6 +2,7 @@
 
 use super::Paint;
 use crate::compat::Database;
+use crate::ids::RuleId;
 use crate::resolve::{Conflict, Hint, Premise, Reason, Selection, source_titles, summary};
 use crate::text::wrapped;
 use serde::Serialize;
@@ -17,7 +18,7 @@ pub struct Proof<'a> {
     selection: Option<&'a Selection>,
     reasons: &'a [Reason],
     refusal: Option<&'a str>,
-    rule: Option<&'a str>,
+    rule: Option<RuleId>,
     derivation: &'a [Premise],
     hints: &'a [Hint],
 }

@@ -7,6 +7,7 @@ use super::search::{Telling, attempt, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{Database, FrameworkBuild, FrameworkNeeds};
 use crate::host::Facts;
+use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::Want;
 use std::path::Path;
@@ -59,7 +60,7 @@ pub fn with_alternative(
 
 /// Whether a toolkit was refused only because its compiler does not work here.
 fn does_not_compile(conflict: &Conflict) -> bool {
-    ["cuda-host-compiler", "cuda-host-headers"].contains(&conflict.rule)
+    [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders].contains(&conflict.rule)
 }
 
 /// The driver alone, for frameworks none of which is compiled on the host.

@@ -4,6 +4,7 @@ use super::driver::Known;
 use super::{Conflict, Hint, Request};
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
+use crate::ids::{CheckId, RuleId};
 use crate::version::{ComputeCapability, DriverVersion, Want};
 
 /// A GPU to be served.
@@ -74,7 +75,7 @@ fn served<'a>(facts: &'a Facts, request: &'a Request) -> impl Iterator<Item = &'
 fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], request: &Request) -> Result<Card, Conflict> {
     let arch = facts.machine.arch.as_str();
     match (known_card(database, gpu), request.modules, &request.driver) {
-        (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == UNKNOWN => Ok(Card {
+        (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => Ok(Card {
             name: format!("the unknown GPU {}", gpu.pci_id),
             capability: None,
             modules: vec![modules],
@@ -95,9 +96,6 @@ fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], reques
         (known, ..) => known,
     }
 }
-
-/// The rule that refuses a GPU which the database does not know.
-const UNKNOWN: &str = "gpu-known";
 
 /// What the database says of a GPU.
 pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
@@ -149,10 +147,10 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
         });
     }
     Err(Conflict::new(
-        UNKNOWN,
+        RuleId::GpuKnown,
         format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
     )
-    .check("GS503")
+    .check(CheckId::GS503)
     .hint(
         "name a driver and a flavour yourself to plan for it (--driver 595 --modules open), and report the line that \
          `lspci -nn` prints for it, so that it gets known"
@@ -170,7 +168,7 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
             "{} is part of {board}, whose driver comes with the board's own system software (JetPack)",
             card.name
         );
-        return Some(Conflict::new("gpu-has-board-driver", sentence).check("GS907").hint(Hint::plan(
+        return Some(Conflict::new(RuleId::GpuHasBoardDriver, sentence).check(CheckId::GS907).hint(Hint::plan(
             "flash the board with a release of JetPack that has the driver; for the toolkit alone",
             "--profile toolkit",
         )));
@@ -178,7 +176,7 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
     let hint = "plan on such a machine, or for the facts that gpusetup facts --json prints there";
-    Some(Conflict::new("gpu-fits-machine", sentence).check("GS503").hint(hint))
+    Some(Conflict::new(RuleId::GpuFitsMachine, sentence).check(CheckId::GS503).hint(hint))
 }
 
 /// Why no driver can be installed for a GPU whose last branch is older than every driver that is known for such a machine.
@@ -197,7 +195,7 @@ fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
          which gpusetup does not install",
         gpu.address
     );
-    Conflict::new("gpu-is-physical", sentence).check("GS503").hint(Hint::plan(
+    Conflict::new(RuleId::GpuIsPhysical, sentence).check(CheckId::GS503).hint(Hint::plan(
         "install the guest driver that the cloud provider or NVIDIA's licensing portal offers for the host's vGPU release, \
          then the toolkit alone",
         "--profile toolkit",
@@ -205,8 +203,8 @@ fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
 }
 
 fn needs_branch(name: &str, branch: &str, why: &str) -> Conflict {
-    Conflict::new("driver-knows-gpu", format!("{name} needs a driver of branch {branch}, {why}"))
-        .check("GS503")
+    Conflict::new(RuleId::DriverKnowsGpu, format!("{name} needs a driver of branch {branch}, {why}"))
+        .check(CheckId::GS503)
         .hint("keep the card on nouveau")
 }
 

@@ -4,6 +4,7 @@ use super::derive::{Premise, premises};
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Reason, Request, Selection};
 use crate::exit::Exit;
+use crate::ids::{CheckId, RuleId};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -13,9 +14,9 @@ pub struct Conflict {
     /// What kind of no it is.
     pub kind: ConflictKind,
     /// The rule that decided.
-    pub rule: &'static str,
+    pub rule: RuleId,
     /// The id that `doctor` uses for the same thing.
-    pub check: Option<&'static str>,
+    pub check: Option<CheckId>,
     /// One sentence.
     pub sentence: String,
     /// What would help.
@@ -125,7 +126,7 @@ pub enum ConflictKind {
 
 impl Conflict {
     /// Nothing fits, because of `rule`.
-    pub fn new(rule: &'static str, sentence: impl Into<String>) -> Self {
+    pub fn new(rule: RuleId, sentence: impl Into<String>) -> Self {
         Self {
             kind: ConflictKind::NothingFits,
             rule,
@@ -145,22 +146,25 @@ impl Conflict {
 
     /// The request itself cannot be.
     pub fn request(sentence: impl Into<String>) -> Self {
-        Self { kind: ConflictKind::Request, ..Self::new("request", sentence) }
+        Self { kind: ConflictKind::Request, ..Self::new(RuleId::Request, sentence) }
     }
 
     /// A person must do something first.
-    pub fn blocked(check: &'static str, sentence: impl Into<String>) -> Self {
-        Self { kind: ConflictKind::Blocked, ..Self::new("blocked", sentence) }.check(check)
+    pub fn blocked(check: CheckId, sentence: impl Into<String>) -> Self {
+        Self { kind: ConflictKind::Blocked, ..Self::new(RuleId::Blocked, sentence) }.check(check)
     }
 
     /// There is no GPU.
     pub fn no_gpu() -> Self {
-        Self { kind: ConflictKind::NoGpu, ..Self::new("gpu-present", "this host has no NVIDIA GPU on its PCI bus") }
-            .hint(Hint::plan("plan as if one were there", "--gpu h100"))
+        Self {
+            kind: ConflictKind::NoGpu,
+            ..Self::new(RuleId::GpuPresent, "this host has no NVIDIA GPU on its PCI bus")
+        }
+        .hint(Hint::plan("plan as if one were there", "--gpu h100"))
     }
 
     /// With the id of the check that finds the same thing.
-    pub fn check(mut self, id: &'static str) -> Self {
+    pub fn check(mut self, id: CheckId) -> Self {
         self.check = Some(id);
         self
     }

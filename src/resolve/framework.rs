@@ -4,6 +4,7 @@
 use super::{Card, Conflict, Hint, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::host::Facts;
+use crate::ids::RuleId;
 use crate::version::{CudnnVersion, Want, dotted};
 
 /// A framework's release that was asked for.
@@ -87,7 +88,7 @@ pub fn combinations<'a>(
                 .map(|(text, majors)| format!("{text} for {layer} {}", majors.join(" or ")))
                 .collect();
             let sentence = format!("these frameworks have no major version of {layer} in common: {}", all.join("; "));
-            return Err(Conflict::new("frameworks-together", sentence)
+            return Err(Conflict::new(RuleId::FrameworksTogether, sentence)
                 .hint("plan for one of them, and run the other in a container".to_owned()));
         }
     }
@@ -119,7 +120,7 @@ fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Re
                 series(wish),
                 series(&wishes[leads])
             );
-            let conflict = Conflict::new("frameworks-together", sentence);
+            let conflict = Conflict::new(RuleId::FrameworksTogether, sentence);
             return Err(together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint)));
         }
     }
@@ -131,7 +132,7 @@ fn unaccompanied(wish: &Wish, leader: &Framework) -> Conflict {
         "{} {} has to be for the same CUDA as the {} it extends, which --for does not name",
         wish.framework.title, wish.release.version, leader.title
     );
-    let conflict = Conflict::new("framework-beside", sentence);
+    let conflict = Conflict::new(RuleId::FrameworkBeside, sentence);
     together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
 }
 
@@ -163,13 +164,13 @@ fn wish<'a>(
     let (name, version) = text.split_once("==").unwrap_or((text, ""));
     let Some(framework) = database.framework(name.trim()) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
-        return Err(Conflict::new("framework-known", format!("no framework is called `{}` (--for)", name.trim()))
+        return Err(Conflict::new(RuleId::FrameworkKnown, format!("no framework is called `{}` (--for)", name.trim()))
             .hint(format!("known are {}", known.join(", "))));
     };
     let Some(release) = database.framework_release(text) else {
         let known: Vec<_> = framework.releases.iter().map(|r| r.version.as_str()).collect();
         return Err(Conflict::new(
-            "framework-known",
+            RuleId::FrameworkKnown,
             format!("{} {} is not known (--for)", framework.title, version.trim()),
         )
         .hint(format!("known are {}", nearest(&known, version.trim()).join(", "))));
@@ -199,7 +200,7 @@ fn wish<'a>(
             card.name,
             builds.iter().map(|b| kernels(b)).collect::<Vec<_>>().join(", ")
         );
-        return Err(Conflict::new("framework-runs-on-gpu", sentence));
+        return Err(Conflict::new(RuleId::FrameworkRunsOnGpu, sentence));
     }
     loads(facts, framework, release, request)?;
     Ok(Wish { text, builds: runs, framework, release })
@@ -219,7 +220,7 @@ fn published<'a>(
     }
     let what = if release.cpu_only.contains(arch) { "have no CUDA" } else { "do not exist" };
     let sentence = format!("the wheels of {} {} for {arch} {what}", framework.title, release.version);
-    let conflict = Conflict::new("framework-published", sentence);
+    let conflict = Conflict::new(RuleId::FrameworkPublished, sentence);
     // The nearest newer release has most of what the user wants; otherwise the newest.
     let is_for = |r: &&FrameworkRelease| r.builds.iter().any(|b| b.is_for(arch));
     let newer = framework.releases.iter().take_while(|r| r.version != release.version).filter(is_for).last();
@@ -252,7 +253,7 @@ fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, reque
         "the wheels of {} {} need glibc {min} or newer, and this system has {have}",
         framework.title, release.version
     );
-    Err(otherwise(release, request).into_iter().fold(Conflict::new("framework-loads", sentence), Conflict::hint))
+    Err(otherwise(release, request).into_iter().fold(Conflict::new(RuleId::FrameworkLoads, sentence), Conflict::hint))
 }
 
 /// The known versions around one that is not known.

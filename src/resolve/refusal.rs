@@ -4,6 +4,7 @@
 use super::{Card, Rejection, Request};
 use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour, Role};
 use crate::host::Os;
+use crate::ids::RuleId;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
 /// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Explanation::cards`].
@@ -134,7 +135,7 @@ pub enum Unpackaged {
 
 impl Refusal {
     /// The rule's name.
-    pub fn rule(self, of: Layer) -> &'static str {
+    pub fn rule(self, of: Layer) -> RuleId {
         match (self, of) {
             (
                 Self::AfterLastBranch(..)
@@ -143,20 +144,20 @@ impl Refusal {
                 | Self::NotYetListed(..)
                 | Self::BranchesExclude(..),
                 _,
-            ) => "driver-knows-gpu",
-            (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => "driver-has-modules",
-            (Self::NotJoined(Role::Imex), _) => "driver-has-imex",
-            (Self::NotJoined(_), _) => "driver-has-fabric-manager",
-            (Self::NotPackaged | Self::Packaged, _) => "driver-method",
-            (Self::Unripe(_), _) => "driver-release-kind",
-            (Self::BranchOver(_), _) => "driver-branch-life",
-            (Self::NotWanted, Layer::Driver) => "driver-wanted",
-            (Self::NotWanted, Layer::Cuda) => "cuda-wanted",
-            (Self::NotWanted, Layer::Cudnn) => "cudnn-wanted",
-            (Self::NoSum(_), Layer::Driver) => "driver-published",
-            (Self::NoSum(_) | Self::NoRunfile, Layer::Cuda) => "cuda-published",
-            (Self::NoSum(_), Layer::Cudnn) | (Self::NoRunfile, _) => "cudnn-published",
-            (Self::BelowLowest(..) | Self::AboveHighest(..), Layer::Cudnn) => "cudnn-runs-on-gpu",
+            ) => RuleId::DriverKnowsGpu,
+            (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => RuleId::DriverHasModules,
+            (Self::NotJoined(Role::Imex), _) => RuleId::DriverHasImex,
+            (Self::NotJoined(_), _) => RuleId::DriverHasFabricManager,
+            (Self::NotPackaged | Self::Packaged, _) => RuleId::DriverMethod,
+            (Self::Unripe(_), _) => RuleId::DriverReleaseKind,
+            (Self::BranchOver(_), _) => RuleId::DriverBranchLife,
+            (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
+            (Self::NotWanted, Layer::Cuda) => RuleId::CudaWanted,
+            (Self::NotWanted, Layer::Cudnn) => RuleId::CudnnWanted,
+            (Self::NoSum(_), Layer::Driver) => RuleId::DriverPublished,
+            (Self::NoSum(_) | Self::NoRunfile, Layer::Cuda) => RuleId::CudaPublished,
+            (Self::NoSum(_), Layer::Cudnn) | (Self::NoRunfile, _) => RuleId::CudnnPublished,
+            (Self::BelowLowest(..) | Self::AboveHighest(..), Layer::Cudnn) => RuleId::CudnnRunsOnGpu,
             (
                 Self::NoCapability(_)
                 | Self::BelowLowest(..)
@@ -165,23 +166,25 @@ impl Refusal {
                 | Self::AfterArchitecture(..)
                 | Self::NotForBoard(..),
                 _,
-            ) => "cuda-targets-gpu",
-            (Self::OldKernel(_), _) => "driver-runs-on-kernel",
-            (Self::OldDriver(..), Layer::Cudnn) => "cudnn-runs-on-driver",
-            (Self::OldDriver(..), _) => "cuda-runs-on-driver",
-            (Self::NotNative(..), _) => "cuda-native-driver",
-            (Self::OldLibrary, Layer::Cudnn) => "cudnn-c-library",
-            (Self::OldLibrary, _) => "cuda-c-library",
-            (Self::NewLibrary, _) => "cuda-host-headers",
-            (Self::NoArchives | Self::NoComponent(_) | Self::NoInstallerLibrary, _) => "cuda-components",
-            (Self::NewCompiler(..), _) => "cuda-host-compiler",
-            (Self::Installed, Layer::Driver) => "driver-kept",
-            (Self::Installed, Layer::Cuda) => "cuda-kept",
-            (Self::Installed, Layer::Cudnn) => "cudnn-kept",
-            (Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::UnusualFlavour, _) => "driver-preference",
-            (Self::NoCudnn, _) => "cuda-has-cudnn",
-            (Self::Unknown, _) => "cudnn-known",
-            (Self::OtherLine(_), _) => "cudnn-for-cuda",
+            ) => RuleId::CudaTargetsGpu,
+            (Self::OldKernel(_), _) => RuleId::DriverRunsOnKernel,
+            (Self::OldDriver(..), Layer::Cudnn) => RuleId::CudnnRunsOnDriver,
+            (Self::OldDriver(..), _) => RuleId::CudaRunsOnDriver,
+            (Self::NotNative(..), _) => RuleId::CudaNativeDriver,
+            (Self::OldLibrary, Layer::Cudnn) => RuleId::CudnnCLibrary,
+            (Self::OldLibrary, _) => RuleId::CudaCLibrary,
+            (Self::NewLibrary, _) => RuleId::CudaHostHeaders,
+            (Self::NoArchives | Self::NoComponent(_) | Self::NoInstallerLibrary, _) => RuleId::CudaComponents,
+            (Self::NewCompiler(..), _) => RuleId::CudaHostCompiler,
+            (Self::Installed, Layer::Driver) => RuleId::DriverKept,
+            (Self::Installed, Layer::Cuda) => RuleId::CudaKept,
+            (Self::Installed, Layer::Cudnn) => RuleId::CudnnKept,
+            (Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::UnusualFlavour, _) => {
+                RuleId::DriverPreference
+            }
+            (Self::NoCudnn, _) => RuleId::CudaHasCudnn,
+            (Self::Unknown, _) => RuleId::CudnnKnown,
+            (Self::OtherLine(_), _) => RuleId::CudnnForCuda,
         }
     }
 
@@ -343,7 +346,7 @@ impl Refusal {
 
     /// As it stands in a plan's `rejected`.
     pub fn rejection(self, of: &Subject, told: &Explanation) -> Rejection {
-        Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).to_owned() }
+        Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).into() }
     }
 
     /// How near the candidate came to being chosen: of several refusals that of the nearest is worth telling. An unpublished
@@ -355,7 +358,7 @@ impl Refusal {
             Self::OldLibrary | Self::NewLibrary => 4,
             Self::NoComponent(_) => 3,
             Self::OldDriver(..) | Self::NoArchives | Self::NoInstallerLibrary => 2,
-            _ if self.rule(Layer::Cuda) == "cuda-targets-gpu" => 1,
+            _ if self.rule(Layer::Cuda) == RuleId::CudaTargetsGpu => 1,
             _ => 0,
         }
     }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
+use crate::ids::{CheckId, RuleId};
 use crate::version::{CudaVersion, Want, dotted};
 
 /// The answer, with what the planner needs to act on it.
@@ -95,7 +96,7 @@ pub fn attempt<'a>(
                 passed_over.push(Rejection {
                     candidate: named.frameworks.join(", "),
                     because: conflict.sentence.clone(),
-                    rule: conflict.rule.to_owned(),
+                    rule: conflict.rule.into(),
                 });
                 first.get_or_insert(conflict);
             }
@@ -119,7 +120,7 @@ fn for_frameworks<'a>(
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, cautions, .. } = combination;
                 found.cautions = cautions;
-                let (subject, rule) = ("for".to_owned(), "framework-build".to_owned());
+                let (subject, rule) = ("for".to_owned(), RuleId::FrameworkBuild.into());
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);
             }
@@ -133,7 +134,7 @@ fn for_frameworks<'a>(
 }
 
 fn no_framework() -> Conflict {
-    Conflict::new("framework-known", "no framework was named")
+    Conflict::new(RuleId::FrameworkKnown, "no framework was named")
 }
 
 /// Boards differ in whether toolkits for servers serve them, and theirs do not show on the PCI bus.
@@ -148,7 +149,7 @@ fn unknown_board(database: &Database) -> Conflict {
         "of Jetson's boards, NVIDIA's toolkits for servers (sbsa) serve {} only, and which board this is does not show",
         served.join(", ")
     );
-    Conflict::new("cuda-targets-gpu", sentence).check("GS907").hint(Hint::plan(
+    Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907).hint(Hint::plan(
         "on such a board (others have their toolkit from JetPack)",
         format!("--profile toolkit --gpu {gpu}"),
     ))
@@ -157,7 +158,8 @@ fn unknown_board(database: &Database) -> Conflict {
 fn unreadable_gpus(count: usize) -> Conflict {
     let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
     let sentence = format!("the lspci text names {gpus} without the numbers that tell one model from another");
-    Conflict::blocked("GS503", sentence).hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
+    Conflict::blocked(CheckId::GS503, sentence)
+        .hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
 }
 
 /// How much of an answer is wanted.
@@ -237,7 +239,7 @@ fn search<'a>(
     }
     match unlayered.first() {
         Some((_, why)) => Err(why.conflict(told)),
-        None => Err(Conflict::new("driver-wanted", "no driver fits")),
+        None => Err(Conflict::new(RuleId::DriverWanted, "no driver fits")),
     }
 }
 
@@ -245,7 +247,7 @@ fn search<'a>(
 fn along(part: &Part) -> Option<Reason> {
     let text = format!("{} comes along: {}", part.name, part.why()?);
     let source = part.need?.sources.join(", ");
-    Some(Reason { subject: "cuda".to_owned(), text, rule: "cuda-components".to_owned(), source })
+    Some(Reason { subject: "cuda".to_owned(), text, rule: RuleId::CudaComponents.into(), source })
 }
 
 /// Why nothing is known of the host's driver packages, where that is so.
@@ -263,7 +265,7 @@ fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<R
     is_whole.then(|| Reason {
         subject: "cuda".to_owned(),
         text: format!("from the archives of its components: {}", installer_library(&facts.os.name)),
-        rule: "cuda-components".to_owned(),
+        rule: RuleId::CudaComponents.into(),
         source: "cuda-installer-libxml2".to_owned(),
     })
 }
@@ -336,7 +338,9 @@ impl Unlayered<'_> {
                     forward_compatible(*version, *refusal, told).or_else(|| older_system(*version, *refusal, told));
                 hint.into_iter().fold(conflict, Conflict::hint)
             }
-            Self::Cuda(None) => Conflict::new("cuda-wanted", format!("no CUDA release {} is known", told.request.cuda)),
+            Self::Cuda(None) => {
+                Conflict::new(RuleId::CudaWanted, format!("no CUDA release {} is known", told.request.cuda))
+            }
             Self::Cudnn(Some((a, refusal))) => {
                 Conflict::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
             }
@@ -349,7 +353,7 @@ impl Unlayered<'_> {
                 Conflict { sentence, ..conflict }
             }
             Self::Cudnn(None) => {
-                Conflict::new("cudnn-wanted", format!("no cuDNN release {} is known", told.request.cudnn))
+                Conflict::new(RuleId::CudnnWanted, format!("no cuDNN release {} is known", told.request.cudnn))
             }
         }
     }
@@ -360,7 +364,7 @@ impl Unlayered<'_> {
         Rejection {
             candidate: format!("driver {}", driver.version),
             because: conflict.sentence,
-            rule: conflict.rule.to_owned(),
+            rule: conflict.rule.into(),
         }
     }
 }
@@ -448,8 +452,8 @@ fn reasons(
 ) -> Vec<Reason> {
     let Explanation { cards, request, unpackaged, .. } = *told;
     let mut reasons = Vec::new();
-    let mut say = |subject: &str, rule: &str, text: String, source: String| {
-        reasons.push(Reason { subject: subject.to_owned(), text, rule: rule.to_owned(), source });
+    let mut say = |subject: &str, rule: RuleId, text: String, source: String| {
+        reasons.push(Reason { subject: subject.to_owned(), text, rule: rule.into(), source });
     };
     if let Some(d) = driver {
         let (rule, text) = driver_reason(cards, request, d);
@@ -463,7 +467,7 @@ fn reasons(
     if let Some(c) = cuda {
         let release = c.release;
         let (rule, text) = cuda_reason(c, driver, cards, request);
-        let of_branch = driver.filter(|_| rule == "cuda-native-driver").map(|d| d.branch.sources.as_slice());
+        let of_branch = driver.filter(|_| rule == RuleId::CudaNativeDriver).map(|d| d.branch.sources.as_slice());
         let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
         say("cuda", rule, text, sources.join(", "));
     }
@@ -474,7 +478,7 @@ fn reasons(
             "{newest} {and} CUDA {series} that runs on compute capability {} and up",
             n.range.lowest_capability
         );
-        say("cudnn", "cudnn-for-cuda", text, n.range.sources.join(", "));
+        say("cudnn", RuleId::CudnnForCuda, text, n.range.sources.join(", "));
     }
     let rests_on = [
         ("driver", driver.and_then(|d| d.branch.assumed.as_ref())),
@@ -483,7 +487,12 @@ fn reasons(
     ];
     for (subject, assumed) in rests_on {
         if let Some(assumed) = assumed {
-            say(subject, "assumed-fact", format!("this rests on an assumed fact: {assumed}"), "assumed".to_owned());
+            say(
+                subject,
+                RuleId::AssumedFact,
+                format!("this rests on an assumed fact: {assumed}"),
+                "assumed".to_owned(),
+            );
         }
     }
     reasons
@@ -510,21 +519,16 @@ fn is_for_frameworks<V>(want: &Want<V>, request: &Request) -> bool {
     matches!(want, Want::Meeting(_)) && !request.frameworks.is_empty()
 }
 
-fn cuda_reason(
-    toolkit: &Toolkit,
-    driver: Option<&Candidate>,
-    cards: &[Card],
-    request: &Request,
-) -> (&'static str, String) {
+fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card], request: &Request) -> (RuleId, String) {
     let release = toolkit.release;
     let newest = newest(&request.cuda, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
         let text =
             format!("a CUDA {} is installed, whose files do not say of which release, and fits", toolkit.version());
-        return ("cuda-kept", text);
+        return (RuleId::CudaKept, text);
     }
     if toolkit.is_kept() {
-        return ("cuda-kept", format!("CUDA {} is installed and fits", release.version));
+        return (RuleId::CudaKept, format!("CUDA {} is installed and fits", release.version));
     }
     let Some(driver) = driver else {
         let fits = if cards.is_empty() {
@@ -533,7 +537,7 @@ fn cuda_reason(
             format!("{newest} that fits")
         };
         let text = format!("{fits}; it needs driver {} or newer", release.minimum_driver);
-        return ("cuda-targets-gpu", text);
+        return (RuleId::CudaTargetsGpu, text);
     };
     let branch = driver.branch.branch;
     match driver.branch.max_cuda {
@@ -543,29 +547,29 @@ fn cuda_reason(
                  compatibility (driver {} or newer), which does not load PTX, so compile for the GPU's own compute capability",
                 release.minimum_driver
             );
-            ("cuda-native-driver", text)
+            (RuleId::CudaNativeDriver, text)
         }
         Some(native) => (
-            "cuda-native-driver",
+            RuleId::CudaNativeDriver,
             format!("{newest} that fits and is native to driver branch {branch} (CUDA {native} or older)"),
         ),
-        None => ("cuda-runs-on-driver", format!("{newest} that fits driver branch {branch}")),
+        None => (RuleId::CudaRunsOnDriver, format!("{newest} that fits driver branch {branch}")),
     }
 }
 
-fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {
+fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, String) {
     let branch = d.branch.branch;
     if d.is_kept() {
-        return ("driver-kept", format!("driver {} is installed and fits", d.version));
+        return (RuleId::DriverKept, format!("driver {} is installed and fits", d.version));
     }
     if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
-        return ("driver-knows-gpu", format!("branch {branch} is the last that knows {}", card.name));
+        return (RuleId::DriverKnowsGpu, format!("branch {branch} is the last that knows {}", card.name));
     }
     if matches!(request.driver, Want::Meeting(_)) {
-        return ("driver-wanted", format!("{} was asked for", request.driver));
+        return (RuleId::DriverWanted, format!("{} was asked for", request.driver));
     }
     if is_over(d, &request.today) {
-        return ("driver-branch-life", format!("branch {branch} is past its end of life, but no newer one fits"));
+        return (RuleId::DriverBranchLife, format!("branch {branch} is past its end of life, but no newer one fits"));
     }
     let kind = match d.branch.kind {
         crate::compat::BranchKind::LongTerm => "long-term",
@@ -575,21 +579,21 @@ fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static 
         crate::compat::BranchKind::Unknown => "driver",
     };
     let life = d.branch.end_of_life.as_ref().map(|e| format!(", cared for until {e}")).unwrap_or_default();
-    ("driver-branch-life", format!("{branch} is the newest {kind} branch that fits{life}"))
+    (RuleId::DriverBranchLife, format!("{branch} is the newest {kind} branch that fits{life}"))
 }
 
-fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (&'static str, String) {
+fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, String) {
     let only = cards.iter().find(|c| c.modules.len() == 1);
     match (request.modules, only, d.modules) {
-        (Some(asked), _, _) => ("modules-wanted", format!("{asked} modules were asked for")),
+        (Some(asked), _, _) => (RuleId::ModulesWanted, format!("{asked} modules were asked for")),
         (None, Some(card), ModuleFlavour::Open) => {
-            ("modules-fit-gpu", format!("{} runs with the open kernel modules only", card.name))
+            (RuleId::ModulesFitGpu, format!("{} runs with the open kernel modules only", card.name))
         }
         (None, Some(card), ModuleFlavour::Proprietary) => {
-            ("modules-fit-gpu", format!("{} has no GSP, so only the proprietary kernel modules run it", card.name))
+            (RuleId::ModulesFitGpu, format!("{} has no GSP, so only the proprietary kernel modules run it", card.name))
         }
         (None, None, flavour) => {
-            ("modules-default", format!("{flavour} is the default of branch {} for these GPUs", d.branch.branch))
+            (RuleId::ModulesDefault, format!("{flavour} is the default of branch {} for these GPUs", d.branch.branch))
         }
     }
 }
@@ -599,10 +603,10 @@ fn method_reason(
     request: &Request,
     unpackaged: Option<Unpackaged>,
     d: &Candidate,
-) -> (&'static str, String, String) {
+) -> (RuleId, String, String) {
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
-        Install::Kept(..) => ("method-kept", "it is there".to_owned(), source),
+        Install::Kept(..) => (RuleId::MethodKept, "it is there".to_owned(), source),
         Install::Packages(offer) => {
             let text = match &facts.offered {
                 Some(_) if offer.module_stream.is_none() => {
@@ -610,10 +614,10 @@ fn method_reason(
                 }
                 _ => format!("{} offers branch {}", offer.repository.name, d.branch.branch),
             };
-            ("method-packages", text, offer.sources.join(", "))
+            (RuleId::MethodPackages, text, offer.sources.join(", "))
         }
         Install::Runfile(a) if request.method == Method::Runfile => {
-            ("method-wanted", "the runfile was asked for".to_owned(), a.artifact.sources.join(", "))
+            (RuleId::MethodWanted, "the runfile was asked for".to_owned(), a.artifact.sources.join(", "))
         }
         Install::Runfile(a) => {
             let text = match unpackaged {
@@ -627,11 +631,11 @@ fn method_reason(
                     format!("no enabled repository of this host offers a branch that fits as well as {branch}")
                 }
             };
-            ("method-runfile", text, a.artifact.sources.join(", "))
+            (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
         Install::CudaRunfile(a) => {
             let text = format!("for this architecture it is published inside the CUDA {} runfile only", a.version);
-            ("method-runfile", text, a.artifact.sources.join(", "))
+            (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::host::{Host, Kept, gpusetup, machine, script, text, timed};
 use gpusetup::compat::{CudaRelease, Database};
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin, Toolkit};
+use gpusetup::ids::RuleId;
 use gpusetup::resolve::{Request, resolve};
 use gpusetup::version::Want;
 use std::fmt;
@@ -252,8 +253,8 @@ fn outcome(database: &Database, facts: &Facts, release: &CudaRelease) -> Outcome
             None => Outcome::Other("no toolkit".to_owned()),
         },
         Err(conflict) => match conflict.rule {
-            "cuda-host-headers" => Outcome::GlibcBreaks,
-            "cuda-host-compiler" => Outcome::GxxRefused,
+            RuleId::CudaHostHeaders => Outcome::GlibcBreaks,
+            RuleId::CudaHostCompiler => Outcome::GxxRefused,
             _ => Outcome::Other(conflict.sentence),
         },
     }

@@ -4,6 +4,7 @@ use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
+use crate::ids::CheckId;
 use crate::nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -34,7 +35,7 @@ pub fn computes(seen: &Evidence) -> Verdict {
                         "take it out of use, and test it; have the board replaced if the test fails",
                         ["dcgmi diag -r 3"],
                     )
-                    .only_from(&["GS903", "GS904"]),
+                    .only_from(&[CheckId::GS903, CheckId::GS904]),
                 Kernel::Refused(refused) => refusal(seen, cuda, refused, gpu.address.as_deref()),
             }
         }))
@@ -53,12 +54,12 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         None => without_library(seen, "libcuda.so.1", "compute").unwrap_or_else(|| {
             Verdict::fail("programs cannot load libcuda.so.1, CUDA's part of the driver")
                 .advise("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
-                .only_from(&["GS501", "GS508", "GS507", "GS401", "GS603"])
+                .only_from(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401, CheckId::GS603])
         }),
         Some(34) => {
             Verdict::fail(format!("programs get a stub in the place of the driver's library: {library} (error 34)"))
                 .advise("take its folder out of the loader's path: it is for linking only", where_from)
-                .only_from(&["GS507"])
+                .only_from(&[CheckId::GS507])
         }
         Some(803) => {
             Verdict::fail(format!("the driver in the kernel is of another version than {library} (error 803)"))
@@ -66,13 +67,13 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
                     "boot, if the driver was updated; else take the other libcuda out of the loader's path",
                     where_from.into_iter().chain(["sudo reboot"]),
                 )
-                .only_from(&["GS501", "GS508", "GS507", "GS401"])
+                .only_from(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401])
         }
         Some(804) => Verdict::fail(format!(
             "programs get {library}, a newer driver's library, which runs only cards for data centres (error 804)"
         ))
         .advise("take the folder of cuda-compat out of the loader's path", where_from)
-        .only_from(&["GS507"]),
+        .only_from(&[CheckId::GS507]),
         Some(802) => not_ready(seen),
         Some(NO_DEVICE) => return no_gpu(seen, &refused.to_string()),
         Some(3) => heterogeneous(seen).unwrap_or_else(|| {
@@ -93,17 +94,17 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         }
         Some(214) => Verdict::fail(format!("the memory of {gpu} has an error that could not be corrected (error 214)"))
             .advise("end what uses it, then reset it", reset(at))
-            .only_from(&["GS903", "GS904"]),
+            .only_from(&[CheckId::GS903, CheckId::GS904]),
         Some(221) => Verdict::fail("the driver's compiler is missing, libnvidia-ptxjitcompiler.so.1 (error 221)")
             .advise("install the driver's libraries anew", ["sudo ldconfig", "gpusetup plan"])
-            .only_from(&["GS401", "GS603"]),
+            .only_from(&[CheckId::GS401, CheckId::GS603]),
         Some(102) => Verdict::fail(format!("{gpu} has no licence (error 102)"))
             .advise("give the virtual GPU its licence", ["nvidia-smi -q | grep -i license"])
             .only_from(&[]),
         // A kernel that does nothing but write numbers was broken off.
         Some(code @ (700..=719)) => Verdict::fail(format!("a kernel was broken off on {gpu} (error {code})"))
             .advise("see what the kernel says of it, and reset the GPU", reset(at))
-            .only_from(&["GS903", "GS904", "GS501"]),
+            .only_from(&[CheckId::GS903, CheckId::GS904, CheckId::GS501]),
         Some(code) => Verdict::fail(format!("CUDA does not compute on {gpu}: {} (error {code})", refused.says))
             .advise("see what the kernel says", ["sudo dmesg | grep -E 'NVRM|nvidia'"]),
     };
@@ -125,12 +126,15 @@ fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
     let verdict = if !gpus.is_empty() && !gpus.iter().any(undivided) {
         Verdict::fail("MIG is on, and no GPU has an instance that programs could compute on (error 100)")
             .advise("make some, or switch it off", ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"])
-            .only_from(&["GS802"])
+            .only_from(&[CheckId::GS802])
     } else if gpus.is_empty() {
         Verdict::fail("CUDA finds no GPU (error 100)").advise("see what the kernel says", ["sudo dmesg | grep NVRM"])
     } else {
         Verdict::fail("the driver has GPUs, and CUDA finds none (error 100): their devices may not be for this user")
-            .advise("look who may use them", ["ls -l /dev/nvidia*", "sudo gpusetup doctor GS505"])
+            .advise(
+                "look who may use them",
+                ["ls -l /dev/nvidia*".to_owned(), format!("sudo gpusetup doctor {}", CheckId::GS505)],
+            )
     };
     verdict.saw(said)
 }
@@ -149,7 +153,7 @@ fn not_ready(seen: &Evidence) -> Verdict {
             "start Fabric Manager; in a virtual machine the host has to",
             ["sudo systemctl enable --now nvidia-fabricmanager", "nvidia-smi -q | grep -A 3 Fabric"],
         )
-        .only_from(&["GS801"])
+        .only_from(&[CheckId::GS801])
 }
 
 fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
@@ -172,7 +176,7 @@ fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
         }
         _ => Verdict::fail(format!("{gpu} is busy, or not to be had (error 46)"))
             .advise("see who uses it, and what the kernel says", ["nvidia-smi", "sudo dmesg | grep NVRM"])
-            .only_from(&["GS903", "GS904"]),
+            .only_from(&[CheckId::GS903, CheckId::GS904]),
     }
 }
 
@@ -208,7 +212,7 @@ fn heterogeneous(seen: &Evidence) -> Option<Verdict> {
     Some(
         verdict
             .advise("have CUDA's kernel module do without it, or install a newer kernel", commands)
-            .only_from(&["GS903"]),
+            .only_from(&[CheckId::GS903]),
     )
 }
 

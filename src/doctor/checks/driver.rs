@@ -6,6 +6,7 @@ use super::{next_kernel, no_driver_of_its_own};
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Evidence, LoggedGpu, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, Origin, RIVALS, SecureBoot};
+use crate::ids::CheckId;
 use crate::plan::rebuild_image;
 use crate::resolve::Card;
 use crate::text::quoted;
@@ -338,7 +339,7 @@ pub fn loaded(seen: &Evidence) -> Verdict {
                  \"Driver/library version mismatch\"";
     let mismatch = Verdict::fail(cause).saw(said).advise(
         "boot; if it is so still, two drivers are installed over each other",
-        ["sudo reboot", "gpusetup doctor GS401"],
+        ["sudo reboot".to_owned(), format!("gpusetup doctor {}", CheckId::GS401)],
     );
     verdict.evidence.into_iter().fold(mismatch, Verdict::saw)
 }

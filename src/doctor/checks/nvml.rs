@@ -4,6 +4,7 @@ use super::containers::without_library;
 use super::no_driver_of_its_own;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
+use crate::ids::CheckId;
 use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
 use crate::operation::{Operation, Service};
 use crate::text::quoted;
@@ -48,9 +49,9 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
     let in_container = seen.facts.machine.kind == MachineKind::Container;
     let verdict = match refused.code {
         Some(MISMATCH) if no_driver_of_its_own(seen).is_none() => {
-            return Verdict::skip("GS501 tells of a library and a module of different versions");
+            return Verdict::skip(format!("{} tells of a library and a module of different versions", CheckId::GS501));
         }
-        Some(_) if is_fault(refused) => return Verdict::skip("GS903 tells of a GPU's fault"),
+        Some(_) if is_fault(refused) => return Verdict::skip(format!("{} tells of a GPU's fault", CheckId::GS903)),
         Some(MISMATCH) => Verdict::fail("the host's driver is of another version than the libraries here")
             .advise("start the container anew: it then gets the libraries of the host's driver", [""; 0]),
         _ if seen.facts.machine.kind == MachineKind::Jetson => {

@@ -82,7 +82,7 @@ fn unlaunched(code: i32) -> impl Fn(&mut Evidence) {
 }
 
 /// The finding of this check.
-fn finding(id: &str, change: impl FnOnce(&mut Evidence)) -> crate::doctor::Finding {
+fn finding(id: CheckId, change: impl FnOnce(&mut Evidence)) -> crate::doctor::Finding {
     let mut evidence = sound();
     change(&mut evidence);
     examined(evidence).checks.into_iter().find(|f| f.id == id).expect("a check")
@@ -120,7 +120,7 @@ fn a_driver_that_does_not_answer() {
         told(|nvml| nvml.refused = Some(refused("nvmlInit_v2", 999)))(e);
         e.facts.machine.kind = MachineKind::Container;
     };
-    assert!(finding("GS508", container).cause.expect("a cause").contains("cgroup"));
+    assert!(finding(CheckId::GS508, container).cause.expect("a cause").contains("cgroup"));
 }
 
 #[test]
@@ -135,12 +135,12 @@ fn a_container_without_the_drivers_libraries_needs_no_driver() {
         }
     };
     for (capabilities, cause) in [(Some(&["utility"][..]), "leaves out compute"), (None, "host driver's libcuda")] {
-        let finding = finding("GS505", container(capabilities));
+        let finding = finding(CheckId::GS505, container(capabilities));
         assert!(finding.cause.as_ref().is_some_and(|c| c.contains(cause)), "{finding:?}");
         let commands = finding.remediation.expect("a cure").commands;
         assert!(commands.iter().all(|c| c.contains("NVIDIA_DRIVER_CAPABILITIES=compute,utility")), "{commands:?}");
     }
-    assert!(!finding("GS505", container(Some(&["all"]))).cause.expect("a cause").contains("leaves out"));
+    assert!(!finding(CheckId::GS505, container(Some(&["all"]))).cause.expect("a cause").contains("leaves out"));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_library_of_another_version() {
         e.facts.loaded_modules = Some(vec![LoadedModule { name: "nvidia".into(), version }]);
     };
     assert_eq!(found(updated), ["GS501 fail", "GS505 fail < GS501"]);
-    assert!(finding("GS501", updated).evidence.contains(&"nvmlInit_v2: no (18)".to_owned()));
+    assert!(finding(CheckId::GS501, updated).evidence.contains(&"nvmlInit_v2: no (18)".to_owned()));
     let container = |e: &mut Evidence| {
         mismatch(e);
         e.facts.machine.kind = MachineKind::Container;
@@ -204,7 +204,8 @@ fn memory_heat_and_power() {
     assert_eq!(found(of_gpu(|g| g.slowdown = vec![Slowdown::Warmth])), ["GS904 warn"]);
     assert_eq!(found(of_gpu(|g| g.slowdown = vec![Slowdown::Heat, Slowdown::PowerBrake])), ["GS904 warn"]);
     assert_eq!(found(of_gpu(|g| g.recovery = Some(Recovery::Reset))), ["GS904 fail"]);
-    let cure = finding("GS904", of_gpu(|g| g.recovery = Some(Recovery::DrainAndReset))).remediation.expect("a cure");
+    let cure =
+        finding(CheckId::GS904, of_gpu(|g| g.recovery = Some(Recovery::DrainAndReset))).remediation.expect("a cure");
     assert_eq!(cure.commands, ["sudo nvidia-smi --gpu-reset -i 0000:17:00.0"]);
 }
 
@@ -223,15 +224,15 @@ fn a_driver_that_drops_its_gpus() {
         e.cards = vec![known_card(&embedded(), &e.facts.gpus[0]).map_err(|m| m.to_string())];
     };
     assert_eq!(found(geforce), [""; 0], "in a desktop it may sleep");
-    let idle_daemon = finding("GS905", of_gpu(off));
+    let idle_daemon = finding(CheckId::GS905, of_gpu(off));
     assert!(idle_daemon.evidence.iter().any(|e| e.contains("--no-persistence-mode")), "{idle_daemon:?}");
-    let none = finding("GS905", |e| {
+    let none = finding(CheckId::GS905, |e| {
         of_gpu(off)(e);
         e.persistenced = Some(false);
     });
     let commands = none.remediation.expect("a cure").commands;
     assert!(none.fixable && commands == ["sudo systemctl enable --now nvidia-persistenced.service"], "{commands:?}");
-    let no_unit = finding("GS905", |e| {
+    let no_unit = finding(CheckId::GS905, |e| {
         of_gpu(off)(e);
         (e.persistenced, e.has_persistence_unit) = (Some(false), false);
     });
@@ -242,7 +243,7 @@ fn a_driver_that_drops_its_gpus() {
 fn a_gpu_that_is_to_be_divided() {
     let mig = |enabled, pending, instances| of_gpu(move |g| g.mig = Some(Mig { enabled, pending, instances }));
     assert_eq!(found(mig(true, true, 2)), [""; 0]);
-    let waits = finding("GS802", |e| {
+    let waits = finding(CheckId::GS802, |e| {
         mig(false, true, 0)(e);
         e.holders = vec!["nvidia-persiste (process 812)".into()];
     });
@@ -253,7 +254,7 @@ fn a_gpu_that_is_to_be_divided() {
         mig(true, true, 0)(e);
     };
     assert_eq!(found(undivided), ["GS505 fail"]);
-    assert!(finding("GS505", undivided).cause.expect("a cause").contains("MIG is on"));
+    assert!(finding(CheckId::GS505, undivided).cause.expect("a cause").contains("MIG is on"));
 }
 
 #[test]
@@ -276,7 +277,7 @@ fn a_fabric_that_is_not_up() {
         unstarted(802)(e);
         told(|nvml| nvml.accepts_work = Some(false))(e);
     };
-    let cure = finding("GS505", unattested).remediation.expect("a cure");
+    let cure = finding(CheckId::GS505, unattested).remediation.expect("a cure");
     assert_eq!(cure.commands, ["sudo nvidia-smi conf-compute -srs 1"]);
 }
 
@@ -313,7 +314,7 @@ fn cuda_that_does_not_start() {
 #[test]
 fn heterogeneous_memory_is_named_only_where_it_fits() {
     let cure = |change: fn(&mut Evidence)| {
-        let finding = finding("GS505", |e| {
+        let finding = finding(CheckId::GS505, |e| {
             unstarted(3)(e);
             change(e);
         });
@@ -328,7 +329,7 @@ fn heterogeneous_memory_is_named_only_where_it_fits() {
         e.kernel_log = Answer::Is(kernel_log::parse(log));
     };
     assert_eq!(found(said), ["GS505 fail"]);
-    let finding = finding("GS505", said);
+    let finding = finding(CheckId::GS505, said);
     assert!(finding.evidence.contains(&log.to_owned()) && finding.cause.expect("a cause").contains("KASLR"));
 }
 
@@ -375,8 +376,8 @@ fn a_toolkit_that_the_driver_does_not_run() {
         driver("470.256.02", "11.4")(e);
         e.cuda = Answer::Is(Cuda { version: "12.8".parse().ok(), ..cuda() });
     };
-    assert_eq!(finding("GS707", compat).status, Status::Pass, "by forward compatibility");
-    let three = finding("GS707", driver("535.261.03", "12.2")).evidence;
+    assert_eq!(finding(CheckId::GS707, compat).status, Status::Pass, "by forward compatibility");
+    let three = finding(CheckId::GS707, driver("535.261.03", "12.2")).evidence;
     for (line, part) in three.iter().zip([
         "CUDA 12.2 and older",
         "the default toolkit is CUDA 12.8.1",
@@ -391,7 +392,7 @@ fn a_toolkit_that_the_driver_does_not_run() {
         e.branch_cuda = "11.4".parse().ok();
         e.facts.driver.as_mut().expect("a driver").version = "470.256.02".parse().expect("a version");
     };
-    assert_eq!(finding("GS707", in_tree).status, Status::Fail, "the database knows what a branch runs");
+    assert_eq!(finding(CheckId::GS707, in_tree).status, Status::Fail, "the database knows what a branch runs");
 }
 
 #[test]
