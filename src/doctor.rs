@@ -15,7 +15,7 @@ pub mod sick;
 
 pub use crate::nvidia::{Answer, Cuda, Nvml};
 pub use archive::Collected;
-pub use checks::{CHECKS, Check, ELSEWHERE};
+pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
     Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FORCED, FabricManager,
@@ -25,6 +25,7 @@ pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, Said};
 pub use sense::Sense;
 
+use crate::causes::Remedy;
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::ids::CheckId;
@@ -196,6 +197,11 @@ impl Verdict {
         self
     }
 
+    /// With what helps against this cause, in the words of whoever else speaks of it.
+    pub fn helped(self, remedy: Remedy) -> Self {
+        self.advise(remedy.text, remedy.commands)
+    }
+
     /// With what repairs it safely: `--fix` does that, and a person may by the same commands.
     pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
         let repair: Vec<_> = operations.into_iter().collect();
@@ -334,7 +340,7 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
         let Remediation { text, commands, repair } = *r;
         Remediation { text: one_line(&text), commands: lines(commands), repair }
     });
-    Finding { id: check.id, title: check.title, status, evidence, cause, remediation, fixable, consequence_of }
+    Finding { id: check.id, title: check.title(), status, evidence, cause, remediation, fixable, consequence_of }
 }
 
 impl Report {
@@ -360,6 +366,7 @@ pub fn read_anything(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::causes;
 
     #[test]
     fn the_worst_of_several_counts_and_no_evidence_is_lost() {
@@ -408,9 +415,9 @@ mod tests {
 
     #[test]
     fn every_check_has_an_id_of_its_own_and_knows_its_causes() {
-        for (n, (id, ..)) in ELSEWHERE.iter().enumerate() {
-            assert!(ELSEWHERE[..n].iter().all(|(other, ..)| other < id), "{id} is out of order");
-            assert!(CHECKS.iter().all(|c| c.id != *id), "{id} is a check");
+        for id in CheckId::ALL {
+            let has_check = CHECKS.iter().any(|c| c.id == *id);
+            assert_ne!(has_check, causes::of(*id).elsewhere.is_some(), "{id}: a check, or where else it is seen to");
         }
         for (n, check) in CHECKS.iter().enumerate() {
             assert!(CHECKS[..n].iter().all(|c| c.id != check.id), "{} is there twice", check.id);

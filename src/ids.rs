@@ -5,13 +5,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A closed set of names: an enum that is written, printed and read as text.
+/// A closed set of names: an enum that is written, printed and read as text. What documents each of them is its title, too.
 macro_rules! ids {
-    ($(#[$about:meta])* $name:ident: $($(#[$what:meta])* $id:ident = $text:literal,)+) => {
+    ($(#[$about:meta])* $name:ident: $($(#[doc = $title:literal])+ $id:ident = $text:literal,)+) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
-            $($(#[$what])* $id,)+
+            $($(#[doc = $title])+ $id,)+
         }
 
         impl $name {
@@ -34,6 +34,16 @@ macro_rules! ids {
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 let names: Vec<_> = Self::ALL.iter().map(|id| id.as_str()).collect();
                 schemars::json_schema!({"type": "string", "enum": names})
+            }
+        }
+
+        impl $name {
+            /// What is so where all is well, or what it is about: a few words without a full stop.
+            pub fn title(self) -> &'static str {
+                let documented = match self {
+                    $(Self::$id => concat!($($title),+),)+
+                };
+                documented.trim().trim_end_matches('.')
             }
         }
 
@@ -147,6 +157,8 @@ ids! {
     GS105 = "GS105",
     /// One set of kernel modules is in DKMS's care.
     GS106 = "GS106",
+    /// The kernel is new enough for the driver.
+    GS107 = "GS107",
     /// nouveau keeps off the GPUs.
     GS201 = "GS201",
     /// nova keeps off the GPUs.
@@ -173,6 +185,12 @@ ids! {
     GS407 = "GS407",
     /// A tool reports success on failure.
     GS408 = "GS408",
+    /// The driver's origin is known.
+    GS409 = "GS409",
+    /// The distribution's packages are known.
+    GS410 = "GS410",
+    /// The repositories that the plan needs are enabled.
+    GS411 = "GS411",
     /// The driver loaded is the one installed, and has the GPUs.
     GS501 = "GS501",
     /// The driver is in use.
@@ -191,6 +209,12 @@ ids! {
     GS508 = "GS508",
     /// An NVIDIA GPU is on the bus.
     GS509 = "GS509",
+    /// The driver's branch gets fixes.
+    GS510 = "GS510",
+    /// The model of every GPU can be read.
+    GS511 = "GS511",
+    /// The GPU exists in machines like this one.
+    GS512 = "GS512",
     /// No network, or a proxy.
     GS601 = "GS601",
     /// Temporary files have no room, or must not be executed.
@@ -223,6 +247,16 @@ ids! {
     GS709 = "GS709",
     /// cuDNN computes.
     GS710 = "GS710",
+    /// NVIDIA lists the system for the toolkit.
+    GS711 = "GS711",
+    /// The toolkit is chosen for a known GPU.
+    GS712 = "GS712",
+    /// The framework runs on the GPU without limits.
+    GS713 = "GS713",
+    /// The toolkit's directory has one toolkit.
+    GS714 = "GS714",
+    /// The toolkit is below the prefix.
+    GS715 = "GS715",
     /// Fabric Manager runs, and is the driver's own.
     GS801 = "GS801",
     /// GPUs are divided (MIG) as was asked for.
@@ -247,6 +281,10 @@ ids! {
     GS908 = "GS908",
     /// The GPUs' memory is not counted as the host's.
     GS909 = "GS909",
+    /// A virtual GPU (vGPU).
+    GS910 = "GS910",
+    /// A container.
+    GS911 = "GS911",
 }
 
 ids! {

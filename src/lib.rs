@@ -14,6 +14,7 @@
 //!   `gpusetup-database`, which the build script uses too.
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`]: fixed paths, ids of checks and rules, exit codes, texts of strangers,
 //!   what stands in for NVIDIA's servers.
+//! - [`causes`]: what each id means, and what helps.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
 //! - [`packages`]: apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
@@ -31,6 +32,7 @@ pub use gpusetup_database::{compat, sum, version};
 pub mod apply;
 pub mod bundle;
 pub mod cache;
+pub mod causes;
 pub mod cli;
 pub mod database;
 pub mod doctor;

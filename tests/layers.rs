@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
-const FLOORS: [&[&str]; 14] = [
+const FLOORS: [&[&str]; 15] = [
     // What the package gpusetup-database has.
     &["compat", "sum", "version"],
     &["exit", "ids", "mirrors", "paths", "text"],
+    &["causes"],
     &["system"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "host"],
@@ -92,6 +93,29 @@ fn ids_are_no_texts_in_the_program() {
     assert!(wrong.is_empty(), "use CheckId and RuleId here:\n{}", lines(&wrong));
 }
 
+/// Documents, tests and snapshots name ids that there are.
+#[test]
+fn ids_that_are_named_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|file| root.join(file)).to_vec();
+    for folder in ["tests", "src", "schemas"] {
+        below(&root.join(folder), &["rs", "snap", "json"], &mut files);
+    }
+    let mut unknown = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a file of the project");
+        for (at, _) in text.match_indices("GS") {
+            let id: String = text[at..].chars().take_while(char::is_ascii_alphanumeric).collect();
+            let is_id = id.len() == 5 && id[2..].chars().all(|c| c.is_ascii_digit());
+            // These two are for tests of ids that there are not.
+            if is_id && !["GS000", "GS999"].contains(&&*id) && id.parse::<gpusetup::ids::CheckId>().is_err() {
+                unknown.insert(format!("{}: {id}", file.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "explain does not know these:\n{}", lines(&unknown));
+}
+
 /// All modules that a module leads to.
 fn reachable<'a>(uses: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
     let (mut found, mut next) = (BTreeSet::new(), vec![from]);
@@ -140,7 +164,7 @@ fn sources(root: &str) -> Vec<Source> {
 fn codes(root: &str) -> Vec<(Module, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut files = Vec::new();
-    below(&root, &mut files);
+    below(&root, &["rs"], &mut files);
     assert!(!files.is_empty());
     let module = |file: &Path| -> Module {
         let file = file.strip_prefix(&root).expect("below it").with_extension("");
@@ -164,12 +188,12 @@ fn codes(root: &str) -> Vec<(Module, String)> {
     kept.map(|(module, text)| (module, code(&text))).collect()
 }
 
-fn below(folder: &Path, files: &mut Vec<PathBuf>) {
+fn below(folder: &Path, endings: &[&str], files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the project") {
         let path = entry.expect("an entry").path();
         match path.is_dir() {
-            true => below(&path, files),
-            false if path.extension().is_some_and(|e| e == "rs") => files.push(path),
+            true => below(&path, endings, files),
+            false if path.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending)) => files.push(path),
             false => {}
         }
     }

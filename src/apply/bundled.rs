@@ -5,6 +5,7 @@ use super::Failure;
 use super::config::RunConfig;
 use super::news::{News, OnNews};
 use crate::bundle::Bundle;
+use crate::causes;
 use crate::fetch::{Wanted, is_cached};
 use crate::ids::CheckId;
 use crate::operation::packages::{self, Packages};
@@ -45,9 +46,8 @@ pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure
         return Ok(());
     }
     let (path, lacking) = (bundle.form.path().display(), lacking.join(", "));
-    let offline = CheckId::GS601;
-    let sentence =
-        format!("the bundle {path} does not hold what this plan needs ({offline}): {lacking}; make one of this plan");
+    let (offline, remedy) = (CheckId::GS601, causes::bundle_again().text);
+    let sentence = format!("the bundle {path} does not hold what this plan needs ({offline}): {lacking}; {remedy}");
     Err(Failure::Blocked(sentence))
 }
 

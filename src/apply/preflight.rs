@@ -3,6 +3,7 @@
 
 use super::config::RunConfig;
 use super::{Failure, reserve};
+use crate::causes;
 use crate::compat::PackageManager;
 use crate::fetch::{Wanted, is_cached};
 use crate::host::holders;
@@ -58,10 +59,10 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
         let sentence = format!(
-            "nothing can be executed in {} ({}), where installers unpack themselves: its file system is mounted noexec; \
-             name a folder on another one with --cache, or `mount -o remount,exec` it",
+            "nothing can be executed in {} ({}), where installers unpack themselves: its file system is mounted noexec; {}",
             cache.display(),
-            CheckId::GS602
+            CheckId::GS602,
+            causes::NO_EXEC
         );
         return Err(Failure::Blocked(sentence));
     }
@@ -139,7 +140,8 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
         return Ok(());
     }
     let holders: Vec<_> = holders.iter().map(ToString::to_string).collect();
-    let sentence = format!("the driver is in use ({}) by {}: stop that first", CheckId::GS502, holders.join(", "));
+    let (holders, remedy) = (holders.join(", "), causes::stop_users());
+    let sentence = format!("the driver is in use ({}) by {holders}; {}", CheckId::GS502, remedy.text);
     Err(Failure::Blocked(sentence))
 }
 

@@ -6,8 +6,9 @@ use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
 use super::run::{Ended, agreed, begin, propose, writing};
 use super::{Problem, report, say};
 use crate::apply;
+use crate::causes;
 use crate::compat::Database;
-use crate::doctor::{CHECKS, Check, ELSEWHERE, Evidence, EvidenceSources, Report, collect, examine, gather, repairs};
+use crate::doctor::{CHECKS, Check, Evidence, EvidenceSources, Report, collect, examine, gather, repairs};
 use crate::exit::Exit;
 use crate::host::MachineKind;
 use crate::ids::CheckId;
@@ -295,11 +296,11 @@ fn list(only: &[CheckId]) -> String {
     let wanted = |id: &CheckId| only.is_empty() || only.contains(id);
     let mut out = String::new();
     for check in CHECKS.iter().filter(|c| wanted(&c.id)) {
-        out += &wrapped(&format!("{}  ", check.id), check.title, super::width());
+        out += &wrapped(&format!("{}  ", check.id), check.title(), super::width());
         out += &wrapped("         reads ", check.reads, super::width());
     }
-    for (id, title, place) in ELSEWHERE.iter().filter(|(id, ..)| wanted(id)) {
-        out += &wrapped(&format!("{id}  "), title, super::width());
+    for (id, place) in causes::elsewhere().filter(|(id, _)| wanted(id)) {
+        out += &wrapped(&format!("{id}  "), id.title(), super::width());
         out += &wrapped("         no check: ", place, super::width());
     }
     out

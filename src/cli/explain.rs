@@ -4,7 +4,8 @@ use super::Problem;
 use super::host::{look, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
-use crate::doctor::{CHECKS, ELSEWHERE};
+use crate::causes;
+use crate::doctor::CHECKS;
 use crate::exit::{EXITS, Exit};
 use crate::ids::CheckId;
 use crate::planning::Planner;
@@ -48,25 +49,31 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     }
 }
 
-fn explain_check(id: &str) -> Result<Exit, Problem> {
+/// What plan, apply and doctor mean by an id, and what helps.
+fn explain_check(text: &str) -> Result<Exit, Problem> {
     let width = super::width();
-    let known = id.parse::<CheckId>().ok();
-    if let Some((id, title, place)) = ELSEWHERE.iter().find(|(other, ..)| Some(*other) == known) {
-        super::print(&wrapped(&format!("{id}  "), title, width))?;
-        super::print(&wrapped("  no check      ", place, width))?;
-        return Ok(Exit::Done);
-    }
-    let check = CHECKS.iter().find(|c| Some(c.id) == known).ok_or_else(|| {
-        Problem::usage(format!("there is no check {}", id.to_uppercase()))
+    let id: CheckId = text.parse().map_err(|_| {
+        Problem::usage(format!("there is no check {}", text.to_uppercase()))
             .hint("see them all with: gpusetup doctor --list-checks")
     })?;
-    let mut out = wrapped(&format!("{}  ", check.id), check.title, width);
-    out += &wrapped("  reads         ", check.reads, width);
-    if !check.follows_from.is_empty() {
-        let causes: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
-        out += &wrapped("  may follow    ", &format!("from {}", causes.join(", ")), width);
+    let cause = causes::of(id);
+    let mut out = wrapped(&format!("{id}  "), id.title(), width);
+    out += &wrapped("  means         ", cause.means, width);
+    if let Some(remedy) = &cause.remedy {
+        out += &wrapped("  fix           ", &remedy.text, width);
+        out.extend(remedy.commands.iter().map(|command| format!("                {command}\n")));
     }
-    out += &format!("  look now      gpusetup doctor {}\n", check.id);
+    if let Some(place) = cause.elsewhere {
+        out += &wrapped("  no check      ", place, width);
+    }
+    if let Some(check) = CHECKS.iter().find(|c| c.id == id) {
+        out += &wrapped("  reads         ", check.reads, width);
+        if !check.follows_from.is_empty() {
+            let others: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
+            out += &wrapped("  may follow    ", &format!("from {}", others.join(", ")), width);
+        }
+        out += &format!("  look now      gpusetup doctor {id}\n");
+    }
     super::print(&out)?;
     Ok(Exit::Done)
 }

@@ -135,7 +135,7 @@ impl Packages {
 #[derive(Debug, thiserror::Error)]
 pub enum PackagesError {
     /// It would remove what nobody asked to be removed.
-    #[error("{wanted} would also remove {}", removed.join(", "))]
+    #[error("{wanted} would also remove {} ({others})", removed.join(", "), others = CheckId::GS402)]
     WouldRemove {
         /// What was to be done: `installing nvidia-driver`.
         wanted: String,

@@ -5,6 +5,7 @@ use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
     toolkit, verify,
 };
+use crate::causes;
 use crate::compat::{Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
@@ -14,7 +15,7 @@ use crate::resolve::{
     resolve,
 };
 use crate::sum::sha256;
-use crate::text::{bytes, quoted};
+use crate::text::bytes;
 use crate::version::dotted;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -39,7 +40,7 @@ fn obstacles(database: &Database, facts: &Facts, request: &Request) -> Vec<Strin
     match planned(database, facts.clone(), request.clone()) {
         Err(blocked) => vec![format!("before what fits: {}", blocked.sentence)],
         Ok(plan) => {
-            let doubtful = |warning: &&Warning| [CheckId::GS103, CheckId::GS505].iter().any(|id| warning.check == *id);
+            let doubtful = |warning: &&Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
             let warnings = plan.warnings.iter().filter(doubtful);
             warnings.map(|warning| format!("with what fits: {}", warning.text)).collect()
         }
@@ -102,16 +103,13 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
         return Ok(());
     }
     let (check, sentence) = match facts.machine.kind {
-        MachineKind::Wsl2 => {
-            (CheckId::GS906, "under WSL2 the driver is the one of Windows, and none may be installed inside")
-        }
-        MachineKind::Jetson => (CheckId::GS907, "on a Jetson the driver comes with its board support package"),
-        _ if facts.os.immutable => {
-            (CheckId::GS908, "this system's /usr is an image that packages and runfiles cannot change")
-        }
+        MachineKind::Wsl2 => (CheckId::GS906, causes::WSL2),
+        MachineKind::Jetson => (CheckId::GS907, causes::JETSON),
+        _ if facts.os.immutable => (CheckId::GS908, causes::IMMUTABLE),
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
     };
-    Err(Conflict::blocked(check, sentence).hint(Hint::plan("leave the driver out", "--profile toolkit")))
+    let (why, options) = causes::WITHOUT_DRIVER;
+    Err(Conflict::blocked(check, sentence).hint(Hint::plan(why, options)))
 }
 
 /// A runfile over packages, or packages over a runfile, is how hosts are broken.
@@ -119,10 +117,10 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
     let (by, remedy) = match (installed.origin, driver.install) {
         (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_)) => {
-            ("packages", "ask for packages (--method packages), or remove the driver's packages first")
+            ("packages", "ask for packages (--method packages), or remove the driver's packages first".to_owned())
         }
         (Origin::Runfile, Install::Packages(_)) => {
-            ("NVIDIA's runfile", "remove it first: sudo nvidia-uninstall, or ask for the runfile (--method runfile)")
+            ("NVIDIA's runfile", format!("{}; or ask for the runfile (--method runfile)", causes::remove_runfile()))
         }
         _ => return Ok(()),
     };
@@ -130,7 +128,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
         "driver {} was installed by {by}, and {} would come another way: two installs on one host break each other",
         installed.version, driver.version
     );
-    Err(Conflict::blocked(CheckId::GS401, sentence).hint(remedy.to_owned()))
+    Err(Conflict::blocked(CheckId::GS401, sentence).hint(remedy))
 }
 
 /// Archives are not unpacked over a toolkit of another making or release, nor is a runfile run over archives: what is left
@@ -145,7 +143,7 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     let sentence = format!("{path} has CUDA {is} in it already, and {version} would come over it in another way");
     let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
     let hint = if is == version { keep.to_owned() } else { format!("ask for what is there: --cuda {is}") };
-    Err(Conflict::blocked(CheckId::GS701, sentence)
+    Err(Conflict::blocked(CheckId::GS714, sentence)
         .hint(hint)
         .hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
@@ -161,8 +159,9 @@ fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution)
         g.bound_to.as_deref() == Some("vfio-pci") && !request.leave_out.contains(&g.address) && installs_driver(chosen)
     };
     let Some(gpu) = facts.gpus.iter().find(handed_over) else { return Ok(()) };
-    let sentence = format!("the GPU at {} is bound to vfio-pci, for a virtual machine", gpu.address);
-    Err(Conflict::blocked(CheckId::GS203, sentence).hint(format!("leave it to that: --leave-out {}", gpu.address)))
+    Err(Conflict::blocked(CheckId::GS203, causes::held_for_vm(&gpu.address))
+        .hint(format!("leave it out of the plan: --leave-out {}", gpu.address))
+        .hint(causes::give_back(&gpu.address).to_string()))
 }
 
 /// Modules that are built here and signed with a key that nobody knows do not load, and that shows after the reboot only.
@@ -171,14 +170,13 @@ fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     if facts.secure_boot != SecureBoot::Enabled || enrolled || !installs_driver(chosen) {
         return Ok(());
     }
-    let (why, first) = match &facts.signing_key {
-        Some(key) => (format!("the key {} is not enrolled", key.path.display()), String::new()),
-        None => ("there is no key to sign modules with".to_owned(), "sudo dkms generate_mok && ".to_owned()),
+    let key = facts.signing_key.as_ref().map(|key| key.path.as_path());
+    let why = match key {
+        Some(key) => format!("the key {} is not enrolled", key.display()),
+        None => "there is no key to sign modules with".to_owned(),
     };
-    let path = facts.signing_key.as_ref().map_or("/var/lib/dkms/mok.pub".into(), |key| key.path.display().to_string());
     let sentence = format!("Secure Boot is on and {why}: the driver's modules would not load");
-    let hint = format!("{first}sudo mokutil --import {}, then reboot and enrol it at the console", quoted(&path));
-    Err(Conflict::blocked(CheckId::GS301, sentence).hint(hint))
+    Err(Conflict::blocked(CheckId::GS301, sentence).hint(causes::enrol_key(key).to_string()))
 }
 
 fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
@@ -188,7 +186,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         if is_over(driver, &context.request.today) {
             let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
             say(
-                CheckId::GS503,
+                CheckId::GS510,
                 format!("driver branch {} reached its end of life ({life}): no more fixes", driver.branch.branch),
             );
         }
@@ -200,18 +198,16 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 CheckId::GS603,
                 format!(
                     "/boot has {free} free: where the driver's firmware goes into the initramfs, each of {images} grows \
-                     by up to {growth}"
+                     by up to {growth}; {}",
+                    causes::unused_kernels(context.facts.os.package_manager)
                 ),
             );
         }
         if driver.install.method() == Method::Packages && !driver.is_kept() && context.distribution.is_none() {
-            say(CheckId::GS402, format!("the packages of {} are not known", context.facts.os.name));
+            say(CheckId::GS410, causes::unknown_packages(&context.facts.os.name));
         }
         if context.facts.machine.kind == MachineKind::Container {
-            say(
-                CheckId::GS908,
-                "a container shares its host's kernel: the kernel modules must be the host's".to_owned(),
-            );
+            say(CheckId::GS911, causes::CONTAINER.to_owned());
         }
         if let Some((kernel, text)) = context.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
             let when = if context.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
@@ -236,17 +232,17 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
     }
     for caution in &context.chosen.cautions {
-        say(CheckId::GS505, caution.clone());
+        say(CheckId::GS713, caution.clone());
     }
     if let Some(text) = without_gpu(context) {
-        say(CheckId::GS503, text);
+        say(CheckId::GS712, text);
     }
     for card in context.chosen.cards.iter().filter(|_| context.chosen.driver.is_none()) {
         let arch = context.facts.machine.arch.as_str();
         if let Some(machine) = card.only_on.as_deref().filter(|machine| *machine != arch) {
             let name = &card.name;
             say(
-                CheckId::GS503,
+                CheckId::GS512,
                 format!("{name} exists only in {machine} machines: this toolkit compiles for it on {arch}, no more"),
             );
         }
@@ -267,7 +263,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                      is not known"
                 )
             };
-            say(CheckId::GS402, text);
+            say(CheckId::GS711, text);
         }
         let gcc = context.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
         if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
@@ -277,15 +273,12 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     }
     for unreadable in context.facts.unreadable_gpus() {
         say(
-            CheckId::GS503,
+            CheckId::GS511,
             format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why),
         );
     }
     for gpu in context.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
-        say(
-            CheckId::GS203,
-            format!("the GPU at {} is bound to vfio-pci, for a virtual machine; it stays so", gpu.address),
-        );
+        say(CheckId::GS203, format!("{}; it stays so", causes::held_for_vm(&gpu.address)));
     }
     warnings
 }
@@ -381,8 +374,7 @@ fn joined_by_switches(database: &Database, context: &StepContext, driver: &Chose
             named(Role::Imex)
         );
     }
-    let mut text =
-        format!("{host}: CUDA needs Fabric Manager of exactly driver {version}{}", named(Role::FabricManager));
+    let mut text = format!("{host}: {}{}", causes::fabric_manager(version), named(Role::FabricManager));
     if !packages.is_empty() {
         text += &format!(
             ", with {} of NVIDIA's repository and the kernel modules {}. Until all of these run, CUDA fails with error 802 \

@@ -3,6 +3,7 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
+use crate::causes;
 use crate::compat::{Distribution, PackageManager};
 use crate::host::{Facts, Kernel, kernel_headers, offers_headers};
 use crate::ids::CheckId;
@@ -15,7 +16,7 @@ const TITLE: &str = "Install what the next steps build with";
 pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     let mut warnings = Vec::new();
     let Some(distribution) = context.distribution else {
-        let why = format!("the database does not know the packages of {}", context.facts.os.name);
+        let why = causes::unknown_packages(&context.facts.os.name);
         warnings.extend(by_hand(context));
         return (skipped(StepId::Prerequisites, TITLE, why), warnings);
     };
@@ -68,10 +69,7 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     let mut acts = vec![Act { operation, satisfied: !missing }];
     let unfinished = &context.facts.unfinished_packages;
     if missing && !unfinished.is_empty() && manager == PackageManager::Apt {
-        why.insert(
-            0,
-            format!("dpkg was cut off from {}, and installs nothing before it has finished", unfinished.join(", ")),
-        );
+        why.insert(0, causes::cut_off(unfinished));
         acts.insert(0, Act::needed(packages::finish()));
     }
     (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
@@ -108,7 +106,7 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
     let known = distribution.named_as.as_ref().or(is_relative.then_some(&distribution.name))?;
     let name = &os.name;
     let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
-    Some(Warning { check: CheckId::GS402.into(), text })
+    Some(Warning { check: CheckId::GS410.into(), text })
 }
 
 /// Packages that the host's repositories do not have, as far as that is known: those of a repository that is not enabled, and the
@@ -116,7 +114,7 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
     let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
     let manager = distribution.package_manager;
-    let warning = |text: String| Warning { check: CheckId::GS402.into(), text };
+    let warning = |check: CheckId, text: String| Warning { check: check.into(), text };
     let mut warnings = Vec::new();
     for extra in &distribution.extra_repositories {
         let is_missing = |p: &&String| names.contains(p) && offers(p) != Some(true);
@@ -124,7 +122,8 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
         if !wanted.is_empty() && !facts.has_enabled(&extra.seen_as) {
             let enable = extra.enable.replace("{version}", &facts.os.version).replace("{arch}", &facts.machine.arch);
             let (name, wanted) = (&extra.name, wanted.join(", "));
-            warnings.push(warning(format!("{wanted} comes from {name}, which is not enabled on this host: {enable}")));
+            let text = format!("{wanted} comes from {name}, which is not enabled on this host: {enable}");
+            warnings.push(warning(CheckId::GS411, text));
         }
     }
     let headers: Vec<_> = kernel_headers(facts, distribution).into_iter().filter(|name| names.contains(name)).collect();
@@ -134,13 +133,13 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
     };
     let (gone, unsure) = (which(Some(false)), which(None));
     if !gone.is_empty() {
-        warnings.push(warning(format!(
+        warnings.push(warning(CheckId::GS101, format!(
             "no repository of this host has {gone}: upgrade the kernel and reboot before apply, or enable the repository that \
              has it"
         )));
     }
     if !unsure.is_empty() && distribution.drops_old_headers {
-        warnings.push(warning(format!(
+        warnings.push(warning(CheckId::GS101, format!(
             "{} keeps the headers of its newest kernels only: if {manager} does not find {unsure}, upgrade the kernel and \
              reboot first, or enable the repository that has it",
             distribution.name
@@ -164,12 +163,9 @@ fn by_hand(context: &StepContext) -> Option<Warning> {
     if context.has_nvcc() {
         needs.push("g++".to_owned());
     }
-    let text = format!(
-        "the database does not know the packages of {}: {} must be there before apply",
-        context.facts.os.name,
-        needs.join(", ")
-    );
-    (!needs.is_empty()).then(|| Warning { check: CheckId::GS402.into(), text })
+    let unknown = causes::unknown_packages(&context.facts.os.name);
+    let text = format!("{unknown}: {} must be there before apply", needs.join(", "));
+    (!needs.is_empty()).then(|| Warning { check: CheckId::GS410.into(), text })
 }
 
 /// Refuses a plan that cannot be carried out: what it builds with is missing, and nobody knows which packages bring it.
@@ -194,10 +190,10 @@ pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     if missing.is_empty() {
         return Ok(());
     }
-    let (name, missing) = (&facts.os.name, missing.join(", "));
-    let sentence = format!("the database does not know the packages of {name}, and these are missing: {missing}");
+    let (unknown, missing) = (causes::unknown_packages(&facts.os.name), missing.join(", "));
+    let sentence = format!("{unknown}, and these are missing: {missing}");
     let also = if builds(context) { ", and make and DKMS, which gpusetup cannot see" } else { "" };
-    Err(Conflict::blocked(CheckId::GS402, sentence).hint(format!("install them first{also}, then plan again")))
+    Err(Conflict::blocked(CheckId::GS410, sentence).hint(format!("install them first{also}, then plan again")))
 }
 
 /// Whether kernel modules are built here.

@@ -115,7 +115,7 @@ impl RemovalPlanner<'_> {
             return match found.first() {
                 None => Ok(Vec::new()),
                 Some(driver) => Err(Conflict::blocked(
-                    CheckId::GS401,
+                    CheckId::GS409,
                     format!(
                         "driver {} was installed by nobody who left a trace ({}), so nothing can tell which files are its",
                         driver.version, driver.evidence
@@ -157,7 +157,7 @@ impl RemovalPlanner<'_> {
         if !below && toolkit.origin != Origin::Dpkg {
             let (path, prefix) = (path.display(), self.prefix.display());
             return Err(Conflict::blocked(
-                CheckId::GS701,
+                CheckId::GS715,
                 format!(
                     "CUDA {version} lies in {path}, outside of {prefix}: other hosts may use it, so it is left alone"
                 ),

@@ -2,9 +2,10 @@
 
 use super::driver::Known;
 use super::{Conflict, Hint, Request};
+use crate::causes;
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
-use crate::ids::{CheckId, RuleId};
+use crate::ids::RuleId;
 use crate::version::{ComputeCapability, DriverVersion, Want};
 
 /// A GPU to be served.
@@ -150,12 +151,8 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
         RuleId::GpuKnown,
         format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
     )
-    .check(CheckId::GS503)
-    .hint(
-        "name a driver and a flavour yourself to plan for it (--driver 595 --modules open), and report the line that \
-         `lspci -nn` prints for it, so that it gets known"
-            .to_owned(),
-    ))
+    .hint("name a driver and a flavour yourself to plan for it (--driver 595 --modules open)")
+    .hint(causes::report_gpu(&gpu.address).to_string()))
 }
 
 /// Why no driver can be installed for a GPU on a machine of this architecture, whichever it is.
@@ -168,7 +165,7 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
             "{} is part of {board}, whose driver comes with the board's own system software (JetPack)",
             card.name
         );
-        return Some(Conflict::new(RuleId::GpuHasBoardDriver, sentence).check(CheckId::GS907).hint(Hint::plan(
+        return Some(Conflict::new(RuleId::GpuHasBoardDriver, sentence).hint(Hint::plan(
             "flash the board with a release of JetPack that has the driver; for the toolkit alone",
             "--profile toolkit",
         )));
@@ -176,7 +173,7 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
     let hint = "plan on such a machine, or for the facts that gpusetup facts --json prints there";
-    Some(Conflict::new(RuleId::GpuFitsMachine, sentence).check(CheckId::GS503).hint(hint))
+    Some(Conflict::new(RuleId::GpuFitsMachine, sentence).hint(hint))
 }
 
 /// Why no driver can be installed for a GPU whose last branch is older than every driver that is known for such a machine.
@@ -195,7 +192,7 @@ fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
          which gpusetup does not install",
         gpu.address
     );
-    Conflict::new(RuleId::GpuIsPhysical, sentence).check(CheckId::GS503).hint(Hint::plan(
+    Conflict::new(RuleId::GpuIsPhysical, sentence).hint(Hint::plan(
         "install the guest driver that the cloud provider or NVIDIA's licensing portal offers for the host's vGPU release, \
          then the toolkit alone",
         "--profile toolkit",
@@ -204,7 +201,6 @@ fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
 
 fn needs_branch(name: &str, branch: &str, why: &str) -> Conflict {
     Conflict::new(RuleId::DriverKnowsGpu, format!("{name} needs a driver of branch {branch}, {why}"))
-        .check(CheckId::GS503)
         .hint("keep the card on nouveau")
 }
 

@@ -3,6 +3,7 @@
 use super::derive::{Premise, premises};
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Reason, Request, Selection};
+use crate::causes;
 use crate::exit::Exit;
 use crate::ids::{CheckId, RuleId};
 use serde::{Serialize, Serializer};
@@ -125,12 +126,12 @@ pub enum ConflictKind {
 }
 
 impl Conflict {
-    /// Nothing fits, because of `rule`.
+    /// Nothing fits, because of `rule`; where doctor may find the same, with the id of that.
     pub fn new(rule: RuleId, sentence: impl Into<String>) -> Self {
         Self {
             kind: ConflictKind::NothingFits,
             rule,
-            check: None,
+            check: causes::of_rule(rule),
             sentence: sentence.into(),
             hints: Vec::new(),
             derivation: Vec::new(),

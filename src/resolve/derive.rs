@@ -1,6 +1,7 @@
 //! From a refusal to its proof: the facts that exclude each other, each with where it is published, shortest first.
 
 use super::refusal::{Explanation, Layer, Refusal, Subject};
+use crate::causes;
 use crate::compat::{CudnnRange, Database, SourceId};
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
     let name = |n: usize| &told.cards[n].name;
     match refusal {
         Refusal::AfterLastBranch(n, last) => vec![
-            of_card(n, format!("branch {last} is the last that knows {}", name(n))),
+            of_card(n, causes::last_branch(last, name(n))),
             own(format!("{named} is of branch {}", branch_number(of))),
         ],
         Refusal::BeforeFirstBranch(n, first) => vec![
@@ -64,7 +65,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             let last = number(told.cards[old].last_branch);
             let first = number(told.cards[new].first_branch);
             vec![
-                of_card(old, format!("branch {last} is the last that knows {}", name(old))),
+                of_card(old, causes::last_branch(last, name(old))),
                 of_card(new, format!("branch {first} is the first that knows {}", name(new))),
                 fact("one host loads one driver".to_owned(), "the modules have the same names".to_owned()),
             ]

@@ -8,7 +8,7 @@ use crate::compat::{
     Maturity, ModuleFlavour, Role,
 };
 use crate::host::Facts;
-use crate::ids::{CheckId, RuleId};
+use crate::ids::RuleId;
 use crate::version::{DriverVersion, Want, dotted};
 use std::cmp::Reverse;
 
@@ -402,7 +402,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
         let why = Refusal::BranchesExclude(old, new);
         let sentence = format!("no driver serves all GPUs: {}", why.because(&Subject::Driver(NO_DRIVER), told));
         let derivation = super::derive::premises(why, &Subject::Driver(NO_DRIVER), told);
-        return Conflict { derivation, ..Conflict::new(RuleId::DriverKnowsGpu, sentence).check(CheckId::GS503) };
+        return Conflict { derivation, ..Conflict::new(RuleId::DriverKnowsGpu, sentence) };
     }
     // A rule counts when it alone stands between the request and a driver: the last one examined.
     let near = |refusal: Refusal| match refusal {
@@ -418,9 +418,8 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     };
     let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
     if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
-        return Conflict::refused(&Subject::Driver(*version), *refusal, told).check(CheckId::GS503);
+        return Conflict::refused(&Subject::Driver(*version), *refusal, told);
     }
     let who = told.cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");
     Conflict::new(RuleId::DriverWanted, format!("no driver {} for {who} is known", told.request.driver))
-        .check(CheckId::GS503)
 }

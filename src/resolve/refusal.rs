@@ -2,6 +2,7 @@
 //! sentences are made only of those; the same values give the facts of a derivation, each with its source.
 
 use super::{Card, Rejection, Request};
+use crate::causes;
 use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour, Role};
 use crate::host::Os;
 use crate::ids::RuleId;
@@ -196,8 +197,8 @@ impl Refusal {
             None => name(card).to_owned(),
         };
         match self {
-            Self::AfterLastBranch(card, last) => format!("branch {last} is the last that knows {}", name(card)),
-            Self::BeforeFirstBranch(card, first) => format!("{} needs branch {first} or newer", name(card)),
+            Self::AfterLastBranch(card, last) => causes::last_branch(last, name(card)),
+            Self::BeforeFirstBranch(card, first) => causes::first_branch(first, name(card)),
             Self::NotListed(card, sure) => {
                 format!("the oldest list that has {} is of branch {sure}; named with --driver it is taken", name(card))
             }
@@ -283,7 +284,7 @@ impl Refusal {
                 let capability = capability.map(|c| c.to_string()).unwrap_or_default();
                 format!("CUDA {last} was the last for {capability}; {}", whose(card))
             }
-            Self::OldDriver(least, have) => format!("it needs driver {least} or newer, not {have}"),
+            Self::OldDriver(least, have) => causes::oldest_driver(least, have),
             Self::NotNative(branch, native) => {
                 format!(
                     "driver branch {branch} is native to CUDA {native} and older, and does not load PTX of newer ones; \
@@ -325,7 +326,7 @@ impl Refusal {
                 let name = named.get(n).map_or("such component", |c| c.short());
                 format!("it has no {name} for {}", told.arch)
             }
-            Self::NewCompiler(most, have) => format!("its nvcc takes gcc {most} at most; this host has gcc {have}"),
+            Self::NewCompiler(most, have) => causes::newest_gcc(most, have),
             Self::Installed => "the one installed fits, and is kept; --upgrade takes the newest".to_owned(),
             Self::Unsteady => {
                 "its branch is neither a production nor a long-term one; --prefer latest takes it".to_owned()

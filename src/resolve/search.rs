@@ -11,6 +11,7 @@ use super::{
     Card, Conflict, Hint, Method, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
     SelectedDriver, Selection,
 };
+use crate::causes;
 use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
 use crate::ids::{CheckId, RuleId};
@@ -158,7 +159,7 @@ fn unknown_board(database: &Database) -> Conflict {
 fn unreadable_gpus(count: usize) -> Conflict {
     let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
     let sentence = format!("the lspci text names {gpus} without the numbers that tell one model from another");
-    Conflict::blocked(CheckId::GS503, sentence)
+    Conflict::blocked(CheckId::GS511, sentence)
         .hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
 }
 
@@ -563,7 +564,7 @@ fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, S
         return (RuleId::DriverKept, format!("driver {} is installed and fits", d.version));
     }
     if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
-        return (RuleId::DriverKnowsGpu, format!("branch {branch} is the last that knows {}", card.name));
+        return (RuleId::DriverKnowsGpu, causes::last_branch(branch, &card.name));
     }
     if matches!(request.driver, Want::Meeting(_)) {
         return (RuleId::DriverWanted, format!("{} was asked for", request.driver));

@@ -19,7 +19,8 @@ use crate::nvidia;
 use crate::schema;
 use crate::stack::{installed, planned};
 use case::{Case, Finding, Several, Stage, differs};
-use gpusetup::doctor::{CHECKS, ELSEWHERE};
+use gpusetup::causes::elsewhere;
+use gpusetup::doctor::CHECKS;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -237,13 +238,13 @@ fn table(cases: &[&&Case]) -> Vec<&'static str> {
     };
     println!();
     for check in CHECKS {
-        println!("  {}  {}", check.id, check.title);
+        println!("  {}  {}", check.id, check.title());
         if shown(check.id.as_str(), true) | shown(check.id.as_str(), false) {
             uncovered.push(check.id.as_str());
         }
     }
-    for (id, title, place) in ELSEWHERE {
-        println!("  {id}  {title}: {place}");
+    for (id, place) in elsewhere() {
+        println!("  {id}  {}: {place}", id.title());
         shown(id.as_str(), true);
         shown(id.as_str(), false);
     }

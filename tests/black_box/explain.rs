@@ -1,7 +1,9 @@
 //! `gpusetup explain` and `gpusetup db`, as a user runs them.
 
 use crate::common::{Tree, run};
+use gpusetup::causes::{self, Cause};
 use gpusetup::exit::EXITS;
+use gpusetup::ids::CheckId;
 use serde_json::Value;
 
 #[test]
@@ -62,6 +64,20 @@ fn checks_and_exit_codes_are_explained() {
     {
         let ran = run(bad);
         assert!(ran.code == 2 && !ran.err.is_empty(), "{bad:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn every_id_is_explained() {
+    for id in CheckId::ALL {
+        let ran = run(&["explain", id.as_str()]);
+        assert_eq!(ran.code, 0, "{id}: {}", ran.err);
+        let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let Cause { means, elsewhere, remedy } = causes::of(*id);
+        let remedy = remedy.into_iter().flat_map(|remedy| [vec![remedy.text], remedy.commands].concat());
+        for part in [id.title(), means].into_iter().chain(elsewhere).map(str::to_owned).chain(remedy) {
+            assert!(told.contains(&part), "{id} lacks {part}: {told}");
+        }
     }
 }
 

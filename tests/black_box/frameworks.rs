@@ -144,7 +144,7 @@ fn what_fails_on_newer_gpus_is_warned_about() {
         let ran = plan(&host, gpu, &["--for", "tensorflow==2.21"]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let all = ran.json()["warnings"].as_array().cloned().unwrap_or_default();
-        all.iter().filter(|warning| warning["check"] == "GS505").map(|w| w["text"].to_string()).collect::<Vec<_>>()
+        all.iter().filter(|warning| warning["check"] == "GS713").map(|w| w["text"].to_string()).collect::<Vec<_>>()
     };
     assert!(warnings("h100").is_empty());
     let [compiled] = &warnings("b200")[..] else { panic!("one warning") };

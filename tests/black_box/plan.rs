@@ -3,6 +3,7 @@
 use crate::common;
 use crate::common::{Tree, run, run_with_input};
 use crate::schema;
+use gpusetup::causes::{self, Cause};
 use serde_json::{Value, json};
 
 fn text<'a>(json: &'a Value, path: &str) -> &'a str {
@@ -490,7 +491,7 @@ fn non_free_packages_are_taken_when_asked_for_and_enabled() {
             .iter()
             .any(|p| p == "nvidia-open-kernel-dkms" || p == "nvidia-kernel-dkms")
     );
-    let warned = plan["warnings"].as_array().expect("warnings").iter().any(|w| w["check"] == "GS503");
+    let warned = plan["warnings"].as_array().expect("warnings").iter().any(|w| w["check"] == "GS510");
     assert!(warned, "branch 535 is past its end of life: {}", plan["warnings"]);
 }
 
@@ -589,6 +590,13 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         let refused = planned(path, value.clone(), &[]);
         assert_eq!(refused.code, 5, "{path}: {}", refused.err);
         assert!(refused.err.contains(check) && refused.err.contains("hint: "), "{path}: {}", refused.err);
+        // What explain says of the id is what was said here.
+        let Cause { means, remedy, .. } = causes::of(check.parse().expect("an id"));
+        let words = remedy.expect("something helps").text;
+        assert!(refused.err.contains(&words), "{check}: {words}: {}", refused.err);
+        assert!(["GS203", "GS301"].contains(&check) || refused.err.contains(means), "{check}: {}", refused.err);
+        let explained = run(&["explain", check]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(explained.contains(means) && explained.contains(&words), "{check}: {explained}");
         let toolkit = planned(path, value, &["--profile", "toolkit"]);
         assert_eq!(toolkit.code, 0, "{path}: no driver, nothing to refuse: {}", toolkit.err);
     }

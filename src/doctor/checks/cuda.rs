@@ -2,6 +2,7 @@
 
 use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
+use crate::causes;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
@@ -258,9 +259,13 @@ pub fn versions(seen: &Evidence) -> Verdict {
         ));
     }
     three(Verdict::fail(format!(
-        "programs of the default toolkit, CUDA {version}, need driver {oldest}; this one is {driver} and runs CUDA {runs} and older"
+        "the driver does not run programs of the default toolkit, CUDA {version}: {}",
+        causes::oldest_driver(oldest, driver)
     )))
-    .advise("install a newer driver, or make an older toolkit the default", ["gpusetup plan --upgrade", "gpusetup plan --profile toolkit"])
+    .advise(
+        "install a newer driver, or make an older toolkit the default",
+        ["gpusetup plan --upgrade", "gpusetup plan --profile toolkit"],
+    )
 }
 
 /// cuDNN computes, each that programs can load.

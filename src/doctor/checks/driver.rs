@@ -3,13 +3,15 @@
 use super::log::{of_idle_gpus, of_module};
 use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
+use crate::causes;
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Evidence, LoggedGpu, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, Origin, RIVALS, SecureBoot};
 use crate::ids::CheckId;
 use crate::plan::rebuild_image;
 use crate::resolve::Card;
-use crate::text::quoted;
+use crate::text::{quoted, quoted_path};
+use std::path::{Path, PathBuf};
 
 /// A GPU that has fallen off the bus leaves a host that looks well: the driver is there, and nothing is wrong with any GPU.
 pub fn on_the_bus(seen: &Evidence) -> Verdict {
@@ -45,10 +47,10 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let at = &gpu.address;
         let card = match card {
             Err(why) => {
-                return Verdict::warn(why.clone()).saw(format!("{at}: {}", gpu.pci_id)).advise(
-                    "look what the driver says of it, and report the line, so that it gets known",
-                    [format!("lspci -nn -s {}", quoted(at)), "sudo dmesg | grep NVRM".to_owned()],
-                );
+                return Verdict::warn(why.clone())
+                    .saw(format!("{at}: {}", gpu.pci_id))
+                    .helped(causes::report_gpu(at))
+                    .then(["sudo dmesg | grep NVRM"]);
             }
             Ok(card) => card,
         };
@@ -64,16 +66,14 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let Some(driver) = &seen.facts.driver else { return Verdict::pass().saw(evidence) };
         let branch = driver.version.branch;
         let cause = match (card.first_branch, card.last_branch) {
-            (_, Some(last)) if branch > last => {
-                format!("driver {} does not know {}: branch {last} was the last that did", driver.version, card.name)
-            }
-            (Some(first), _) if branch < first => {
-                format!("driver {} does not know {}: branch {first} is the first that does", driver.version, card.name)
-            }
+            (_, Some(last)) if branch > last => causes::last_branch(last, &card.name),
+            (Some(first), _) if branch < first => causes::first_branch(first, &card.name),
             _ => return Verdict::pass().saw(evidence),
         };
         let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
-        Verdict::fail(cause).saw(evidence).advise("install a branch that knows it", [format!("gpusetup plan{fits}")])
+        Verdict::fail(format!("driver {} does not fit: {cause}", driver.version))
+            .saw(evidence)
+            .advise("install a branch that knows it", [format!("gpusetup plan{fits}")])
     });
     let told = of_idle_gpus(seen, |said| match said {
         Said::Legacy { gpu, branch } => Some((
@@ -136,10 +136,7 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
     let cause = format!("two drivers are installed over each other: {} and {}", driver.version, other.version);
     let mend = if runfile {
-        Verdict::fail(cause).alone().advise(
-            "take the runfile's away, then bring the packages' files back",
-            ["sudo nvidia-uninstall --silent", "gpusetup plan"],
-        )
+        Verdict::fail(cause).alone().helped(causes::remove_runfile()).then(["gpusetup plan"])
     } else {
         Verdict::fail(cause).advise("let the package manager finish the update that stopped halfway", ["gpusetup plan"])
     };
@@ -219,7 +216,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         let cause = "the kernel refused the nvidia module: it takes only those that a key it trusts has signed";
         return Verdict::fail(cause).saw(refusal).advise(
             "enrol the key, reboot, and confirm it at the console; or let the kernel take others (module.sig_enforce)",
-            ["sudo mokutil --import /var/lib/dkms/mok.pub", "sudo reboot"],
+            causes::enrol_key(Some(Path::new(causes::DKMS_KEY))).commands,
         );
     }
     match seen.facts.secure_boot {
@@ -233,7 +230,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
         Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).advise(
             "enrol DKMS's key at the console, then build again (or switch Secure Boot off in the firmware)",
-            [format!("sudo mokutil --import {}", quoted(&certificate(seen))), "sudo reboot".to_owned()],
+            causes::enrol_key(Some(&certificate(seen))).commands,
         ),
         Answer::Failed(why) | Answer::NotAsked(why) => {
             Verdict::skip(format!("Secure Boot is on; who signed the module could not be read: {why}"))
@@ -242,9 +239,9 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
 }
 
 /// The certificate of the key that modules are signed with here; DKMS makes one where there is none.
-fn certificate(seen: &Evidence) -> String {
+fn certificate(seen: &Evidence) -> PathBuf {
     let key = seen.facts.signing_key.as_ref();
-    key.map_or_else(|| "/var/lib/dkms/mok.pub".to_owned(), |key| key.path.display().to_string())
+    key.map_or_else(|| PathBuf::from(causes::DKMS_KEY), |key| key.path.clone())
 }
 
 /// Whether the firmware knows the key that signed the module. A module that is loaded was let in.
@@ -252,12 +249,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
     if is_loaded(seen) == Some(true) {
         return Verdict::pass();
     }
-    let enrol = |v: Verdict| {
-        v.advise(
-            "enrol the key, reboot, and confirm it at the console",
-            [format!("sudo mokutil --import {}", quoted(&certificate(seen))), "sudo reboot".to_owned()],
-        )
-    };
+    let enrol = |v: Verdict| v.helped(causes::enrol_key(Some(&certificate(seen))));
     match (refusal(seen), seen.key_is_enrolled) {
         (Some(refusal), _) => enrol(
             Verdict::fail(format!(
@@ -271,7 +263,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
         (None, None) if is_loaded(seen) == Some(false) => {
-            let test = format!("sudo mokutil --test-key {}", quoted(&certificate(seen)));
+            let test = format!("sudo mokutil --test-key {}", quoted_path(&certificate(seen)));
             Verdict::warn("the nvidia module is signed, and not loaded: the firmware may not know the key").advise(
                 "look whether the key is enrolled; enrol it if not (mokutil --import)",
                 [test, "mokutil --list-enrolled".to_owned()],

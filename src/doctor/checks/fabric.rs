@@ -1,6 +1,7 @@
 //! What joins GPUs.
 
 use super::nvml::{inside_fabric, outside_fabric};
+use crate::causes;
 use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::operation::{Operation, Service};
@@ -54,9 +55,9 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     };
     let verdict = match &seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
-        Answer::Failed(why) => install(format!("CUDA does not start without Fabric Manager here, and {why}")),
+        Answer::Failed(why) => install(format!("{}, and {why}", causes::fabric_manager(version))),
         Answer::Is(manager) if manager.version != version => {
-            install(format!("Fabric Manager is {}, and the driver is {version}: it refuses to start", manager.version))
+            install(format!("{}, and {} is installed", causes::fabric_manager(version), manager.version))
         }
         Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(
             "Fabric Manager is installed and does not run: CUDA says \"system not yet initialized\" (802)",

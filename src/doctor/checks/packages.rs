@@ -2,6 +2,7 @@
 
 use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
+use crate::causes;
 use crate::doctor::{Evidence, Verdict};
 use crate::operation::{Operation, Packages, packages};
 use crate::text::bytes;
@@ -12,7 +13,7 @@ pub fn done(seen: &Evidence) -> Verdict {
     let packages = if unfinished.is_empty() {
         Verdict::pass()
     } else {
-        Verdict::fail(format!("dpkg was cut off from {}: nothing else can be installed", unfinished.join(", ")))
+        Verdict::fail(causes::cut_off(unfinished))
             .saw("/var/lib/dpkg/status and /var/lib/dpkg/updates".to_owned())
             .repair("let it finish; if that fails, /boot may be full", [packages::finish()])
             // What was only half unpacked is unpacked again by apt alone.
@@ -29,7 +30,7 @@ pub fn done(seen: &Evidence) -> Verdict {
             );
             // What keeps a cure from working comes before it.
             let verdict = if is_image_stale(seen) { Verdict::fail(cause) } else { Verdict::warn(cause) };
-            verdict.advise("remove kernels that are not used", ["sudo apt-get autoremove --purge"])
+            verdict.helped(causes::unused_kernels(seen.facts.os.package_manager))
         }
         (Some(boot), _) => Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes))),
         (None, _) => Verdict::pass(),

@@ -2,6 +2,7 @@
 
 use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
+use crate::causes;
 use crate::doctor::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
 use crate::host::Gpu;
 use crate::operation::Operation;
@@ -21,16 +22,11 @@ pub fn vfio(seen: &Evidence) -> Verdict {
     let Some(first) = held.first() else {
         return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { held_before(seen) };
     };
-    let commands = [
-        format!("echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind", quoted(&first.address)),
-        "sudo modprobe nvidia".to_owned(),
-    ];
+    let cause = format!("{}: this host's programs do not see it", causes::held_for_vm(&first.address));
     held.iter()
-        .fold(
-            Verdict::warn("vfio-pci holds a GPU for a virtual machine: this host's programs do not see it"),
-            |v, g| v.saw(held_by(g)),
-        )
-        .advise("leave it where that is wanted; else give the GPU back", commands)
+        .fold(Verdict::warn(cause), |v, g| v.saw(held_by(g)))
+        .helped(causes::give_back(&first.address))
+        .then(["sudo modprobe nvidia"])
 }
 
 /// By the log alone. On the running host the GPU was given back since; of a tree nothing newer is known.
@@ -41,7 +37,7 @@ fn held_before(seen: &Evidence) -> Verdict {
     };
     let cause = format!("when the host last ran, vfio-pci held the GPU at {gpu} for a virtual machine");
     Verdict::warn(cause).saw("the kernel's log").advise(
-        "leave it where that is wanted; else take it out of vfio-pci's options",
+        "leave it there if that is wanted; else take it out of vfio-pci's options",
         ["grep -rn vfio /etc/modprobe.d"],
     )
 }

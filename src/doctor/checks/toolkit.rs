@@ -1,5 +1,6 @@
 //! The CUDA toolkits, and how programs and shells find them.
 
+use crate::causes;
 use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Shells, Verdict};
 use crate::host::Toolkit;
@@ -168,7 +169,7 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
     if let Some((file, line)) = seen.host_compiler.as_ref().filter(|(_, line)| takes(toolkit.version, line)) {
         return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
     }
-    let cause = format!("gcc {version} is newer than the nvcc of CUDA {} takes: nothing compiles", toolkit.version);
+    let cause = format!("CUDA {} compiles nothing: {}", toolkit.version, causes::newest_gcc(newest, version));
     Some(Verdict::fail(cause).saw(evidence).advise(older_gcc(newest), side_by_side(toolkit, newest)))
 }
 
