@@ -11,7 +11,7 @@ use std::path::Path;
 /// What stands behind an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// What is wrong where the id is printed, in a sentence.
+    /// What is wrong where the id is printed: a sentence that begins in lower case and has no full stop, as refusals do.
     pub means: &'static str,
     /// Where gpusetup sees to it, if no check of doctor looks for it.
     pub elsewhere: Option<&'static str>,
@@ -200,243 +200,243 @@ pub fn elsewhere() -> impl Iterator<Item = (CheckId, &'static str)> {
 pub fn of(id: CheckId) -> Cause {
     match id {
         CheckId::GS101 => Cause::new(
-            "The headers of a kernel are not installed, or no enabled repository has them: DKMS cannot build the driver's \
-             modules for that kernel.",
+            "the headers of a kernel are not installed, or no enabled repository has them: DKMS cannot build the driver's \
+             modules for that kernel",
         )
         .fix("install them; if no repository has them any more, upgrade the kernel and reboot", ["gpusetup plan"]),
         CheckId::GS102 => Cause::new(
-            "The kernel was built with a gcc that is not installed: modules that another gcc builds may not compile.",
+            "the kernel was built with a gcc that is not installed: modules that another gcc builds may not compile",
         )
         .fix("install the gcc that the kernel was built with, then let DKMS build", ["sudo gpusetup doctor --fix"]),
         CheckId::GS103 => Cause::new(
-            "The kernel is newer than those the driver's modules are known to build on: the build may fail.",
+            "the kernel is newer than those the driver's modules are known to build on: the build may fail",
         )
         .only("plan only: it warns before anything is built")
         .fix("boot an older kernel, or choose a newer driver", ["gpusetup plan --driver latest"]),
         CheckId::GS104 => Cause::new(
-            "A kernel has no nvidia module, or one of another version than the driver's libraries: the driver does not work \
-             when that kernel runs.",
+            "a kernel has no nvidia module, or one of another version than the driver's libraries: the driver does not work \
+             when that kernel runs",
         )
         .fix("let DKMS build the module for it", ["sudo gpusetup doctor --fix"]),
         CheckId::GS105 => Cause::new(
-            "The kernel that will run is not one of the distribution's packages: no package has its headers.",
+            "the kernel that will run is not one of the distribution's packages: no package has its headers",
         )
         .only("plan only: it warns that no package has its headers")
         .fix("get the headers from whoever built the kernel", []),
         CheckId::GS106 => Cause::new(
-            "DKMS builds the driver's modules from several sources: the one that is built last wins.",
+            "DKMS builds the driver's modules from several sources: the one that is built last wins",
         )
         .fix("remove those that belong to no driver", ["dkms status"]),
-        CheckId::GS107 => Cause::new("The kernel is older than the driver branch supports.")
+        CheckId::GS107 => Cause::new("the kernel is older than the driver branch supports")
             .only("plan only: such a branch is refused")
             .fix("boot a newer kernel, or choose an older branch", ["gpusetup plan"]),
         CheckId::GS201 => Cause::new(
-            "The driver nouveau has a GPU, or takes it at the next boot: NVIDIA's driver gets it only when nouveau is kept \
-             out, in the initramfs too.",
+            "the driver nouveau has a GPU, or takes it at the next boot: NVIDIA's driver gets it only when nouveau is kept \
+             out, in the initramfs too",
         )
         .fix("keep nouveau out, then reboot", ["sudo gpusetup doctor --fix", "sudo reboot"]),
         CheckId::GS202 => Cause::new(
-            "The driver nova has a GPU, or takes it at the next boot: NVIDIA's driver gets it only when nova is kept out, in \
-             the initramfs too.",
+            "the driver nova has a GPU, or takes it at the next boot: NVIDIA's driver gets it only when nova is kept out, in \
+             the initramfs too",
         )
         .fix("keep nova out, then reboot", ["sudo gpusetup doctor --fix", "sudo reboot"]),
         CheckId::GS203 => Cause::new(
-            "A GPU is bound to vfio-pci, for a virtual machine: programs of this host do not see it, and plan leaves it \
-             alone.",
+            "a GPU is bound to vfio-pci, for a virtual machine: programs of this host do not see it, and plan leaves it \
+             alone",
         )
         .helps(give_back("ADDRESS")),
         CheckId::GS301 => Cause::new(
-            "The kernel loads signed modules only, as under Secure Boot, and the driver's modules are not signed or the \
-             firmware does not have the key: they do not load.",
+            "the kernel loads signed modules only, as under Secure Boot, and the driver's modules are not signed or the \
+             firmware does not have the key: they do not load",
         )
         .helps(enrol_key(Some(Path::new("KEY.der")))),
-        CheckId::GS302 => Cause::new("A package asks for a password for Secure Boot's key, and nobody can answer.")
+        CheckId::GS302 => Cause::new("a package asks for a password for Secure Boot's key, and nobody can answer")
             .only("apply only: no child has anybody to ask"),
         CheckId::GS401 => Cause::new(
-            "Two drivers are installed over each other, or would be: packages and NVIDIA's runfile overwrite each other's \
-             files.",
+            "two drivers are installed over each other, or would be: packages and NVIDIA's runfile overwrite each other's \
+             files",
         )
         .helps(remove_runfile()),
         CheckId::GS402 => Cause::new(
-            "Packages exclude each other: to install or remove some, the package manager would take others along.",
+            "packages exclude each other: to install or remove some, the package manager would take others along",
         )
         .only("plan and apply only: the transaction is simulated first")
         .fix("keep the packages of one vendor", ["gpusetup plan"]),
-        CheckId::GS403 => Cause::new("A version is asked of a meta-package only, whose dependencies come in another one.")
+        CheckId::GS403 => Cause::new("a version is asked of a meta-package only, whose dependencies come in another one")
             .only("plan only: the packages are named, none by a meta-package"),
         CheckId::GS404 => Cause::new(
             "apt does not have the key of one of NVIDIA's repositories, or does not accept it: lists and packages cannot be \
-             fetched from there.",
+             fetched from there",
         )
-        .fix("install NVIDIA's current keyring package", ["gpusetup doctor GS404"]),
-        CheckId::GS405 => Cause::new("The lists of another repository cannot be fetched.")
+        .helps(look("install NVIDIA's current keyring package", id)),
+        CheckId::GS405 => Cause::new("the lists of another repository cannot be fetched")
             .only("apply only: lists that cannot be had are no failure unless they are needed"),
-        CheckId::GS406 => Cause::new("A mirror does not have what its own lists name.")
+        CheckId::GS406 => Cause::new("a mirror does not have what its own lists name")
             .only("apply only: lists are fetched once more, then exit 6")
             .fix("try again later", ["sudo gpusetup resume"]),
-        CheckId::GS407 => Cause::new("The driver is installed without nvidia-smi, which is in a separate package.")
+        CheckId::GS407 => Cause::new("the driver is installed without nvidia-smi, which is in a separate package")
             .fix("install the package of the driver's programs", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS408 => Cause::new("A program reports success, and what it was to do was not done.")
+        CheckId::GS408 => Cause::new("a program reports success, and what it was to do was not done")
             .only("apply only: the host is asked, no exit status is believed"),
         CheckId::GS409 => Cause::new(
-            "Nothing tells who installed the driver, so nothing can tell which files are its own and may be removed.",
+            "nothing tells who installed the driver, so nothing can tell which files are its own and may be removed",
         )
         .only("uninstall only: it refuses"),
         CheckId::GS410 => Cause::new(
-            "The database does not know the packages of this distribution or release: it takes those of a relative, or none.",
+            "the database does not know the packages of this distribution or release: it takes those of a relative, or none",
         )
         .only("plan only: it warns, and refuses where it cannot do without")
         .fix("install the tools that the plan names, then plan again", ["gpusetup plan"]),
-        CheckId::GS411 => Cause::new("A package that the plan needs comes from a repository that is not enabled here.")
+        CheckId::GS411 => Cause::new("a package that the plan needs comes from a repository that is not enabled here")
             .only("plan only: it warns with the command that enables it"),
         CheckId::GS501 => Cause::new(
-            "The driver that the kernel has loaded is not the one that is installed, or does not have the GPUs: programs \
-             fail, or use the old one until the next boot.",
+            "the driver that the kernel has loaded is not the one that is installed, or does not have the GPUs: programs \
+             fail, or use the old one until the next boot",
         )
         .fix("reboot; doctor names the cause if it stays", ["sudo reboot", "gpusetup doctor"]),
-        CheckId::GS502 => Cause::new("Programs use the driver that is to be replaced or removed.")
+        CheckId::GS502 => Cause::new("programs use the driver that is to be replaced or removed")
             .only("apply only: it names who uses it, and refuses")
             .helps(stop_users()),
         CheckId::GS503 => Cause::new(
-            "The driver does not know a GPU: its branch is too new or too old for it, or the GPU is in no list that the \
-             database has.",
+            "the driver does not know a GPU: its branch is too new or too old for it, or the GPU is in no list that the \
+             database has",
         )
         .fix("install a branch that knows it", ["gpusetup plan"]),
         CheckId::GS504 => Cause::new(
-            "The kernel modules are of a flavour that does not run a GPU: some GPUs need the open ones, others the \
-             proprietary ones.",
+            "the kernel modules are of a flavour that does not run a GPU: some GPUs need the open ones, others the \
+             proprietary ones",
         )
         .fix("install the other flavour", ["gpusetup plan --modules open", "gpusetup plan --modules proprietary"]),
-        CheckId::GS505 => Cause::new("CUDA does not start, or computes wrongly on a GPU, whatever nvidia-smi says.")
-            .fix("see what the kernel and CUDA say", ["sudo gpusetup doctor GS505", "sudo dmesg | grep NVRM"]),
+        CheckId::GS505 => Cause::new("CUDA does not start, or computes wrongly on a GPU, whatever nvidia-smi says")
+            .helps(look("see what the kernel and CUDA say", id)),
         CheckId::GS506 => Cause::new(
-            "/dev/nvidia-uvm is missing, and nothing makes it: nvidia-smi works, and CUDA does not (error 999).",
+            "/dev/nvidia-uvm is missing, and nothing makes it: nvidia-smi works, and CUDA does not (error 999)",
         )
         .fix("load the module", ["sudo modprobe nvidia-uvm"]),
         CheckId::GS507 => Cause::new(
-            "Programs get a libcuda that is not the driver's: one for linking only, or that of another driver.",
+            "programs get a libcuda that is not the driver's: one for linking only, or that of another driver",
         )
         .fix(
             "take its directory out of the loader's path",
             ["grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d", "sudo ldconfig"],
         ),
-        CheckId::GS508 => Cause::new("The driver is loaded, and does not answer for all GPUs when NVML asks.")
+        CheckId::GS508 => Cause::new("the driver is loaded, and does not answer for all GPUs when NVML asks")
             .fix("see what the kernel says", ["sudo dmesg | grep NVRM"]),
-        CheckId::GS509 => Cause::new("The driver is installed or loaded, and no NVIDIA GPU is on the PCI bus.")
+        CheckId::GS509 => Cause::new("the driver is installed or loaded, and no NVIDIA GPU is on the PCI bus")
             .fix("switch the host off and on again if it has one", ["lspci -d 10de:", "sudo poweroff"]),
-        CheckId::GS510 => Cause::new("The driver branch reached its end of life: NVIDIA fixes nothing in it any more.")
+        CheckId::GS510 => Cause::new("the driver branch reached its end of life: NVIDIA fixes nothing in it any more")
             .only("plan only: it warns; a GPU may know no newer branch"),
         CheckId::GS511 => Cause::new(
-            "There is an NVIDIA GPU whose model could not be read, so nothing can be chosen for it.",
+            "there is an NVIDIA GPU whose model could not be read, so nothing can be chosen for it",
         )
         .only("plan only: the GPU is left out, or the plan is refused")
         .fix("list the GPUs with numbers", ["lspci -nn | gpusetup plan --lspci -"]),
-        CheckId::GS512 => Cause::new("The GPU exists only in machines of another architecture.")
+        CheckId::GS512 => Cause::new("the GPU exists only in machines of another architecture")
             .only("plan only: a driver for it is refused")
             .fix("plan for the facts of such a machine", ["gpusetup plan --facts FACTS.json"]),
-        CheckId::GS601 => Cause::new("What is needed cannot be fetched: there is no network, or a bundle lacks it.")
+        CheckId::GS601 => Cause::new("what is needed cannot be fetched: there is no network, or a bundle lacks it")
             .only("apply only: everything may come from a mirror or a bundle; what that lacks is named before the first change")
             .helps(bundle_again()),
         CheckId::GS602 => Cause::new(
-            "A directory that the work needs has too little room, or nothing in it may be executed.",
+            "a directory that the work needs has too little room, or nothing in it may be executed",
         )
         .only("plan and apply only: looked at before the first change")
         .fix(NO_EXEC, ["sudo gpusetup apply --cache DIR"]),
         CheckId::GS603 => Cause::new(
-            "The package manager was cut off, or /boot has too little room for the next initramfs, which the driver's \
-             firmware makes larger.",
+            "the package manager was cut off, or /boot has too little room for the next initramfs, which the driver's \
+             firmware makes larger",
         )
         .helps(unused_kernels(None)),
-        CheckId::GS604 => Cause::new("needrestart, debconf or dpkg asks a question during an install.")
+        CheckId::GS604 => Cause::new("needrestart, debconf or dpkg asks a question during an install")
             .only("apply only: no child has anybody to ask"),
-        CheckId::GS605 => Cause::new("Another program holds the package manager's lock, as on the first boot.")
+        CheckId::GS605 => Cause::new("another program holds the package manager's lock, as on the first boot")
             .only("apply only: waited for, with the holder's name")
             .fix("wait longer", ["sudo gpusetup apply --lock-timeout 3600"]),
-        CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron.")
+        CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron")
             .only("apply only: children get a separate environment"),
         CheckId::GS701 => Cause::new(
-            "The default toolkit is missing or leads nowhere, or login shells do not find its nvcc, or find another one.",
+            "the default toolkit is missing or leads nowhere, or login shells do not find its nvcc, or find another one",
         )
         .fix("lead the link and PATH to it", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS702 => Cause::new("A link between cuDNN's libraries is missing, leads nowhere, or is a copy.")
+        CheckId::GS702 => Cause::new("a link between cuDNN's libraries is missing, leads nowhere, or is a copy")
             .fix("make the links again", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS703 => Cause::new("Programs get another cuDNN than the one in the default toolkit, or none.")
+        CheckId::GS703 => Cause::new("programs get another cuDNN than the one in the default toolkit, or none")
             .fix("take the other one's directory out of the loader's path", ["ldconfig -p | grep libcudnn"]),
         CheckId::GS704 => Cause::new(
-            "LD_LIBRARY_PATH is set for everybody: programs that bring their own libraries get others instead.",
+            "LD_LIBRARY_PATH is set for everybody: programs that bring their own libraries get others instead",
         )
         .fix("take it out: the loader's cache finds the toolkit", ["grep -rn LD_LIBRARY_PATH /etc/environment /etc/profile.d"]),
         CheckId::GS705 => Cause::new(
-            "nvcc does not take the host's gcc, or the headers of its C library: they are newer or older than it supports.",
+            "nvcc does not take the host's gcc, or the headers of its C library: they are newer or older than it supports",
         )
         .fix("choose a CUDA that supports them, or install another gcc", ["gpusetup plan --profile toolkit --cuda latest"]),
-        CheckId::GS706 => Cause::new("PATH leads to the distribution's nvcc before the toolkit's.")
+        CheckId::GS706 => Cause::new("PATH leads to the distribution's nvcc before the toolkit's")
             .only("doctor looks for it with the default toolkit"),
-        CheckId::GS707 => Cause::new("The driver is older than the toolkit's programs need.")
+        CheckId::GS707 => Cause::new("the driver is older than the toolkit's programs need")
             .fix("install a newer driver, or an older toolkit", ["gpusetup plan --upgrade"]),
         CheckId::GS708 => Cause::new(
-            "The loader's cache does not have cuDNN's libraries as they are, so programs find old ones or none.",
+            "the loader's cache does not have cuDNN's libraries as they are, so programs find old ones or none",
         )
         .fix("make the cache again", ["sudo ldconfig"]),
-        CheckId::GS709 => Cause::new("A toolkit's nvcc does not run, or what it compiles does not start.")
+        CheckId::GS709 => Cause::new("a toolkit's nvcc does not run, or what it compiles does not start")
             .fix("install the toolkit again", ["gpusetup plan --profile toolkit"]),
-        CheckId::GS710 => Cause::new("cuDNN does not start, or a convolution has a wrong result.")
+        CheckId::GS710 => Cause::new("cuDNN does not start, or a convolution has a wrong result")
             .fix("install cuDNN's files again", ["sudo gpusetup apply --profile toolkit"]),
         CheckId::GS711 => Cause::new(
-            "NVIDIA's installation guide does not list this system for the toolkit: it may work, and NVIDIA does not test it.",
+            "NVIDIA's installation guide does not list this system for the toolkit: it may work, and NVIDIA does not test it",
         )
         .only("plan only: it warns"),
         CheckId::GS712 => Cause::new(
-            "A toolkit was chosen although no GPU is known here: it may be too new or too old for the GPU.",
+            "a toolkit was chosen although no GPU is known here: it may be too new or too old for the GPU",
         )
         .only("plan only: it warns")
         .fix("name the GPU", ["gpusetup plan --gpu 'gtx 1060'"]),
         CheckId::GS713 => Cause::new(
-            "The framework's wheels run on this GPU with a limit: their kernels are compiled at the first start, or failures \
-             are reported.",
+            "the framework's wheels run on this GPU with a limit: their kernels are compiled at the first start, or failures \
+             are reported",
         )
         .only("plan only: it warns"),
         CheckId::GS714 => Cause::new(
-            "The toolkit's directory has another CUDA, or the same one installed in another way: what is left of it would \
-             be taken for the new one.",
+            "the toolkit's directory has another CUDA, or the same one installed in another way: what is left of it would \
+             be taken for the new one",
         )
         .only("plan only: it refuses")
         .fix("keep what is there, or remove it first", ["sudo gpusetup uninstall --cuda 12.8"]),
-        CheckId::GS715 => Cause::new("The toolkit is not below the prefix: other hosts may use it, so it is left alone.")
+        CheckId::GS715 => Cause::new("the toolkit is not below the prefix: other hosts may use it, so it is left alone")
             .only("uninstall only: it refuses")
             .fix("name the directory that it is in", ["sudo gpusetup uninstall --cuda 12.8 --prefix DIR"]),
         CheckId::GS801 => Cause::new(
             "NVSwitches join the GPUs, and CUDA needs Fabric Manager of exactly the driver's version: it is missing, differs \
-             or does not run (error 802).",
+             or does not run (error 802)",
         )
         .fix("install it in that version, and start it", ["sudo systemctl enable --now nvidia-fabricmanager"]),
-        CheckId::GS802 => Cause::new("MIG was switched on or off, and the GPU was not reset since.")
+        CheckId::GS802 => Cause::new("MIG was switched on or off, and the GPU was not reset since")
             .fix("stop what uses the GPU, then reset it", ["sudo nvidia-smi --gpu-reset"]),
         CheckId::GS803 => Cause::new(
-            "Containers do not get the GPUs: NVIDIA's container toolkit is missing, or what it wrote is of another driver.",
+            "containers do not get the GPUs: NVIDIA's container toolkit is missing, or what it wrote is of another driver",
         )
         .fix("have it written again", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS901 => Cause::new("The firmware gives a GPU no room for its memory in the address space.")
+        CheckId::GS901 => Cause::new("the firmware gives a GPU no room for its memory in the address space")
             .fix("switch on \"Above 4G Decoding\" in the firmware's setup", []),
         CheckId::GS902 => Cause::new(
-            "The IOMMU or ACS sends traffic between GPUs by way of the processor: it is slow, and may fail.",
+            "the IOMMU or ACS sends traffic between GPUs by way of the processor: it is slow, and may fail",
         )
         .fix("put iommu=pt on the kernel's command line, and switch ACS off in the firmware's setup", []),
-        CheckId::GS903 => Cause::new("The kernel's log or NVML tells of a fault of a GPU or an NVSwitch (Xid, SXid).")
+        CheckId::GS903 => Cause::new("the kernel's log or NVML tells of a fault of a GPU or an NVSwitch (Xid, SXid)")
             .fix("see what NVIDIA says of its number", ["sudo dmesg | grep -E 'Xid|NVRM'"]),
-        CheckId::GS904 => Cause::new("A GPU has memory errors, or is slowed down by heat or power.")
+        CheckId::GS904 => Cause::new("a GPU has memory errors, or is slowed down by heat or power")
             .fix("see what the GPU says", ["nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE"]),
-        CheckId::GS905 => Cause::new("The driver drops a GPU that nobody uses, and takes seconds to bring it up again.")
+        CheckId::GS905 => Cause::new("the driver drops a GPU that nobody uses, and takes seconds to bring it up again")
             .fix("run the persistence daemon", ["sudo systemctl enable --now nvidia-persistenced"]),
         CheckId::GS906 => not_ours(WSL2),
         CheckId::GS907 => not_ours(JETSON),
         CheckId::GS908 => not_ours(IMMUTABLE),
         CheckId::GS909 => Cause::new(
-            "The kernel counts the GPUs' memory as the host's: Kubernetes reports too much, and pods are limited wrongly.",
+            "the kernel counts the GPUs' memory as the host's: Kubernetes reports too much, and pods are limited wrongly",
         )
-        .fix("set NVreg_CoherentGPUMemoryMode=driver for the nvidia module, then reboot", ["gpusetup doctor GS909"]),
+        .helps(look("set NVreg_CoherentGPUMemoryMode=driver for the nvidia module, then reboot", id)),
         CheckId::GS910 => Cause::new(
-            "The GPU is a virtual one (vGPU), which needs NVIDIA's guest driver (GRID): gpusetup does not install that.",
+            "the GPU is a virtual one (vGPU), which needs NVIDIA's guest driver (GRID): gpusetup does not install that",
         )
         .only("plan only: a driver for it is refused")
         .helps(without_driver("install the guest driver from the cloud provider or NVIDIA, then the toolkit alone")),
@@ -444,6 +444,11 @@ pub fn of(id: CheckId) -> Cause {
             .only("plan only: it warns")
             .helps(without_driver(WITHOUT_DRIVER.0)),
     }
+}
+
+/// Where only the host can tell which commands help.
+fn look(text: &str, id: CheckId) -> Remedy {
+    Remedy::new(text, [format!("sudo gpusetup doctor {id}")])
 }
 
 /// Hosts whose driver gpusetup does not install.
@@ -466,7 +471,8 @@ mod tests {
         for id in CheckId::ALL {
             let cause = of(*id);
             assert!(titles.insert(id.title()) && meanings.insert(cause.means), "{id} says what another id says");
-            assert!(cause.means.len() > 30 && !cause.means.contains("  "), "{id}: {}", cause.means);
+            let is_whole = !cause.means.contains("  ") && !cause.means.ends_with('.');
+            assert!(cause.means.len() > 30 && is_whole, "{id}: {}", cause.means);
         }
     }
 

@@ -745,7 +745,7 @@ mod tests {
                 .map_err(|e| e.to_string())
         };
         let both = ["nvidia-driver-535", "b"];
-        assert_eq!(judged(&["b"], &[]), Err("installing a would also remove nvidia-driver-535".to_owned()));
+        assert_eq!(judged(&["b"], &[]), Err("installing a would also remove nvidia-driver-535 (GS402)".to_owned()));
         assert_eq!(judged(&both, &["c"]), Ok(()));
         assert_eq!(
             judged(&both, &["a"]),

@@ -117,7 +117,7 @@ impl RemovalPlanner<'_> {
                 Some(driver) => Err(Conflict::blocked(
                     CheckId::GS409,
                     format!(
-                        "driver {} was installed by nobody who left a trace ({}), so nothing can tell which files are its",
+                        "nothing tells who installed driver {} ({}), so nothing can tell which files are its own and may be removed",
                         driver.version, driver.evidence
                     ),
                 )),
