@@ -10,6 +10,7 @@ mod links;
 mod pipe;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 use super::Counts;
 use super::undo::{Backups, Undo, missing_parents};
@@ -37,7 +38,7 @@ pub struct Unpack {
     /// The SHA-256 of the archive.
     #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
-    /// What of it goes where; the archive's outermost folder is left out of the names.
+    /// What of it goes where; a tar archive's outermost folder is left out of the names.
     pub into: Vec<Placement>,
     /// How much may be in it; without, as much as its size makes likely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,10 +59,15 @@ impl Unpack {
     pub fn shell(&self) -> String {
         let archive = quoted_path(&self.archive);
         let places: String = self.into.iter().map(Placement::shell).collect();
+        let is_wheel = self.archive.extension().is_some_and(|ending| ending == wheel::ENDING);
+        let unpack = match is_wheel {
+            true => format!("unzip -q {archive} -d \"$staging\""),
+            false => format!("tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner"),
+        };
         format!(
             "echo \"{}  \"{archive} | sha256sum -c\n\
              staging=$(mktemp -d -p /var/cache)\n\
-             tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner\n\
+             {unpack}\n\
              chmod -R u=rwX,go=rX \"$staging\"\n\
              {places}rm -rf \"$staging\"\n",
             self.sha256

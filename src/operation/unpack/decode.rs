@@ -2,6 +2,7 @@
 //! packed, its decoder takes no more memory than is said here.
 
 use super::blocks::{self, Blocks};
+use super::wheel;
 use crate::system::cores;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{Error as XzError, Stream};
@@ -16,8 +17,8 @@ const XZ: &[u8] = b"\xfd7zXZ\0";
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// What is in an archive, unpacked while it is read. All of it is checked against the sums in it, and nothing may stand behind
-/// its end.
+/// What is in a tar archive, unpacked while it is read; a wheel as it is. All of an archive is checked against the sums in it, and
+/// nothing may stand behind its end.
 pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let start = from.fill_buf()?;
     if start.starts_with(XZ) {
@@ -28,8 +29,11 @@ pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>
         let mut zstd = zstd::Decoder::with_buffer(from)?;
         zstd.window_log_max(WINDOW)?;
         Ok(Box::new(zstd))
+    } else if start.starts_with(wheel::MAGIC) {
+        // Each of its files is packed alone.
+        Ok(Box::new(from))
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidData, "it is none of .tar.xz, .tar.gz and .tar.zst"))
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it is none of .tar.xz, .tar.gz, .tar.zst and .whl"))
     }
 }
 
@@ -158,7 +162,7 @@ mod tests {
         for packed in [xz(&text), gzip(&text), zstd(&text)] {
             assert!(unpacked(&packed).expect("unpacked") == text);
         }
-        for other in [&b""[..], b"PK\x03\x04", b"BZh9", &text] {
+        for other in [&b""[..], b"BZh9", &text] {
             let error = unpacked(other).expect_err("refused").to_string();
             assert!(error.contains("none of"), "{error}");
         }

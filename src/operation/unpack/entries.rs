@@ -3,12 +3,13 @@
 
 use super::files::{self, Flusher, Layout};
 use super::links::stays_within;
+use super::wheel;
 use crate::operation::{Limit, Placement};
 use crate::system::Directory;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
@@ -85,9 +86,25 @@ pub fn unpack(
 ) -> Result<BTreeMap<PathBuf, String>, Wrong> {
     let meter = Rc::new(Meter::default());
     meter.rest.set(limit.bytes.saturating_add(limit.files.saturating_mul(BESIDE)));
-    let unpacking =
-        Unpacking { into, staging, flusher, staged: BTreeMap::new(), links: BTreeMap::new(), origin: BTreeMap::new() };
-    match read(Metered { inner: from, meter: meter.clone() }, &meter, limit, unpacking) {
+    let (mut from, mut start) = (from, Vec::new());
+    from.by_ref().take(wheel::MAGIC.len() as u64).read_to_end(&mut start)?;
+    let is_wheel = start == wheel::MAGIC;
+    let unpacking = Unpacking {
+        into,
+        staging,
+        flusher,
+        // The outermost folder of a tar archive carries the version.
+        left_out: if is_wheel { 0 } else { 1 },
+        staged: BTreeMap::new(),
+        links: BTreeMap::new(),
+        origin: BTreeMap::new(),
+    };
+    let metered = Metered { inner: Cursor::new(start).chain(from), meter: meter.clone() };
+    let read = match is_wheel {
+        true => read_wheel(metered, &meter, limit, unpacking),
+        false => read(metered, &meter, limit, unpacking),
+    };
+    match read {
         Err(Wrong::Io(_)) if meter.exceeded.get() => Err(too_much(Path::new(""), limit)),
         read => read,
     }
@@ -112,8 +129,7 @@ fn read<R: Read>(
         let mut entry = entry?;
         meter.between.set(None);
         let seen = Seen::of(&mut entry)?;
-        left.files = left.files.checked_sub(1).ok_or_else(|| too_much(&seen.path, limit))?;
-        left.bytes = left.bytes.checked_sub(seen.size).ok_or_else(|| too_much(&seen.path, limit))?;
+        left.take(&seen).ok_or_else(|| too_much(&seen.path, limit))?;
         unpacking.add(&seen, &mut entry)?;
         // What nobody wanted: what is read behind it is a header.
         io::copy(&mut entry, &mut io::sink())?;
@@ -126,6 +142,36 @@ fn read<R: Read>(
     unpacking.checked()
 }
 
+fn read_wheel<R: Read>(
+    mut from: Metered<R>,
+    meter: &Meter,
+    limit: Limit,
+    mut unpacking: Unpacking,
+) -> Result<BTreeMap<PathBuf, String>, Wrong> {
+    let mut left = limit;
+    loop {
+        meter.between.set(Some(MOST_BETWEEN));
+        let Some(mut file) = wheel::next_file(&mut from)? else { break };
+        meter.between.set(None);
+        let seen = Seen {
+            path: PathBuf::from(&file.name),
+            kind: if file.is_folder() { Kind::Folder } else { Kind::File },
+            link: PathBuf::new(),
+            size: file.size,
+            mode: 0o644,
+            layout: Layout::Plain,
+        };
+        seen.stays_inside()?;
+        left.take(&seen).ok_or_else(|| too_much(&seen.path, limit))?;
+        unpacking.add(&seen, &mut file)?;
+        io::copy(&mut file, &mut io::sink())?;
+    }
+    // The list of what was read.
+    meter.between.set(None);
+    io::copy(&mut from, &mut io::sink())?;
+    unpacking.checked()
+}
+
 /// Behind the mark of a tar's end there may be padding, and nothing else.
 fn only_zeroes(mut rest: impl Read) -> io::Result<()> {
     let mut block = vec![0; 1 << 16];
@@ -135,6 +181,15 @@ fn only_zeroes(mut rest: impl Read) -> io::Result<()> {
             n if block[..n].iter().all(|b| *b == 0) => {}
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "something stands behind its end")),
         }
+    }
+}
+
+impl Limit {
+    /// Counts an entry; none where it is one too many.
+    fn take(&mut self, seen: &Seen) -> Option<()> {
+        self.files = self.files.checked_sub(1)?;
+        self.bytes = self.bytes.checked_sub(seen.size)?;
+        Some(())
     }
 }
 
@@ -152,6 +207,8 @@ enum Kind {
 struct Seen {
     path: PathBuf,
     kind: Kind,
+    /// Of a link, where it leads.
+    link: PathBuf,
     /// Bytes of its file.
     size: u64,
     mode: u32,
@@ -163,6 +220,7 @@ impl Seen {
         let mut seen = Self {
             path: entry.path()?.into_owned(),
             kind: Kind::File,
+            link: entry.link_name()?.unwrap_or_default().into_owned(),
             size: entry.size(),
             mode: 0o644,
             layout: Layout::Plain,
@@ -182,9 +240,7 @@ impl Seen {
         if seen.kind == Kind::File {
             seen.take_stretches(entry)?;
         }
-        if seen.path.components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
-            return Err(seen.refused("a path that leads out of it"));
-        }
+        seen.stays_inside()?;
         let mode = entry.header().mode()?;
         if matches!(seen.kind, Kind::File | Kind::HardLink) && mode & 0o7000 != 0 {
             return Err(seen.refused("a mode beyond the plain permissions"));
@@ -192,6 +248,12 @@ impl Seen {
         // Everybody may read a library, whoever packed it under which umask.
         seen.mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
         Ok(seen)
+    }
+
+    /// Refuses a path that leads out of the archive.
+    fn stays_inside(&self) -> Result<(), Wrong> {
+        let is_plain = |c| matches!(c, Component::Normal(_) | Component::CurDir);
+        if self.path.components().all(is_plain) { Ok(()) } else { Err(self.refused("a path that leads out of it")) }
     }
 
     /// In archives of the POSIX form a file with holes has its name and its size beside it.
@@ -223,10 +285,10 @@ impl Seen {
     }
 }
 
-/// Where something in an archive goes, and the folder that it may lead to as a link; none where nobody wants it.
-fn place(path: &Path, into: &[Placement]) -> Option<(PathBuf, PathBuf)> {
-    // Its outermost folder carries the version.
-    let inner: PathBuf = path.components().filter(|c| matches!(c, Component::Normal(_))).skip(1).collect();
+/// Where something in an archive goes, and the folder that it may lead to as a link; none where nobody wants it. So many
+/// outermost folders are left out of its path.
+fn place(path: &Path, left_out: usize, into: &[Placement]) -> Option<(PathBuf, PathBuf)> {
+    let inner: PathBuf = path.components().filter(|c| matches!(c, Component::Normal(_))).skip(left_out).collect();
     into.iter().filter(|_| !inner.as_os_str().is_empty()).find_map(|p| {
         // What no placement before it took.
         let rest = if p.from == Path::new(".") { &inner } else { inner.strip_prefix(&p.from).ok()? };
@@ -240,6 +302,8 @@ fn place(path: &Path, into: &[Placement]) -> Option<(PathBuf, PathBuf)> {
 /// What was unpacked so far.
 struct Unpacking<'a> {
     into: &'a [Placement],
+    /// So many outermost folders are no part of the names in [`Self::into`].
+    left_out: usize,
     staging: &'a Directory,
     flusher: &'a Flusher,
     staged: BTreeMap<PathBuf, String>,
@@ -249,9 +313,11 @@ struct Unpacking<'a> {
 }
 
 impl Unpacking<'_> {
-    fn add<R: Read>(&mut self, seen: &Seen, entry: &mut Entry<R>) -> Result<(), Wrong> {
-        let Some((target, within)) = place(&seen.path, self.into) else { return Ok(()) };
-        if matches!(seen.kind, Kind::Folder | Kind::Remark) {
+    fn add(&mut self, seen: &Seen, from: &mut impl Read) -> Result<(), Wrong> {
+        let Some((target, within)) = place(&seen.path, self.left_out, self.into) else { return Ok(()) };
+        // What a link leads to in the place of a folder has a placement itself; the link would replace the host's folder.
+        let replaces_folder = seen.kind == Kind::Link && self.into.iter().any(|p| p.to == target);
+        if matches!(seen.kind, Kind::Folder | Kind::Remark) || replaces_folder {
             return Ok(());
         }
         if self.staged.contains_key(&target) {
@@ -260,23 +326,21 @@ impl Unpacking<'_> {
         let name = self.staged.len().to_string();
         match seen.kind {
             Kind::Link => {
-                let link = entry.link_name()?.unwrap_or_default().into_owned();
-                if link.as_os_str().is_empty() {
+                if seen.link.as_os_str().is_empty() {
                     return Err(seen.refused("a link to nothing"));
                 }
-                self.staging.symlink(&link, &name)?;
-                self.links.insert(target.clone(), link);
+                self.staging.symlink(&seen.link, &name)?;
+                self.links.insert(target.clone(), seen.link.clone());
             }
             Kind::HardLink => {
-                let link = entry.link_name()?.unwrap_or_default().into_owned();
-                let (file, _) = place(&link, self.into).unwrap_or_default();
+                let (file, _) = place(&seen.link, self.left_out, self.into).unwrap_or_default();
                 // To a file of this archive that was unpacked from it: what else stands on the host is not for it to name.
                 match self.staged.get(&file).filter(|_| !self.links.contains_key(&file)) {
                     Some(file) => self.staging.hard_link(file, &name)?,
                     None => return Err(seen.refused("a hard link to what is not before it")),
                 }
             }
-            _ => files::write(self.staging, (&name, seen.mode), seen.size, &seen.layout, entry, self.flusher)?,
+            _ => files::write(self.staging, (&name, seen.mode), seen.size, &seen.layout, from, self.flusher)?,
         }
         self.origin.insert(target.clone(), (seen.path.clone(), within));
         self.staged.insert(target, name);
@@ -315,7 +379,7 @@ mod tests {
             ("bin/nvcc", "/t/bin/nvcc", "/t"),
             ("library", "/t/library", "/t"),
         ] {
-            let placed = place(&Path::new("cuda_x-linux-x86_64-1.2-archive").join(inner), &into);
+            let placed = place(&Path::new("cuda_x-linux-x86_64-1.2-archive").join(inner), 1, &into);
             assert_eq!(placed, Some((target.into(), within.into())), "{inner}");
         }
     }

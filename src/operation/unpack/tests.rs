@@ -420,3 +420,81 @@ fn what_a_killed_run_left_is_in_nobodys_way() {
     host.unpack(&packed, None).expect("a good archive");
     assert!(!host.on.exists(&left));
 }
+
+/// A wheel of these files, by Python, whose packers make those of NVIDIA.
+fn wheel(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut script = String::from("import zipfile\nz = zipfile.ZipFile('w', 'w', zipfile.ZIP_DEFLATED)\n");
+    for (n, (path, bytes)) in files.iter().enumerate() {
+        std::fs::write(folder.path().join(n.to_string()), bytes).expect("written");
+        script += &format!("z.writestr(zipfile.ZipInfo({path:?}), open('{n}', 'rb').read(), zipfile.ZIP_DEFLATED)\n");
+    }
+    script += "z.close()\n";
+    let made = Command::new("python3").args(["-c", &script]).current_dir(folder.path()).status();
+    assert!(made.expect("python3 is there").success());
+    std::fs::read(folder.path().join("w")).expect("written")
+}
+
+#[test]
+fn a_wheels_files_have_their_whole_paths() {
+    let library = vec![7; 100_000];
+    let packed = wheel(&[
+        ("nvidia/nccl/include/nccl.h", b"header"),
+        ("nvidia/nccl/lib/libnccl.so.2", &library),
+        ("lib/libother.so", b"library"),
+        ("nvidia_nccl_cu12-2.28.3.dist-info/RECORD", b"record"),
+    ]);
+    let into = [("nvidia/nccl/lib", LIB), ("nvidia/nccl/include", "/usr/local/cuda-12.8/include")]
+        .map(|(from, to)| Placement { from: from.into(), to: to.into() });
+    let (host, sum) = (host().with(&packed), sha256(&packed));
+    let staging = staging(&host.on, &sum, &into);
+    let staged = stage(&host.on, Path::new(ARCHIVE), &sum, &into, None, &staging, &mut |_, _| {});
+    staged.expect("a good wheel").commit(&host.on).expect("moved in");
+    assert!(matches!(host.library("libnccl.so.2"), Node::File { mode: 0o644, .. }));
+    assert_eq!(host.on.read("/usr/local/cuda-12.8/include/nccl.h").expect("readable"), b"header");
+    assert!(!host.tree().iter().any(|l| l.contains("other") || l.contains("RECORD")), "{:?}", host.tree());
+}
+
+#[test]
+fn a_wheel_that_says_what_is_not_so_is_refused() {
+    refused(&wheel(&[("lib/../../f", b"x")]), None, "leads out");
+    refused(&wheel(&[("/lib/f", b"x")]), None, "leads out");
+    refused(&wheel(&[("other/f", b"x")]), None, "nothing that is wanted");
+    let whole = wheel(&[("lib/f", &[7; 5000]), ("lib/g", &[8; 5000])]);
+    let limit = |files, bytes| Some(Limit { files, bytes });
+    refused(&whole, limit(1, 1 << 20), "more than the 1 files");
+    refused(&whole, limit(9, 9_999), "more than the 9 files and 9999 bytes");
+    // What the first file's header says of its length.
+    for (length, words) in [(4000_u32, "longer than it says"), (6000, "shorter than it says")] {
+        let mut wrong = whole.clone();
+        wrong[22..26].copy_from_slice(&length.to_le_bytes());
+        refused(&wrong, None, words);
+    }
+    let mut damaged = whole.clone();
+    damaged[14] ^= 1;
+    refused(&damaged, None, "damaged");
+    let mut encrypted = whole.clone();
+    encrypted[6] |= 1;
+    refused(&encrypted, None, "encrypted");
+    let end = whole.windows(4).position(|w| w == b"PK\x01\x02").expect("a list at its end");
+    for length in 4..end {
+        assert!(host().with(&whole[..length]).unpack(&whole[..length], None).is_err(), "{length} of {end} bytes");
+    }
+}
+
+#[test]
+fn a_link_never_replaces_a_folder_that_things_go_into() {
+    let packed = xz(&tar_of(&[
+        ("x/lib", LINK, "targets/x86_64-linux-gnu/lib", 0o777),
+        ("x/targets/x86_64-linux-gnu/lib/libx.so.10", FILE, "", 0o755),
+    ]));
+    let into = ["lib", "targets/x86_64-linux-gnu/lib"].map(|from| Placement { from: from.into(), to: LIB.into() });
+    let (host, sum) = (host().with(&packed), sha256(&packed));
+    let staging = staging(&host.on, &sum, &into);
+    let staged = stage(&host.on, Path::new(ARCHIVE), &sum, &into, None, &staging, &mut |_, _| {});
+    staged.expect("a good archive").commit(&host.on).expect("moved in");
+    assert!(
+        matches!(host.library("libx.so.10"), Node::File { .. })
+            && matches!(host.library("libold.so.1"), Node::File { .. })
+    );
+}

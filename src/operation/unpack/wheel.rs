@@ -1,0 +1,116 @@
+//! Wheels, as Python's packages are published: zip archives whose files are read one behind the other, while they arrive. The
+//! list at a zip's end, which says what may be executed, is not waited for: libraries and headers need not be. No crate reads a zip
+//! in this way without six more.
+
+use flate2::CrcReader;
+use flate2::read::DeflateDecoder;
+use std::io::{self, Read, Take};
+
+/// What their names end with.
+pub const ENDING: &str = "whl";
+/// The first bytes of each file's header, and so of a wheel.
+pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
+/// The first bytes of the list at its end, and of the end of an empty one.
+const LIST: [&[u8; 4]; 2] = [b"PK\x01\x02", b"PK\x05\x06"];
+
+/// Bytes of a header between its first four and the name.
+const HEADER: usize = 26;
+/// Flags of files that are encrypted, or whose length stands behind them.
+const NOT_PLAIN: u16 = 0x0001 | 0x0008;
+/// A length that stands elsewhere, since it does not fit here.
+const LONGER: u32 = u32::MAX;
+const STORED: u16 = 0;
+const DEFLATED: u16 = 8;
+
+/// A file in a wheel. It reads as many bytes as it says, or not without an error.
+pub struct File<'a, R> {
+    /// Its path.
+    pub name: String,
+    /// Its bytes, unpacked.
+    pub size: u64,
+    bytes: CrcReader<Bytes<'a, R>>,
+    crc: u32,
+    read: u64,
+}
+
+enum Bytes<'a, R> {
+    Stored(Take<&'a mut R>),
+    Deflated(DeflateDecoder<Take<&'a mut R>>),
+}
+
+impl<R: Read> Read for Bytes<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Stored(bytes) => bytes.read(buffer),
+            Self::Deflated(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+/// The next file of a wheel that was read up to its header; none behind the last.
+pub fn next_file<R: Read>(from: &mut R) -> io::Result<Option<File<'_, R>>> {
+    let (mut magic, mut header) = ([0; 4], [0; HEADER]);
+    from.read_exact(&mut magic)?;
+    if LIST.contains(&&magic) {
+        return Ok(None);
+    }
+    if magic != *MAGIC {
+        return Err(wrong("something stands where a file should begin"));
+    }
+    from.read_exact(&mut header)?;
+    let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let long = |at: usize| u32::from(short(at)) | u32::from(short(at + 2)) << 16;
+    let (flags, method, crc, packed, size) = (short(2), short(4), long(10), long(14), long(18));
+    let (mut name, mut extra) = (vec![0; short(22).into()], vec![0; short(24).into()]);
+    from.read_exact(&mut name)?;
+    from.read_exact(&mut extra)?;
+    if flags & NOT_PLAIN != 0 || packed == LONGER || size == LONGER {
+        return Err(wrong("it has a file that is encrypted, longer than 4 GB, or without a length"));
+    }
+    let name = String::from_utf8(name).map_err(|_| wrong("a name in it is no text"))?;
+    let packed = from.take(packed.into());
+    let bytes = match method {
+        STORED => Bytes::Stored(packed),
+        DEFLATED => Bytes::Deflated(DeflateDecoder::new(packed)),
+        _ => return Err(wrong("it has a file that is packed in an unknown way")),
+    };
+    Ok(Some(File { name, size: size.into(), bytes: CrcReader::new(bytes), crc, read: 0 }))
+}
+
+impl<R> File<'_, R> {
+    /// It is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.name.ends_with('/')
+    }
+
+    /// Bytes that are packed and were not read.
+    fn left(&self) -> u64 {
+        match self.bytes.get_ref() {
+            Bytes::Stored(bytes) => bytes.limit(),
+            Bytes::Deflated(bytes) => bytes.get_ref().limit(),
+        }
+    }
+}
+
+impl<R: Read> Read for File<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(buffer)?;
+        self.read += read as u64;
+        if self.read > self.size {
+            return Err(wrong("a file in it is longer than it says"));
+        }
+        if read == 0 && !buffer.is_empty() {
+            if self.read < self.size {
+                return Err(wrong("a file in it is shorter than it says"));
+            }
+            if self.left() > 0 || self.bytes.crc().sum() != self.crc {
+                return Err(wrong("a file in it is damaged"));
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
