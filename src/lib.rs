@@ -3,8 +3,29 @@
 //!
 //! # From a host to a plan
 //!
-//! [`planning::Planner`] is the one way to a plan, and has an example. [`host::probe`] reads the facts of a host, [`resolve`]
+//! [`planning::Planner`] is the one way to a plan. [`host::probe`] reads the facts of a host, [`resolve`]
 //! picks what fits them, [`plan`] turns the choice into steps of the nine operations of [`operation`].
+//!
+//! ```
+//! use gpusetup::planning::Planner;
+//! use gpusetup::{database, host, resolve::Request, system::System};
+//! # let root = tempfile::tempdir()?;
+//! # std::fs::create_dir_all(root.path().join("etc"))?;
+//! # std::fs::write(root.path().join("etc/os-release"), "ID=debian\nVERSION_ID=12\nPRETTY_NAME=\"Debian 12\"\n")?;
+//! # let system = System::at(root.path());
+//! // `System::live()` is this machine.
+//! let database = database::embedded();
+//! let mut facts = host::probe(&system, &database, &host::Look::default())?;
+//! # facts.machine.arch = "x86_64".to_owned();
+//! facts.gpus = host::assumed_gpus(&database, "l4")?;
+//!
+//! let planned = Planner::new(&database).plan(facts, Request::no_wishes("2026-11-22"))?;
+//! assert_eq!(planned.plan.selection.cudnn.as_ref().map(|cudnn| cudnn.version.major), Some(9));
+//! for step in &planned.plan.steps {
+//!     println!("{}: {}", step.title, step.why);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # The modules, from the ground up
 //!

@@ -5,32 +5,12 @@ use crate::compat::Database;
 use crate::host::{Facts, SystemId, add_offers, offered_by};
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
-use crate::plan::{LockError, LockFile, Plan, plan};
+use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair};
 use crate::resolve::{Conflict, Request, summary};
 use crate::system::System;
 
 /// What a plan is made from beside the facts of the host and the request.
-///
-/// ```
-/// use gpusetup::planning::Planner;
-/// use gpusetup::{database, host, resolve::Request, system::System};
-/// # let root = tempfile::tempdir()?;
-/// # std::fs::create_dir_all(root.path().join("etc"))?;
-/// # std::fs::write(root.path().join("etc/os-release"), "ID=debian\nVERSION_ID=12\nPRETTY_NAME=\"Debian 12\"\n")?;
-/// # let system = System::at(root.path());
-/// // `System::live()` is this machine.
-/// let database = database::embedded();
-/// let mut facts = host::probe(&system, &database, &host::Look::default())?;
-/// # facts.machine.arch = "x86_64".to_owned();
-/// facts.gpus = host::assumed_gpus(&database, "l4")?;
-///
-/// let planned = Planner::new(&database).plan(facts, Request::no_wishes("2026-11-22"))?;
-/// assert_eq!(planned.plan.selection.cudnn.as_ref().map(|cudnn| cudnn.version.major), Some(9));
-/// for step in &planned.plan.steps {
-///     println!("{}: {}", step.title, step.why);
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The crate's first page has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner<'a> {
     /// What is known of GPUs, drivers, toolkits and distributions.
@@ -124,6 +104,26 @@ impl<'a> Planner<'a> {
         }
         let plan = plan(self.database, self.with_offers(facts), request)?;
         Ok(Planned { plan: self.finished(plan)?, notes })
+    }
+
+    /// The plan that repairs what `doctor` found, made at this moment (UTC).
+    pub fn repair(&self, host: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
+        repair(self.database, host, repairs, moment)
+    }
+
+    /// The plan that removes a driver, toolkits and add-ons, whoever installed them.
+    ///
+    /// # Errors
+    ///
+    /// If something that was named is not installed, or nothing tells which files belong to it.
+    pub fn removal(
+        &self,
+        facts: Facts,
+        inventory: &Inventory,
+        unwanted: &Unwanted,
+        request: Request,
+    ) -> Result<Plan, Conflict> {
+        removal(self.database, facts, inventory, unwanted, request)
     }
 
     /// The facts with what repositories offer, and the request as the lock file narrows it.

@@ -13,7 +13,8 @@ use crate::exit::Exit;
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::nvidia;
-use crate::plan::{Plan, repair};
+use crate::plan::Plan;
+use crate::planning::Planner;
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
@@ -249,7 +250,7 @@ impl With<'_> {
 
     fn plan(&self, report: &Report) -> Plan {
         let now = jiff::Timestamp::now().to_string();
-        repair(self.database, report.host.clone(), repairs(report), now)
+        Planner::new(self.database).repair(report.host.clone(), repairs(report), now)
     }
 }
 

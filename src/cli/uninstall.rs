@@ -11,7 +11,8 @@ use crate::compat::PackageManager;
 use crate::exit::Exit;
 use crate::host::{Facts, owners};
 use crate::operation::packages;
-use crate::plan::{Inventory, Plan, Unwanted, removal};
+use crate::plan::{Inventory, Plan, Unwanted};
+use crate::planning::Planner;
 use crate::render;
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
@@ -139,7 +140,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
-    let plan = removal(database, facts, &inventory, &unwanted, request)?;
+    let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
     // The simulation says what cannot be without them; where it fails, `apply` will say why.
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
 }
