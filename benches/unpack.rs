@@ -6,6 +6,7 @@
 //! that speed and how long unpacking takes alone.
 
 use gpusetup::cache;
+use gpusetup::compat::AddOnId;
 use gpusetup::operation::undo::Backups;
 use gpusetup::operation::{Download, Operation, Placement, Unpack, unpack};
 use gpusetup::plan::{Act, Plan, State, StepId};
@@ -124,7 +125,7 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
     let url = server(archive.to_owned(), rate * 1_000_000);
     let download = Operation::Download(Download { url, sha256: sha256.clone(), size: Some(size), to: to.clone() });
     let unpack = Operation::Unpack(Unpack { archive: to, sha256, into: into(), limit: None });
-    plan.steps.retain(|step| step.id == StepId::InstallCudnn);
+    plan.steps.retain(|step| step.id == StepId::InstallAddOn(AddOnId::CUDNN));
     for step in &mut plan.steps {
         step.state = State::Needed;
         step.operations = [&download, &unpack].map(|o| Act { operation: o.clone(), satisfied: false }).to_vec();

@@ -3,7 +3,7 @@
 //! What differs from host to host is an argument. `explain` gives stand-ins for it, such as `KEY.der`.
 
 use crate::compat::PackageManager;
-use crate::ids::{CheckId, RuleId};
+use crate::ids::{CheckId, Rule, RuleId};
 use crate::text::{quoted, quoted_path};
 use std::fmt::{Display, Formatter};
 use std::path::Path;
@@ -176,7 +176,8 @@ pub const NO_EXEC: &str =
     "name a directory on another file system with --cache, or remount this one (mount -o remount,exec)";
 
 /// The id that doctor has for what a rule refuses.
-pub fn of_rule(rule: RuleId) -> Option<CheckId> {
+pub fn of_rule(rule: Rule) -> Option<CheckId> {
+    let Rule::Of(rule) = rule else { return None };
     match rule {
         RuleId::DriverKnowsGpu | RuleId::GpuKnown => Some(CheckId::GS503),
         RuleId::DriverHasModules => Some(CheckId::GS504),

@@ -2,9 +2,9 @@
 //! this, and a plan can be made from such a file anywhere. The probes beside this file fill it from a [`System`]; they
 //! change nothing, need neither root nor a network, and say what they could not read.
 
+mod add_on;
 mod assumed;
 mod compiler;
-mod cudnn;
 mod dpkg;
 mod driver;
 mod elf;
@@ -30,8 +30,8 @@ mod secure_boot;
 mod system;
 mod toolkit;
 
+pub use add_on::soname;
 pub use assumed::{SpecError, assumed_gpus};
-pub use cudnn::soname;
 pub use dpkg::{installed as dpkg_installed, upstream};
 pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
 pub use holders::{Holder, holders};
@@ -43,9 +43,9 @@ pub use repositories::{AptSource, apt_sources};
 pub use system::SystemId;
 pub use toolkit::version_file;
 
-use crate::compat::{InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
+use crate::compat::{AddOnId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};
-use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
+use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -101,7 +101,10 @@ pub struct Facts {
     /// Toolkits below the prefix, oldest first.
     pub toolkits: Vec<Toolkit>,
     /// cuDNN libraries in toolkits and in the system's library directories.
-    pub cudnn: Vec<Cudnn>,
+    pub cudnn: Vec<AddOnFiles>,
+    /// The same of other add-ons. Facts of a gpusetup that did not look have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add_ons: Vec<AddOnFiles>,
     /// The nvcc that a login shell with a plain PATH finds.
     pub nvcc: Option<PathBuf>,
     /// What matters here of the loader's cache, `/etc/ld.so.cache`.
@@ -358,20 +361,31 @@ pub struct Toolkit {
     pub components: Option<Vec<String>>,
 }
 
-/// The cuDNN libraries of one directory.
+/// The libraries of an add-on in one directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub struct Cudnn {
+pub struct AddOnFiles {
+    /// The add-on, `nccl`; without it, cuDNN.
+    #[serde(default = "cudnn", skip_serializing_if = "is_cudnn")]
+    pub add_on: AddOnId,
     /// By the file names, else by the header.
-    pub version: Option<CudnnVersion>,
+    pub version: Option<AddOnVersion>,
     /// The directory, links resolved.
     pub directory: PathBuf,
     /// Who put it there.
     pub origin: Origin,
     /// The header found beside it.
     pub header: Option<PathBuf>,
-    /// Every `libcudnn*.so*`, by name.
+    /// Its shared libraries and the links to them, by name: for cuDNN every `libcudnn*.so*`.
     pub files: Vec<LibraryFile>,
+}
+
+fn cudnn() -> AddOnId {
+    AddOnId::CUDNN
+}
+
+fn is_cudnn(id: &AddOnId) -> bool {
+    *id == AddOnId::CUDNN
 }
 
 /// A shared library's file, or a link to it.
@@ -507,6 +521,16 @@ impl Facts {
         let meant =
             |line: &String| marks.iter().any(|mark| repositories::is_meant(line, mark, self.os.package_manager));
         self.repositories.iter().any(meant)
+    }
+
+    /// The libraries of all add-ons.
+    pub fn add_on_files(&self) -> impl Iterator<Item = &AddOnFiles> {
+        self.cudnn.iter().chain(&self.add_ons)
+    }
+
+    /// The libraries of an add-on.
+    pub fn files_of(&self, add_on: AddOnId) -> impl Iterator<Item = &AddOnFiles> {
+        self.add_on_files().filter(move |files| files.add_on == add_on)
     }
 
     /// The major version of the default gcc.

@@ -1,6 +1,7 @@
 //! Names that users, scripts and tests may rely on: the ids of checks, and the names of the rules that choose. Each is one of a
 //! closed set, so that a typo does not compile.
 
+use crate::compat::AddOnId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -132,11 +133,11 @@ impl<T: fmt::Display> Serialize for Recorded<T> {
     }
 }
 
-impl<'de, T: FromStr + AsRef<str>> Deserialize<'de> for Recorded<T> {
+impl<'de, T: FromStr + fmt::Display> Deserialize<'de> for Recorded<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         // What is written in another case is another text, and stays what it is.
-        let known = text.parse().ok().filter(|id: &T| id.as_ref() == text);
+        let known = text.parse().ok().filter(|id: &T| id.to_string() == text);
         Ok(known.map_or(Self::Unknown(text), Self::Known))
     }
 }
@@ -229,9 +230,9 @@ ids! {
     GS606 = "GS606",
     /// Login shells find the default toolkit.
     GS701 = "GS701",
-    /// cuDNN's library links are whole.
+    /// The library links of cuDNN and other add-ons are whole.
     GS702 = "GS702",
-    /// Programs get the cuDNN that belongs to the default toolkit.
+    /// Programs get the cuDNN and other add-ons that belong to the default toolkit.
     GS703 = "GS703",
     /// No LD_LIBRARY_PATH reaches every program.
     GS704 = "GS704",
@@ -241,7 +242,7 @@ ids! {
     GS706 = "GS706",
     /// The driver runs the default toolkit's programs.
     GS707 = "GS707",
-    /// The loader's cache knows cuDNN as it is.
+    /// The loader's cache knows cuDNN and other add-ons as they are.
     GS708 = "GS708",
     /// Every toolkit's compiler works.
     GS709 = "GS709",
@@ -288,7 +289,7 @@ ids! {
 }
 
 ids! {
-    /// A rule of the resolver. A plan's reasons and rejections name the one that decided.
+    /// A rule of the resolver about no add-on.
     RuleId:
     /// The driver branch knows the GPU.
     DriverKnowsGpu = "driver-knows-gpu",
@@ -342,30 +343,12 @@ ids! {
     CudaCLibrary = "cuda-c-library",
     /// The toolkit has the components asked for, as archives.
     CudaComponents = "cuda-components",
-    /// A cuDNN that was asked for is built for the toolkit.
-    CudaHasCudnn = "cuda-has-cudnn",
     /// The toolkit is the one asked for.
     CudaWanted = "cuda-wanted",
     /// The toolkit's file is published, with a checksum.
     CudaPublished = "cuda-published",
     /// The installed toolkit fits, and stays.
     CudaKept = "cuda-kept",
-    /// cuDNN is built for the toolkit's CUDA line.
-    CudnnForCuda = "cudnn-for-cuda",
-    /// cuDNN runs on the GPU.
-    CudnnRunsOnGpu = "cudnn-runs-on-gpu",
-    /// The driver is new enough for cuDNN.
-    CudnnRunsOnDriver = "cudnn-runs-on-driver",
-    /// The host's C library is new enough for cuDNN.
-    CudnnCLibrary = "cudnn-c-library",
-    /// A source says what cuDNN needs.
-    CudnnKnown = "cudnn-known",
-    /// cuDNN is the one asked for.
-    CudnnWanted = "cudnn-wanted",
-    /// cuDNN's archive is published, with a checksum.
-    CudnnPublished = "cudnn-published",
-    /// The installed cuDNN fits, and stays.
-    CudnnKept = "cudnn-kept",
     /// The framework and its release are known.
     FrameworkKnown = "framework-known",
     /// The framework has wheels with CUDA for the machine.
@@ -400,6 +383,84 @@ ids! {
     Request = "request",
     /// Something must be done first.
     Blocked = "blocked",
+}
+
+ids! {
+    /// A rule of the resolver about an add-on; each add-on has them all.
+    AddOnRule:
+    /// It is built for the toolkit's CUDA line.
+    ForCuda = "for-cuda",
+    /// It runs on the GPU.
+    RunsOnGpu = "runs-on-gpu",
+    /// The driver is new enough for it.
+    RunsOnDriver = "runs-on-driver",
+    /// The host's C library is new enough for it.
+    CLibrary = "c-library",
+    /// A source says what it needs.
+    Known = "known",
+    /// It is the one asked for.
+    Wanted = "wanted",
+    /// Its archive is published, with a checksum.
+    Published = "published",
+    /// The installed one fits, and stays.
+    Kept = "kept",
+}
+
+/// A rule of the resolver. A plan's reasons and rejections name the one that decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// About no add-on.
+    Of(RuleId),
+    /// About this add-on: `cudnn-for-cuda`.
+    AddOn(AddOnId, AddOnRule),
+    /// A release of the add-on that was asked for is built for the toolkit: `cuda-has-cudnn`.
+    CudaHas(AddOnId),
+}
+
+/// What stands before the add-on's name in [`Rule::CudaHas`].
+const CUDA_HAS: &str = "cuda-has-";
+
+impl From<RuleId> for Rule {
+    fn from(id: RuleId) -> Self {
+        Self::Of(id)
+    }
+}
+
+impl PartialEq<RuleId> for Rule {
+    fn eq(&self, id: &RuleId) -> bool {
+        matches!(self, Self::Of(own) if own == id)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(id) => id.fmt(f),
+            Self::AddOn(id, rule) => f.pad(&format!("{id}-{rule}")),
+            Self::CudaHas(id) => f.pad(&format!("{CUDA_HAS}{id}")),
+        }
+    }
+}
+
+impl FromStr for Rule {
+    type Err = UnknownId;
+
+    fn from_str(text: &str) -> Result<Self, UnknownId> {
+        let of_add_on = || {
+            if let Some(id) = text.strip_prefix(CUDA_HAS) {
+                return Some(Self::CudaHas(id.parse().ok()?));
+            }
+            let (id, rule) = text.split_once('-')?;
+            Some(Self::AddOn(id.parse().ok()?, rule.parse().ok()?))
+        };
+        text.parse().map(Self::Of).or_else(|unknown| of_add_on().ok_or(unknown))
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! The one place with `unsafe`: foreign code cannot be called without it.
 
+mod add_on;
 mod answer;
 mod ask;
 mod calling;
@@ -12,9 +13,9 @@ mod cudnn;
 mod nvml;
 
 pub use answer::{Library, answer};
-pub use ask::{Question, SUBCOMMAND, ask, ask_in_child, has_stand_ins, limit, own};
+pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own};
 pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
-pub use cudnn::{Convolution, decoded};
+pub use cudnn::Convolution;
 pub use nvml::{
     ComputeMode, Ecc, Fabric, FabricState, Links, Mig, Nvml, NvmlGpu, Power, Recovery, RemappedRows, RetiredPages,
     Slowdown, Way,

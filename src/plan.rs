@@ -2,6 +2,7 @@
 //! stands. Steps are pure functions from what is known to operations, a file each below `plan/`; no file is opened and no
 //! program started here.
 
+mod add_on;
 mod build;
 pub mod compile;
 mod components;
@@ -17,6 +18,7 @@ mod reboot;
 mod removal;
 mod repair;
 mod settings;
+mod step_id;
 mod toolkit;
 mod verify;
 
@@ -29,7 +31,7 @@ pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images};
 
-use crate::compat::Database;
+use crate::compat::{AddOnId, Database};
 use crate::host::Facts;
 use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
@@ -93,9 +95,7 @@ impl DatabaseId {
 }
 
 /// The steps of the main job, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StepId {
     /// Kernel headers, compiler, DKMS.
     Prerequisites,
@@ -105,8 +105,8 @@ pub enum StepId {
     InstallDriver,
     /// The CUDA toolkit.
     InstallCuda,
-    /// cuDNN into the toolkit.
-    InstallCudnn,
+    /// An add-on, such as cuDNN, into the toolkit.
+    InstallAddOn(AddOnId),
     /// Library links, and the default toolkit's.
     FixSymlinks,
     /// The loader's path and cache.
@@ -117,8 +117,8 @@ pub enum StepId {
     Reboot,
     /// Takes a toolkit off the host.
     RemoveCuda,
-    /// Takes a cuDNN off the host that lies outside of toolkits.
-    RemoveCudnn,
+    /// Takes an add-on off the host that lies outside of toolkits.
+    RemoveAddOn(AddOnId),
     /// Takes the driver off the host.
     RemoveDriver,
     /// Mends something that `doctor` found ill.
@@ -245,27 +245,5 @@ impl Plan {
             }
         }
         self
-    }
-}
-
-impl StepId {
-    /// As it is written in JSON and on the screen.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Prerequisites => "prerequisites",
-            Self::BlacklistNouveau => "blacklist-nouveau",
-            Self::InstallDriver => "install-driver",
-            Self::InstallCuda => "install-cuda",
-            Self::InstallCudnn => "install-cudnn",
-            Self::FixSymlinks => "fix-symlinks",
-            Self::Ldconfig => "ldconfig",
-            Self::Environment => "environment",
-            Self::Reboot => "reboot",
-            Self::RemoveCuda => "remove-cuda",
-            Self::RemoveCudnn => "remove-cudnn",
-            Self::RemoveDriver => "remove-driver",
-            Self::Repair => "repair",
-            Self::Verify => "verify",
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! From facts, a request and the database to one [`Selection`]: the newest stable set that fits everything, with the
 //! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no file, no network.
 
+mod add_on;
 mod alternative;
 mod card;
 mod component;
@@ -13,24 +14,27 @@ mod framework;
 mod refusal;
 mod search;
 
+pub use add_on::ChosenAddOn;
 pub use card::{Card, known_card};
 pub use component::Part;
 pub use conflict::{Alternative, Conflict, ConflictKind, Hint};
-pub use cuda::{Cudnn as ChosenCudnn, Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
+pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use fabric::Joined;
 pub use search::{Resolution, summary};
 
-use crate::compat::{Database, ModuleFlavour};
+use crate::compat::{AddOnId, Database, ModuleFlavour};
 use crate::host::Facts;
-use crate::ids::{Recorded, RuleId};
+use crate::ids::{Recorded, Rule, RuleId};
 use crate::paths::CACHE;
-use crate::version::{CudaVersion, CudnnVersion, DriverVersion, Want};
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
+use add_on::none_is_impossible;
 use alternative::with_alternative;
 use driver::known;
 use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What the user asked for.
@@ -42,7 +46,10 @@ pub struct Request {
     /// The toolkit: `best`, `latest`, `none`, a series, a release or a range.
     pub cuda: Want<CudaVersion>,
     /// cuDNN: `best`, `latest`, `none`, a version or a range.
-    pub cudnn: Want<CudnnVersion>,
+    pub cudnn: Want<AddOnVersion>,
+    /// Other add-ons that were asked for, by name: `best`, `latest`, a version or a range of each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub add_ons: BTreeMap<AddOnId, Want<AddOnVersion>>,
     /// Frameworks to serve, `torch==2.9`.
     #[serde(default)]
     pub frameworks: Vec<String>,
@@ -87,6 +94,7 @@ impl Request {
             driver: Want::Best,
             cuda: Want::Best,
             cudnn: Want::Best,
+            add_ons: BTreeMap::new(),
             frameworks: Vec::new(),
             brought_cuda: None,
             components: Vec::new(),
@@ -118,12 +126,11 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
         return Err(Conflict::new(RuleId::System, sentence)
             .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
     }
-    if !request.cuda.is_wanted() && request.cudnn.is_required() {
-        return Err(Conflict::request("cuDNN goes into a CUDA toolkit, and --cuda none leaves that out"));
-    }
+    none_is_impossible(database, request)?;
     let drivers = &known(database, facts);
     attempt(database, facts, drivers, request, Telling::All).map_err(|conflict| {
-        let can_be_helped = conflict.kind == ConflictKind::NothingFits && !WITHOUT_ALTERNATIVE.contains(&conflict.rule);
+        let can_be_helped = conflict.kind == ConflictKind::NothingFits
+            && !WITHOUT_ALTERNATIVE.iter().any(|rule| conflict.rule == *rule);
         if can_be_helped { with_alternative(database, facts, drivers, request, conflict) } else { conflict }
     })
 }
@@ -169,7 +176,10 @@ pub struct Selection {
     /// The CUDA toolkit that was chosen.
     pub cuda: Option<SelectedCuda>,
     /// The cuDNN that was chosen.
-    pub cudnn: Option<SelectedCudnn>,
+    pub cudnn: Option<SelectedAddOn>,
+    /// The other add-ons that were chosen, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub add_ons: BTreeMap<AddOnId, SelectedAddOn>,
 }
 
 /// A driver that was chosen.
@@ -208,12 +218,12 @@ pub struct SelectedComponent {
     pub version: String,
 }
 
-/// A cuDNN that was chosen.
+/// A release of an add-on that was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub struct SelectedCudnn {
-    /// The cuDNN release.
-    pub version: CudnnVersion,
+pub struct SelectedAddOn {
+    /// The release of the add-on.
+    pub version: AddOnVersion,
     /// The major version of the CUDA line that its archive is built for.
     pub cuda_major: u16,
 }
@@ -222,12 +232,12 @@ pub struct SelectedCudnn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Reason {
-    /// What was chosen: `driver`, `cuda`, `cudnn`, `modules` or `method`.
+    /// What was chosen: `driver`, `cuda`, an add-on's name such as `cudnn`, `modules` or `method`.
     pub subject: String,
     /// Why, in a sentence.
     pub text: String,
     /// The rule that decided.
-    pub rule: Recorded<RuleId>,
+    pub rule: Recorded<Rule>,
     /// Where the fact is published.
     pub source: String,
 }
@@ -241,7 +251,7 @@ pub struct Rejection {
     /// Why not, in a sentence.
     pub because: String,
     /// The rule that excluded it.
-    pub rule: Recorded<RuleId>,
+    pub rule: Recorded<Rule>,
 }
 
 /// What CUDA's and cuDNN's files call a machine architecture.

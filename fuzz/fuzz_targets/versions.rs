@@ -1,7 +1,7 @@
 //! Versions and ranges, as users type them: what is read and written reads the same again.
 #![no_main]
 
-use gpusetup::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion, Want};
+use gpusetup::version::{ComputeCapability, CudaVersion, AddOnVersion, DriverVersion, Want};
 use libfuzzer_sys::fuzz_target;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -17,8 +17,8 @@ fuzz_target!(|text: &str| {
     there_and_back::<ComputeCapability>(text);
     there_and_back::<DriverVersion>(text);
     there_and_back::<CudaVersion>(text);
-    there_and_back::<CudnnVersion>(text);
+    there_and_back::<AddOnVersion>(text);
     let _ = text.parse::<Want<DriverVersion>>();
     let _ = text.parse::<Want<CudaVersion>>();
-    let _ = text.parse::<Want<CudnnVersion>>();
+    let _ = text.parse::<Want<AddOnVersion>>();
 });

@@ -4,7 +4,7 @@ mod update;
 
 use super::Problem;
 use super::options::{DatabaseOptions, to_the_end};
-use crate::compat::{Database, LoadError, load};
+use crate::compat::{AddOnId, Database, LoadError, load};
 use crate::database::archive;
 use crate::exit::Exit;
 use crate::host::assumed_gpus;
@@ -83,6 +83,8 @@ pub enum Kind {
     Cuda,
     /// cuDNN releases
     Cudnn,
+    /// Releases of cuDNN and of what --with names: NCCL, TensorRT and others
+    AddOns,
     /// Frameworks, and what they are made with
     Frameworks,
     /// Parts of toolkits that can be installed alone (--components)
@@ -101,7 +103,8 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
                 Kind::Gpus => render::db::gpus(database, of.as_deref().map(str::to_lowercase).as_deref()),
                 Kind::Drivers => render::db::drivers(database, card.as_ref()),
                 Kind::Cuda => render::db::cuda(database, card.as_ref()),
-                Kind::Cudnn => render::db::cudnn(database, card.as_ref()),
+                Kind::Cudnn => render::db::add_on(database, AddOnId::CUDNN, card.as_ref()),
+                Kind::AddOns => render::db::add_ons(database, card.as_ref()),
                 Kind::Frameworks => render::db::frameworks(database, card.as_ref()),
                 Kind::Components => render::db::components(database, card.as_ref()),
             };

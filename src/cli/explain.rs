@@ -5,6 +5,7 @@ use super::host::{look, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
 use crate::causes;
+use crate::compat::AddOnId;
 use crate::doctor::CHECKS;
 use crate::exit::{EXITS, Exit};
 use crate::ids::CheckId;
@@ -17,7 +18,7 @@ use crate::version::{Version, Want};
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// cuda 13.0, driver 535, cudnn 8.9; a check, GS201; or an exit code, exit 4
+    /// cuda 13.0, driver 535, cudnn 8.9, nccl 2.27; a check, GS201; or an exit code, exit 4
     #[arg(required = true, num_args = 1..=2, value_name = "SUBJECT")]
     subject: Vec<String>,
     #[command(flatten)]
@@ -37,8 +38,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     match words.as_slice() {
         [check] if check.starts_with("gs") => explain_check(check),
         ["exit" | "exit-code", code] => explain_exit(code),
-        ["driver" | "cuda" | "cudnn"] => version(options, words[0], "latest"),
-        [layer @ ("driver" | "cuda" | "cudnn"), wanted] => version(options, layer, wanted),
+        [layer] if is_layer(layer, options)? => version(options, layer, "latest"),
+        [layer, wanted] if is_layer(layer, options)? => version(options, layer, wanted),
         _ => Err(Problem::usage(format!("`{}` is nothing that can be explained", options.subject.join(" "))).hint(
             format!(
                 "try: gpusetup explain cuda 13.0 --gpu v100; gpusetup explain {}; gpusetup explain exit {}",
@@ -47,6 +48,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             ),
         )),
     }
+}
+
+/// Whether this is the driver, CUDA or an add-on.
+fn is_layer(word: &str, options: &Options) -> Result<bool, Problem> {
+    Ok(["driver", "cuda"].contains(&word) || options.host.database()?.add_on_named(word).is_some())
 }
 
 /// What plan, apply and doctor mean by an id, and what helps.
@@ -110,8 +116,15 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem
             format!("CUDA {wanted}")
         }
         _ => {
-            request.cudnn = want("cudnn", wanted)?;
-            format!("cuDNN {wanted}")
+            let Some(of) = database.add_on_named(layer) else {
+                return Err(Problem::usage(format!("no add-on is called `{layer}`")));
+            };
+            let want = want(layer, wanted)?;
+            match of.id {
+                AddOnId::CUDNN => request.cudnn = want,
+                id => drop(request.add_ons.insert(id, want)),
+            }
+            format!("{} {wanted}", of.title)
         }
     };
     let answer = match resolve(database, &facts, &request) {

@@ -4,7 +4,7 @@ use super::Problem;
 use super::files::{or_trust_owner, read_key};
 use crate::apply::RunConfig;
 use crate::bundle::{Bundle, BundleError};
-use crate::compat::{Database, ModuleFlavour};
+use crate::compat::{AddOnId, Database, ModuleFlavour};
 use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
 use crate::database::{VERSION, embedded};
@@ -16,9 +16,10 @@ use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::quoted_path;
-use crate::version::Want;
+use crate::version::{AddOnVersion, Want};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +82,9 @@ pub struct RequestOptions {
     /// cuDNN: 9, 9.10.2.21, latest, or none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
     pub cudnn: Option<String>,
+    /// An add-on beside cuDNN: nccl, tensorrt==10.13, "cutensor>=2.2, <3" (`gpusetup db list add-ons`); repeatable
+    #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
+    pub with: Vec<String>,
     /// Choose what this framework needs: torch==2.9; repeatable
     #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
     pub frameworks: Vec<String>,
@@ -105,7 +109,7 @@ pub struct RequestOptions {
     pub upgrade: bool,
     /// Choose just what this lock file has (`plan --lock` writes one), or say what of it can no longer be had
     #[arg(long, value_name = "FILE", env = "GPUSETUP_LOCKED",
-          conflicts_with_all = ["driver", "cuda", "cudnn", "frameworks", "method", "modules", "prefer", "upgrade"])]
+          conflicts_with_all = ["driver", "cuda", "cudnn", "with", "frameworks", "method", "modules", "prefer", "upgrade"])]
     pub locked: Option<PathBuf>,
     /// Plan as if the card at this bus address were not there
     #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
@@ -474,6 +478,7 @@ impl RequestOptions {
             driver: want("driver", self.driver.as_deref(), with_driver)?,
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
+            add_ons: add_ons(&self.with)?,
             frameworks: self.frameworks.clone(),
             brought_cuda: None,
             components: self.components.clone(),
@@ -501,6 +506,33 @@ impl RequestOptions {
             today: self.today(),
         })
     }
+}
+
+/// What `--with` asks for: `nccl`, `tensorrt==10.13`, `cutensor>=2.2, <3`; several stand behind commas, too.
+fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Problem> {
+    let refused = |e: &dyn std::fmt::Display| Problem::usage(format!("--with: {e}"));
+    let mut asked: Vec<String> = Vec::new();
+    for piece in texts.iter().flat_map(|text| text.split(',')) {
+        match asked.last_mut() {
+            // The other half of a range.
+            Some(last) if piece.trim_start().starts_with(['<', '>', '=']) => *last += &format!(",{piece}"),
+            _ => asked.push(piece.to_owned()),
+        }
+    }
+    let mut all = BTreeMap::new();
+    for text in &asked {
+        let (name, wanted) = text.split_at(text.find(['=', '<', '>']).unwrap_or(text.len()));
+        let id: AddOnId = name.trim().to_lowercase().parse().map_err(|e| refused(&e))?;
+        let wanted = wanted.strip_prefix("==").unwrap_or(wanted).trim();
+        let want = if wanted.is_empty() { Want::Best } else { wanted.parse().map_err(|e| refused(&e))? };
+        if id == AddOnId::CUDNN {
+            return Err(refused(&"cuDNN has an option of its own: --cudnn"));
+        }
+        if all.insert(id, want).is_some() {
+            return Err(refused(&format!("{id} is there twice")));
+        }
+    }
+    Ok(all)
 }
 
 #[cfg(feature = "test-hooks")]

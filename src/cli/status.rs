@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
             super::print(&format!("{}\n", text::message(&sentence)))?;
             for step in ended.iter().flat_map(|e| &e.steps) {
-                super::print(&format!("  {:<18} {}\n", step.id.as_str(), step.state.as_str()))?;
+                super::print(&format!("  {:<18} {}\n", step.id.to_string(), step.state.as_str()))?;
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The checks, in the order in which a GPU meets what they look at: kernel, driver, toolkit, cuDNN. A cause stands before
 //! what follows from it.
 
+mod add_on;
 mod bus;
 mod containers;
 mod cuda;
-mod cudnn;
 mod driver;
 mod fabric;
 mod kernel;
@@ -381,8 +381,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS702,
-        reads: "the SONAME of every libcudnn*.so, the links between them",
-        run: cudnn::links,
+        reads: "the SONAME of every libcudnn*.so and the like, the links between them",
+        run: add_on::links,
         needs: &[],
         runtime: false,
         facts_suffice: true,
@@ -391,7 +391,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: CheckId::GS708,
         reads: "/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name",
-        run: cudnn::cache,
+        run: add_on::cache,
         needs: &[Sense::LoaderDirectories, Sense::LoaderCache],
         runtime: false,
         facts_suffice: false,
@@ -399,9 +399,9 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS703,
-        reads: "what cudnnGetVersion says in a library loaded by its SONAME, the cuDNNs on the host",
-        run: cudnn::winner,
-        needs: &[Sense::CudnnVersions, Sense::LoaderDirectories, Sense::LoaderCache],
+        reads: "what cudnnGetVersion and the like say in a library loaded by its SONAME, the add-ons on the host",
+        run: add_on::winner,
+        needs: &[Sense::AddOnVersions, Sense::LoaderDirectories, Sense::LoaderCache],
         runtime: false,
         facts_suffice: false,
         follows_from: &[CheckId::GS702, CheckId::GS708, CheckId::GS701],

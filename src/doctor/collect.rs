@@ -235,8 +235,8 @@ fn person(line: &str) -> Option<Vec<String>> {
 fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
     let facts = &evidence.facts;
     let kernels = facts.kernels.installed.iter().map(|k| k.release.clone());
-    let known = database.cudnn_artifacts.iter().map(|a| a.version.to_string());
-    let here = facts.cudnn.iter().filter_map(|c| Some(c.version?.to_string()));
+    let known = database.add_on_artifacts.iter().map(|a| a.version.to_string());
+    let here = facts.add_on_files().filter_map(|c| Some(c.version?.to_string()));
     kernels
         .chain(facts.kernels.running.clone())
         .chain(facts.kernels.next_boot.clone())

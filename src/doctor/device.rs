@@ -1,11 +1,12 @@
 //! What the NVIDIA libraries of the examined host say, and when they are not asked.
 
+use crate::compat::AddOn;
 use crate::host::{Facts, MachineKind, holders};
 use crate::nvidia::{
-    self, Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_in_child, has_stand_ins, own,
+    self, Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, has_stand_ins, own,
 };
 use crate::system::System;
-use crate::version::CudnnVersion;
+use crate::version::AddOnVersion;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ fn silent(system: &System, facts: &Facts) -> Option<String> {
 }
 
 /// What the library that this machine's loader finds for `soname` (or the one at a path) answers, by a child.
-pub fn cudnn_version(soname: &str) -> Answer<CudnnVersion> {
+pub fn add_on_version(add_on: &AddOn, soname: &str) -> Answer<AddOnVersion> {
     // Loading reads some hundred megabytes, cold.
-    ask_in_child(own(), soname, Duration::from_secs(30))
+    ask_version(own(), add_on, soname, Duration::from_secs(30))
 }

@@ -22,12 +22,12 @@ pub use toolkit::Shells;
 use super::device;
 use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
-use crate::compat::{Database, Distribution, Role, Sxid, Xid};
+use crate::compat::{AddOn, AddOnId, Database, Distribution, Role, Sxid, Xid};
 use crate::host::Facts;
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};
-use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
     dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot, signer,
     unlinked_headers,
@@ -135,7 +135,13 @@ pub struct Evidence {
     /// Where LD_LIBRARY_PATH is set for everybody: the file, and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// What each SONAME of cuDNN, loaded as a program would, says its version is.
-    pub cudnn: BTreeMap<String, Answer<CudnnVersion>>,
+    pub cudnn: BTreeMap<String, Answer<AddOnVersion>>,
+    /// The same of other add-ons.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub add_ons: BTreeMap<String, Answer<AddOnVersion>>,
+    /// The add-ons that the database knows.
+    #[serde(skip)]
+    pub known_add_ons: Vec<AddOn>,
     /// NVIDIA's repositories, as apt has them.
     pub apt: Apt,
     /// How the GPUs are joined on the PCI bus.
@@ -198,29 +204,21 @@ pub fn gather(
     });
     let denied = senses.at(Sense::Denials, || denied(system));
     let signer = senses.at(Sense::Signer, || signer(system, &facts));
-    let sonames: BTreeSet<_> = facts.cudnn.iter().flat_map(|c| &c.files).filter_map(|f| f.soname.clone()).collect();
-    let main: Vec<_> = sonames.into_iter().filter(|s| s.starts_with("libcudnn.so.")).collect();
+    let main = database.add_on(AddOnId::CUDNN).map(|cudnn| main_libraries(&facts, cudnn)).unwrap_or_default();
     // The slow ones wait for other programs, each for its own.
-    let (images, cudnn, (nvcc, compiled), told) = std::thread::scope(|scope| {
+    let (images, add_ons, (nvcc, compiled), told) = std::thread::scope(|scope| {
         let told = scope.spawn(|| senses.at(Sense::Libraries, || device::told(system, &facts, &main)));
         let images = scope.spawn(|| senses.at(Sense::Images, || images(system, &facts, &denied)));
-        let cudnn = scope.spawn(|| {
-            senses.at(Sense::CudnnVersions, || {
-                let version = |soname: &str| match system.is_live() {
-                    true => device::cudnn_version(soname),
-                    false => loader::cudnn_version(system, &facts, soname),
-                };
-                main.iter().map(|s| (s.clone(), version(s))).collect()
-            })
-        });
+        let add_ons = scope.spawn(|| senses.at(Sense::AddOnVersions, || add_on_versions(system, database, &facts)));
         let nvcc: BTreeMap<_, _> = senses.at(Sense::Nvcc, || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
         });
         let compiled = senses.at(Sense::Compiled, || compiled(system, &facts, &nvcc));
         // Neither breaks off: that was seen to inside.
-        (images.join().unwrap_or_default(), cudnn.join().unwrap_or_default(), (nvcc, compiled), told.join())
+        (images.join().unwrap_or_default(), add_ons.join().unwrap_or_default(), (nvcc, compiled), told.join())
     });
+    let (cudnn, add_ons) = add_ons;
     let dkms = senses.at(Sense::Dkms, || dkms(system));
     let told = told.unwrap_or_default();
     let distribution = distribution(database, &facts);
@@ -276,6 +274,8 @@ pub fn gather(
         given: senses.at(Sense::Given, || containers::given(system, &facts)),
         coherent: senses.at(Sense::Coherent, || containers::coherent(system, &facts, database)),
         cudnn,
+        add_ons,
+        known_add_ons: Vec::new(),
         nvcc,
         compiled,
         nvml: told.nvml,
@@ -329,6 +329,8 @@ impl Evidence {
             fabric_package: None,
             library_paths: Vec::new(),
             cudnn: BTreeMap::new(),
+            add_ons: BTreeMap::new(),
+            known_add_ons: Vec::new(),
             apt: Apt::default(),
             bus: Bus::default(),
             containers: Containers::default(),
@@ -351,6 +353,7 @@ impl Evidence {
 
     /// The same host, with what this database says of it.
     pub fn with(mut self, database: &Database) -> Self {
+        self.known_add_ons = database.add_ons.clone();
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
         self.cards =
@@ -378,11 +381,45 @@ impl Evidence {
         self
     }
 
+    /// What the database says of an add-on.
+    pub fn add_on(&self, id: AddOnId) -> Option<&AddOn> {
+        self.known_add_ons.iter().find(|a| a.id == id)
+    }
+
+    /// What people call an add-on; of one that the database does not know, its id.
+    pub fn title_of(&self, id: AddOnId) -> String {
+        self.add_on(id).map_or_else(|| id.to_string(), |a| a.title.clone())
+    }
+
     /// The same host, with this as its kernel's log.
     pub fn with_kernel_log(mut self, text: &str, database: &Database) -> Self {
         self.kernel_log = Answer::Is(kernel_log::parse(text));
         self.with(database)
     }
+}
+
+/// What the libraries by each SONAME say their versions are.
+type Versions = BTreeMap<String, Answer<AddOnVersion>>;
+
+/// What cuDNN and the other add-ons say, each loaded as a program would load it.
+fn add_on_versions(system: &System, database: &Database, facts: &Facts) -> (Versions, Versions) {
+    let (mut cudnn, mut others) = (Versions::new(), Versions::new());
+    for add_on in &database.add_ons {
+        let version = |soname: &str| match system.is_live() {
+            true => device::add_on_version(add_on, soname),
+            false => loader::add_on_version(system, facts, soname),
+        };
+        let all = if add_on.id == AddOnId::CUDNN { &mut cudnn } else { &mut others };
+        all.extend(main_libraries(facts, add_on).into_iter().map(|soname| (soname.clone(), version(&soname))));
+    }
+    (cudnn, others)
+}
+
+/// The SONAMEs of an add-on's main library on the host.
+fn main_libraries(facts: &Facts, add_on: &AddOn) -> Vec<String> {
+    let sonames = facts.files_of(add_on.id).flat_map(|c| &c.files).filter_map(|f| f.soname.clone());
+    let is_main = |soname: &String| soname.strip_prefix(&add_on.library).is_some_and(|end| end.starts_with(".so."));
+    sonames.filter(is_main).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Why a check is skipped that the facts alone do not answer.

@@ -19,7 +19,7 @@ pub enum Sense {
     /// What the initramfs images hold.
     Images,
     /// The versions that cuDNN's libraries report.
-    CudnnVersions,
+    AddOnVersions,
     /// What `nvcc --version` says.
     Nvcc,
     /// A small program that each nvcc compiles.
@@ -68,7 +68,7 @@ impl Sense {
         Self::Signer,
         Self::Libraries,
         Self::Images,
-        Self::CudnnVersions,
+        Self::AddOnVersions,
         Self::Nvcc,
         Self::Compiled,
         Self::Dkms,
@@ -98,7 +98,7 @@ impl Sense {
             Self::Signer => "signer",
             Self::Libraries => "libraries",
             Self::Images => "images",
-            Self::CudnnVersions => "cudnn-versions",
+            Self::AddOnVersions => "add-on-versions",
             Self::Nvcc => "nvcc",
             Self::Compiled => "compiled",
             Self::Dkms => "dkms",
@@ -129,7 +129,7 @@ impl Sense {
             Self::Signer => "who signed the module",
             Self::Libraries => "NVIDIA's libraries",
             Self::Images => "the initramfs images",
-            Self::CudnnVersions => "cuDNN's own version",
+            Self::AddOnVersions => "the versions that cuDNN and other add-ons report",
             Self::Nvcc => "the toolkits' compilers",
             Self::Compiled => "what the toolkits compile",
             Self::Dkms => "DKMS's record",

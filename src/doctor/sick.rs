@@ -9,12 +9,13 @@ use super::{
     FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::database::embedded;
-use crate::host::{Cudnn, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
+use crate::host::{AddOnFiles, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
 use crate::ids::CheckId;
 use crate::nvidia::Convolution;
 use crate::resolve::known_card;
 use crate::system::Node;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const LIB: &str = "/usr/local/cuda-12.8/lib64";
@@ -96,6 +97,8 @@ pub fn sound() -> Evidence {
         forward_compatible: Default::default(),
         fabric_package: Some("nvidia-fabricmanager".to_owned()),
         library_paths: Vec::new(),
+        add_ons: BTreeMap::new(),
+        known_add_ons: database.add_ons.clone(),
         cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
         apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
         bus: Bus::default(),
@@ -790,7 +793,7 @@ fn cudnn_links_cache_and_winner() {
     assert_eq!(found(no_shell_and_no_cache), ["GS701 fail", "GS708 fail"]);
     // A second toolkit has a cuDNN of its own, and nobody's path leads there.
     let beside = |e: &mut Evidence| {
-        let mut other: Cudnn = e.facts.cudnn[0].clone();
+        let mut other: AddOnFiles = e.facts.cudnn[0].clone();
         other.directory = "/usr/local/cuda-12.4/lib64".into();
         e.facts.cudnn.push(other);
     };

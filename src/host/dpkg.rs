@@ -2,6 +2,7 @@
 //! milliseconds: it is read in blocks and a package that does not matter costs one look at its name.
 
 use super::reader::Reader;
+use crate::compat::AddOn;
 use crate::system::System;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -23,9 +24,9 @@ pub struct Packages {
 
 impl Packages {
     /// What dpkg has installed; none where there is no dpkg.
-    pub fn read(reader: &mut Reader) -> Option<Self> {
+    pub fn read(reader: &mut Reader, add_ons: &[AddOn]) -> Option<Self> {
         let file = reader.open("the packages installed", STATUS)?;
-        match scan(file, matters) {
+        match scan(file, |name| matters(name) || add_ons.iter().any(|of| is_of(name, of))) {
             Ok(mut packages) => {
                 packages.add_journal(reader);
                 Some(packages)
@@ -55,6 +56,11 @@ impl Packages {
         self.versions.get(name).map(String::as_str)
     }
 
+    /// Packages of an add-on's libraries, by name.
+    pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
+        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(n, _)| is_of(n, add_on))
+    }
+
     /// Packages whose names begin so, by name.
     pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
         let start = start.to_owned();
@@ -74,11 +80,16 @@ pub fn installed(system: &System) -> io::Result<BTreeMap<String, String>> {
 }
 
 fn matters(package: &str) -> bool {
-    ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "libcudnn", "cuda-"].iter().any(|s| package.starts_with(s))
+    ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"].iter().any(|s| package.starts_with(s))
+}
+
+/// Whether a package of this name has an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.
+fn is_of(package: &str, add_on: &AddOn) -> bool {
+    package.starts_with(&add_on.library.to_lowercase())
 }
 
 /// Reads stanza after stanza, however the reads fall.
-fn scan(mut from: impl Read, matters: fn(&str) -> bool) -> io::Result<Packages> {
+fn scan(mut from: impl Read, matters: impl Fn(&str) -> bool) -> io::Result<Packages> {
     let mut packages = Packages::default();
     let (mut block, mut filled) = (vec![0; 1 << 16], 0);
     loop {
@@ -98,7 +109,7 @@ fn scan(mut from: impl Read, matters: fn(&str) -> bool) -> io::Result<Packages> 
             0 => filled,
             _ => block[..filled].windows(2).rposition(|w| w == b"\n\n").map_or(0, |at| at + 2),
         };
-        stanzas(&String::from_utf8_lossy(&block[..whole]), matters, &mut packages);
+        stanzas(&String::from_utf8_lossy(&block[..whole]), &matters, &mut packages);
         block.copy_within(whole..filled, 0);
         filled -= whole;
         if read == 0 {
@@ -107,7 +118,7 @@ fn scan(mut from: impl Read, matters: fn(&str) -> bool) -> io::Result<Packages> 
     }
 }
 
-fn stanzas(text: &str, matters: fn(&str) -> bool, packages: &mut Packages) {
+fn stanzas(text: &str, matters: &impl Fn(&str) -> bool, packages: &mut Packages) {
     for stanza in text.split("\n\n") {
         let stanza = stanza.trim_start_matches('\n');
         let Some(name) = stanza.strip_prefix("Package: ").and_then(|s| s.lines().next()) else { continue };
@@ -193,7 +204,7 @@ mod tests {
         let system = System::at(dir.path());
         system.make_directories(JOURNAL, 0o755).expect("made");
         system.write(STATUS, TEXT.as_bytes(), 0o644).expect("written");
-        let unfinished = || Packages::read(&mut Reader::new(&system)).expect("there is a dpkg").unfinished;
+        let unfinished = || Packages::read(&mut Reader::new(&system), &[]).expect("there is a dpkg").unfinished;
         system.write(format!("{JOURNAL}/tmp.i"), b"#padding\n", 0o644).expect("written");
         assert_eq!(unfinished(), ["man-db"]);
         let all = installed(&system).expect("readable");

@@ -1,6 +1,7 @@
 //! The library directories of a host, each listed once: they have thousands of names, and several probes look there.
 
 use super::reader::Reader;
+use crate::compat::AddOn;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -31,15 +32,15 @@ pub struct Listing {
 }
 
 /// Every system library directory that has libraries of NVIDIA's, and below it those of Debian's alternatives.
-pub fn listings(reader: &mut Reader) -> Vec<Listing> {
+pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     for directory in directories() {
-        list(reader, directory, false, &mut seen, &mut found);
+        list(reader, add_ons, directory, false, &mut seen, &mut found);
         // Debian keeps each driver in a directory of its own: nvidia/current, nvidia/tesla-470.
         let alternatives = directory.join("nvidia");
         if reader.system.is_directory(&alternatives) {
             for name in reader.names("libraries", &alternatives) {
-                list(reader, &alternatives.join(name), true, &mut seen, &mut found);
+                list(reader, add_ons, &alternatives.join(name), true, &mut seen, &mut found);
             }
         }
     }
@@ -48,6 +49,7 @@ pub fn listings(reader: &mut Reader) -> Vec<Listing> {
 
 fn list(
     reader: &mut Reader,
+    add_ons: &[AddOn],
     directory: &Path,
     alternative: bool,
     seen: &mut BTreeSet<PathBuf>,
@@ -58,7 +60,8 @@ fn list(
         return;
     }
     let mut names = reader.names("libraries", &resolved);
-    names.retain(|n| ["libcuda.so", "libnvidia-ml.so", "libcudnn"].iter().any(|start| n.starts_with(start)));
+    let is_drivers = |name: &str| name.starts_with("libcuda.so") || name.starts_with("libnvidia-ml.so");
+    names.retain(|name| is_drivers(name) || add_ons.iter().any(|a| a.has_library(name)));
     if !names.is_empty() {
         found.push(Listing { directory: resolved, names, alternative });
     }

@@ -3,6 +3,7 @@
 
 use super::LoaderCache;
 use super::reader::Reader;
+use crate::compat::AddOn;
 use std::path::PathBuf;
 
 const CACHE: &str = "/etc/ld.so.cache";
@@ -19,11 +20,11 @@ const ENTRY: usize = 24;
 const ARCHITECTURE: u32 = 0xff00;
 
 /// The cache's entries that matter.
-pub fn cache(reader: &mut Reader) -> Option<LoaderCache> {
+pub fn cache(reader: &mut Reader, add_ons: &[AddOn]) -> Option<LoaderCache> {
     let what = "the loader's cache";
     let bytes = reader.bytes(what, CACHE)?;
     let modified = reader.system.modified(CACHE)?;
-    match entries(&bytes) {
+    match entries(&bytes, add_ons) {
         Ok(entries) => Some(LoaderCache { modified, entries }),
         Err(e) => {
             reader.miss(what, format_args!("{CACHE}: {e}"));
@@ -32,9 +33,10 @@ pub fn cache(reader: &mut Reader) -> Option<LoaderCache> {
     }
 }
 
-fn matters(soname: &[u8]) -> bool {
-    let starts: [&[u8]; 5] = [b"libcuda.so", b"libnvidia-ml.so", b"libcudart.so", b"libcublas.so", b"libcudnn"];
-    starts.iter().any(|s| soname.starts_with(s))
+fn matters(soname: &[u8], add_ons: &[AddOn]) -> bool {
+    let starts: [&[u8]; 4] = [b"libcuda.so", b"libnvidia-ml.so", b"libcudart.so", b"libcublas.so"];
+    let prefixes = add_ons.iter().flat_map(|a| &a.prefixes).map(String::as_bytes);
+    starts.into_iter().chain(prefixes).any(|s| soname.starts_with(s))
 }
 
 /// Entries of libraries that matter: more than any host has.
@@ -42,7 +44,7 @@ const MOST: usize = 10_000;
 /// No path is longer, in bytes, with its end: the kernel's PATH_MAX.
 const MOST_PATH: usize = 4096;
 
-fn entries(bytes: &[u8]) -> Result<Vec<(String, PathBuf)>, &'static str> {
+fn entries(bytes: &[u8], add_ons: &[AddOn]) -> Result<Vec<(String, PathBuf)>, &'static str> {
     let cache = new_format(bytes)?;
     // Offsets count from here; the flags' low bits say the byte order, of which only one is of interest.
     if cache.get(28).is_some_and(|order| order & 3 == 3) {
@@ -60,7 +62,7 @@ fn entries(bytes: &[u8]) -> Result<Vec<(String, PathBuf)>, &'static str> {
             continue;
         }
         let soname = text(cache, key).ok_or("a name lies outside of it")?;
-        if matters(soname) {
+        if matters(soname, add_ons) {
             if found.len() == MOST {
                 return Err("it has more of NVIDIA's libraries than there can be");
             }
@@ -99,7 +101,12 @@ fn text(bytes: &[u8], at: u32) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::embedded;
     use proptest::prelude::*;
+
+    fn kept(bytes: &[u8]) -> Result<Vec<(String, PathBuf)>, &'static str> {
+        entries(bytes, &embedded().add_ons)
+    }
 
     fn sample(libraries: &[(u32, &str, &str)]) -> Vec<u8> {
         let mut bytes = [MAGIC, &(libraries.len() as u32).to_le_bytes()].concat();
@@ -134,11 +141,11 @@ mod tests {
             ("libcudnn.so.9".to_owned(), PathBuf::from("/usr/local/cuda/lib64/libcudnn.so.9")),
             ("libcuda.so.1".to_owned(), PathBuf::from("/lib/x86_64-linux-gnu/libcuda.so.1")),
         ];
-        assert_eq!(entries(&libraries()).expect("whole"), want);
+        assert_eq!(kept(&libraries()).expect("whole"), want);
         let mut old = [OLD_MAGIC, &1u32.to_le_bytes(), &[0; OLD_ENTRY]].concat();
         old.resize(old.len().next_multiple_of(8), 0);
         old.extend(libraries());
-        assert_eq!(entries(&old).expect("whole"), want);
+        assert_eq!(kept(&old).expect("whole"), want);
     }
 
     #[test]
@@ -152,24 +159,24 @@ mod tests {
         assert!(made.expect("gcc is there").success());
         let listed = std::process::Command::new("/sbin/ldconfig").arg("-C").arg(&cache).arg(dir.path()).status();
         assert!(listed.expect("ldconfig is there").success());
-        let found = entries(&std::fs::read(&cache).expect("written")).expect("whole");
+        let found = kept(&std::fs::read(&cache).expect("written")).expect("whole");
         assert!(found.contains(&("libcudnn.so.9".to_owned(), library)), "{found:?}");
     }
 
     #[test]
     fn a_cache_that_says_too_much_is_an_error() {
         let one = (0x0303, "libcudnn.so.9", "/x");
-        assert!(entries(&sample(&vec![one; MOST])).is_ok());
-        assert!(entries(&sample(&vec![one; MOST + 1])).is_err());
-        assert!(entries(&sample(&[(0x0303, &format!("libcudnn{}", "a".repeat(MOST_PATH)), "/x")])).is_err());
+        assert!(kept(&sample(&vec![one; MOST])).is_ok());
+        assert!(kept(&sample(&vec![one; MOST + 1])).is_err());
+        assert!(kept(&sample(&[(0x0303, &format!("libcudnn{}", "a".repeat(MOST_PATH)), "/x")])).is_err());
     }
 
     #[test]
     fn a_broken_cache_is_an_error() {
-        assert!(entries(b"").is_err());
-        assert!(entries(b"ld.so-1.7.0\0\xff\xff\xff\xff").is_err());
+        assert!(kept(b"").is_err());
+        assert!(kept(b"ld.so-1.7.0\0\xff\xff\xff\xff").is_err());
         let whole = libraries();
-        assert!(entries(&whole[..whole.len() - 1]).is_err());
+        assert!(kept(&whole[..whole.len() - 1]).is_err());
     }
 
     proptest! {
@@ -179,7 +186,7 @@ mod tests {
             let at = at.min(bytes.len() - 1);
             bytes[at] = with;
             bytes.truncate(cut);
-            let _ = entries(&bytes);
+            let _ = kept(&bytes);
         }
     }
 }

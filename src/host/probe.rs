@@ -2,11 +2,11 @@
 
 use super::reader::Reader;
 use super::{
-    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, compiler, cudnn,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, add_on, compiler,
     dpkg, driver, gpu, graphics, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci,
     repositories, secure_boot, toolkit,
 };
-use crate::compat::{Database, Fabric};
+use crate::compat::{AddOnId, Database, Fabric};
 use crate::paths::{BLACKLIST, CACHE, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
 use std::collections::BTreeMap;
@@ -61,9 +61,9 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let os = os::os(reader, &release);
     let (gpus, nvswitches) = gpus(reader, database, &look.gpus, machine.kind);
     let kernels = kernel::kernels(reader);
-    let packages = dpkg::Packages::read(reader);
+    let packages = dpkg::Packages::read(reader, &database.add_ons);
     let packages = packages.as_ref();
-    let libraries = libraries::listings(reader);
+    let libraries = libraries::listings(reader, &database.add_ons);
     let mut drivers = driver::drivers(reader, packages, os.package_manager, &libraries);
     if let Some(driver) = drivers.first_mut() {
         add_flavour(reader, driver, &kernels);
@@ -71,6 +71,8 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let mut drivers = drivers.into_iter();
     let driver = drivers.next();
     let toolkits = toolkit::toolkits(reader, packages, database, &look.prefix);
+    let found = add_on::add_ons(reader, &database.add_ons, packages, &toolkits, &libraries);
+    let (cudnn, add_ons) = found.into_iter().partition(|a| a.add_on == AddOnId::CUDNN);
     let gcc = compiler::gcc(reader, packages, &machine.arch);
     Ok(Facts {
         schema: SCHEMA.to_owned(),
@@ -83,10 +85,11 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         signing_key: secure_boot::signing_key(reader),
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
         loaded_modules: modules::loaded(reader),
-        cudnn: cudnn::cudnn(reader, packages, &toolkits, &libraries),
+        cudnn,
+        add_ons,
         nvcc: toolkit::nvcc(reader),
         libxml2: Some(libraries::directories().iter().any(|d| reader.is_file(d.join("libxml2.so.2")))),
-        loader_cache: loader::cache(reader),
+        loader_cache: loader::cache(reader, &database.add_ons),
         repositories: repositories::repositories(reader, os.package_manager),
         // The lists are long: who wants to know calls `offered` afterwards.
         offered: None,

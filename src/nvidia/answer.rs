@@ -1,6 +1,7 @@
 //! The child process that loads a library and prints what it says.
 
-use super::{cuda, cudnn, nvml};
+use super::{add_on, cuda, cudnn, nvml};
+use crate::compat::CallForm;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -14,31 +15,34 @@ pub enum Library {
     Nvml,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
-    /// cuDNN: its version.
-    Cudnn,
+    /// An add-on: its version. Behind the library stand the function that tells it and how that is called.
+    AddOn,
     /// cuDNN, and CUDA's driver library: whether a small convolution is right.
     Convolution,
 }
 
 /// The child's part: prints what a library says. The number is the exit status.
+pub fn answer(about: Library, arguments: &[String]) -> u8 {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match (about, arguments.as_slice()) {
+        (Library::Nvml, [library]) => say(&nvml::answer(library)),
+        (Library::Cuda, [library]) => say(&cuda::answer(library)),
+        (Library::AddOn, [library, function, form]) => version(library, function, form),
+        (Library::Convolution, [cudnn]) => say(&cudnn::convolution(cudnn, "libcuda.so.1")),
+        (Library::Convolution, [cudnn, cuda]) => say(&cudnn::convolution(cudnn, cuda)),
+        _ => CANNOT_ASK,
+    }
+}
+
 #[allow(clippy::print_stderr)]
-pub fn answer(about: Library, libraries: &[String]) -> u8 {
-    let (first, second) = match libraries {
-        [first] => (first.as_str(), "libcuda.so.1"),
-        [first, second] => (first.as_str(), second.as_str()),
-        _ => return CANNOT_ASK,
-    };
-    match about {
-        Library::Nvml => say(&nvml::answer(first)),
-        Library::Cuda => say(&cuda::answer(first)),
-        Library::Cudnn => match cudnn::version(first) {
-            Ok(version) => say(&version),
-            Err(refused) => {
-                eprintln!("{}", refused.says);
-                1
-            }
-        },
-        Library::Convolution => say(&cudnn::convolution(first, second)),
+fn version(library: &str, function: &str, form: &str) -> u8 {
+    let Some(form) = CallForm::of_name(form) else { return CANNOT_ASK };
+    match add_on::version(library, function, form) {
+        Ok(numbers) => say(&numbers),
+        Err(refused) => {
+            eprintln!("{}", refused.says);
+            1
+        }
     }
 }
 

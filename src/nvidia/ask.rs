@@ -4,9 +4,9 @@
 use super::Answer;
 use super::answer::{CANNOT_ASK, Library};
 use super::calling::CALLING;
-use super::cudnn;
+use crate::compat::{AddOn, VersionCall};
 use crate::system::{Ended, Output, Program, System, hooks};
-use crate::version::CudnnVersion;
+use crate::version::AddOnVersion;
 use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -19,17 +19,16 @@ pub const SUBCOMMAND: &str = "ask";
 #[derive(Debug)]
 pub struct Question {
     about: Library,
-    libraries: Vec<String>,
+    /// The library; what stands behind it, [`super::answer()`] says.
+    arguments: Vec<String>,
     limit: Duration,
 }
 
 impl Question {
     /// The question about the first of these libraries; the others are what it needs.
     pub fn new<S: AsRef<str>>(about: Library, libraries: impl IntoIterator<Item = S>) -> Self {
-        // Which cuDNN programs get is the loader's to say.
-        let other = |library: &str| stand_in(library).filter(|_| about != Library::Cudnn);
-        let libraries = libraries.into_iter().map(|l| other(l.as_ref()).unwrap_or_else(|| l.as_ref().to_owned()));
-        Self { about, libraries: libraries.collect(), limit: Duration::from_secs(30) }
+        let arguments = libraries.into_iter().map(|l| stand_in(l.as_ref()).unwrap_or_else(|| l.as_ref().to_owned()));
+        Self { about, arguments: arguments.collect(), limit: Duration::from_secs(30) }
     }
 
     /// With this limit instead of 30 s.
@@ -47,7 +46,7 @@ pub fn own() -> &'static Path {
 pub fn ask<T: DeserializeOwned>(gpusetup: &Path, question: &Question) -> Answer<T> {
     let about = question.about.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
     let own = [gpusetup.display().to_string(), SUBCOMMAND.to_owned(), about].into_iter();
-    let program = Program::new(own.chain(question.libraries.clone())).limit(question.limit);
+    let program = Program::new(own.chain(question.arguments.clone())).limit(question.limit);
     // What CUDA compiles for the GPU is kept below HOME otherwise; and its numbering is then the bus's.
     let program = program.env("CUDA_CACHE_DISABLE", "1").env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     match System::live().run(&program) {
@@ -57,7 +56,7 @@ pub fn ask<T: DeserializeOwned>(gpusetup: &Path, question: &Question) -> Answer<
 }
 
 fn heard<T: DeserializeOwned>(question: &Question, output: &Output) -> Answer<T> {
-    let library = question.libraries.first().map_or("the library", String::as_str);
+    let library = question.arguments.first().map_or("the library", String::as_str);
     let last = output.text.lines().rev().find_map(|line| line.strip_prefix(CALLING)).unwrap_or("loading");
     match output.ended {
         Ended::Status(0) => match serde_json::from_str(&output.last_lines(1)) {
@@ -75,16 +74,30 @@ fn heard<T: DeserializeOwned>(question: &Question, output: &Output) -> Answer<T>
     }
 }
 
-/// What a cuDNN of this machine says its version is, asked by this gpusetup and within this time.
-pub fn ask_in_child(gpusetup: &Path, soname: &str, limit: Duration) -> Answer<CudnnVersion> {
-    let question = Question::new(Library::Cudnn, [soname]).limit(limit);
-    match ask::<u32>(gpusetup, &question) {
-        Answer::Is(number) => match cudnn::decoded(number) {
+/// What an add-on's library of this machine says its version is, asked by this gpusetup and within this time. Which one programs
+/// get is the loader's to say: nothing stands in for it.
+pub fn ask_version(gpusetup: &Path, of: &AddOn, soname: &str, limit: Duration) -> Answer<AddOnVersion> {
+    let VersionCall { function, form, .. } = &of.version_call;
+    let arguments = vec![soname.to_owned(), function.clone(), form.as_str().to_owned()];
+    match ask::<Vec<u32>>(gpusetup, &Question { about: Library::AddOn, arguments, limit }) {
+        Answer::Is(numbers) => match told(&of.version_call, &numbers) {
             Some(version) => Answer::Is(version),
-            None => Answer::Failed(format!("{soname} gave no version: {number}")),
+            None => Answer::Failed(format!("{soname} gave no version: {numbers:?}")),
         },
         Answer::Failed(why) => Answer::Failed(why),
         Answer::NotAsked(why) => Answer::NotAsked(why),
+    }
+}
+
+/// The version that these numbers are.
+fn told(call: &VersionCall, numbers: &[u32]) -> Option<AddOnVersion> {
+    let part = |n: u32| u16::try_from(n).ok();
+    match *numbers {
+        [number] => call.decoded(number),
+        [major, minor, patch] if (major, minor) != (0, 0) => {
+            Some(AddOnVersion { major: part(major)?, minor: part(minor)?, patch: Some(part(patch)?), build: None })
+        }
+        _ => None,
     }
 }
 

@@ -1,11 +1,9 @@
-//! cuDNN: its version, and whether a small convolution comes to the right numbers. The functions are those that releases 7, 8
-//! and 9 have alike.
+//! cuDNN: whether a small convolution comes to the right numbers. The functions are those that releases 7, 8 and 9 have alike.
 
 use super::Refused;
 use super::calling::calling;
 use super::cuda::{Driver, functions};
 use crate::system::chain;
-use crate::version::CudnnVersion;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -21,27 +19,6 @@ pub enum Convolution {
     Wrong(String),
     /// The convolution did not run.
     Refused(Refused),
-}
-
-/// Asks `cudnnGetVersion` of the library at this path, or of this name; the error is what the loader has against it.
-pub fn version(library: &str) -> Result<usize, Refused> {
-    calling("cudnnGetVersion");
-    let refused = |e: libloading::Error| Refused { call: library.to_owned(), code: None, says: chain(&e) };
-    // SAFETY: loading runs the library's own code, which is why this is a process of its own, with nothing to lose. The
-    // function has been `size_t cudnnGetVersion(void)` in every release.
-    unsafe {
-        let library = libloading::Library::new(library).map_err(refused)?;
-        let version = library.get::<unsafe extern "C" fn() -> usize>(b"cudnnGetVersion\0").map_err(refused)?;
-        Ok(version())
-    }
-}
-
-/// 91002 is 9.10.2, from cuDNN 9 on; before, 8907 is 8.9.7.
-pub fn decoded(number: u32) -> Option<CudnnVersion> {
-    let thousands = if number >= 90_000 { 10_000 } else { 1_000 };
-    let part = |n: u32| u16::try_from(n).ok();
-    let (major, minor, patch) = (part(number / thousands)?, part(number % thousands / 100)?, part(number % 100)?);
-    Some(CudnnVersion { major, minor, patch: Some(patch), build: None })
 }
 
 /// cuDNN's handles and descriptors are pointers to what only it knows.
@@ -176,15 +153,6 @@ fn on_device(driver: &Driver, numbers: &[f32]) -> Result<u64, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_decoded_as_each_release_codes_them() {
-        let text = |n| decoded(n).map(|v| v.to_string());
-        assert_eq!(text(91002).as_deref(), Some("9.10.2"));
-        assert_eq!(text(92501).as_deref(), Some("9.25.1"));
-        assert_eq!(text(8907).as_deref(), Some("8.9.7"));
-        assert_eq!(text(7605).as_deref(), Some("7.6.5"));
-    }
 
     #[test]
     fn the_right_numbers_are_right() {

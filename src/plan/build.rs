@@ -2,11 +2,11 @@
 
 use super::context::{StepContext, step};
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, driver, environment, nouveau, prerequisites,
-    toolkit, verify,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, nouveau,
+    prerequisites, toolkit, verify,
 };
 use crate::causes;
-use crate::compat::{Database, ReleaseLimit, Role};
+use crate::compat::{AddOn, Database, ReleaseLimit, Role};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
@@ -63,13 +63,13 @@ fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, 
     // Of equal GPUs one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
-    let steps = in_order(&context, first);
+    let steps = in_order(&context, &database.add_ons, first);
     let plan = Plan::of(database, facts.clone(), request.clone(), steps, warnings);
     let (reasons, rejected) = (chosen.reasons.clone(), chosen.rejected.clone());
     Ok(Plan { selection: chosen.selection(), reasons, rejected, ..plan })
 }
 
-fn in_order(context: &StepContext, first: Step) -> Vec<Step> {
+fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     let mut steps = vec![first, nouveau::blacklist_nouveau(context)];
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
@@ -81,7 +81,7 @@ fn in_order(context: &StepContext, first: Step) -> Vec<Step> {
     }
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
-    steps.push(toolkit::install_cudnn(context));
+    steps.extend(add_on::install(context, known));
     steps.push(toolkit::fix_symlinks(context));
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));

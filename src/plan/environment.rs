@@ -19,11 +19,11 @@ pub fn ldconfig(context: &StepContext) -> Step {
                 name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(&toolkit))
             })
         };
-        let cudnn = context.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{}", n.artifact.version.major));
+        let mut sonames = context.chosen.add_ons.iter().map(|a| a.of.soname(a.artifact.version));
         let newer = context.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
         newer
             && (!context.has_component("cuda_cudart") || knows("libcudart.so"))
-            && cudnn.is_none_or(|soname| knows(&soname))
+            && sonames.all(|soname| knows(&soname))
     });
     let satisfied = file.satisfied && cached;
     let why =

@@ -115,10 +115,12 @@ impl LockFile {
     /// The request that asks for just this; what is not in the lock file stays as it was asked.
     pub fn request(&self, asked: Request) -> Result<Request, LockError> {
         let selected = &self.selection;
+        let add_ons = selected.add_ons.iter().map(|(id, chosen)| Ok((*id, exactly(Some(chosen.version))?)));
         Ok(Request {
             driver: exactly(selected.driver.as_ref().map(|d| d.version))?,
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
+            add_ons: add_ons.collect::<Result<_, LockError>>()?,
             frameworks: Vec::new(),
             brought_cuda: None,
             components: components(selected).map(|c| c.name.clone()).collect(),

@@ -11,7 +11,7 @@ impl Plan {
     pub fn with_needs(mut self) -> Self {
         for step in self.steps.iter_mut().filter(|step| step.state == State::Needed) {
             step.room = room(step, &self.request);
-            step.licensed = matches!(step.id, StepId::InstallDriver | StepId::InstallCuda | StepId::InstallCudnn);
+            step.licensed = matches!(step.id, StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_));
             step.idle_driver = matches!(step.id, StepId::InstallDriver | StepId::RemoveDriver);
         }
         self
@@ -29,11 +29,11 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
     match step.id {
         StepId::InstallDriver => vec![at(usr, half), at(cache, step.download_bytes), at(cache, half)],
         StepId::InstallCuda => vec![at(prefix, half), at(cache, step.download_bytes), at(cache, half)],
-        StepId::InstallCudnn => vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)],
+        StepId::InstallAddOn(_) => vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)],
         StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
         StepId::Prerequisites => vec![at(usr, step.disk_bytes)],
         StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
-        StepId::RemoveDriver | StepId::RemoveCudnn => vec![at(usr, nothing)],
+        StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],
         StepId::Ldconfig | StepId::Environment => vec![at(etc, nothing)],
         StepId::Repair => {
             let touched: Vec<PathBuf> = step.operations.iter().flat_map(|act| act.operation.touched()).collect();

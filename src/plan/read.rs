@@ -59,7 +59,7 @@ impl Plan {
             let cache = &self.request.cache;
             let checked = step.operations.iter().try_for_each(|act| act.operation.valid(cache));
             let room = || step.room.iter().try_for_each(|room| valid::path(&room.path));
-            checked.and_then(|()| room()).map_err(|why| format!("step {}: {why}", step.id.as_str()))?;
+            checked.and_then(|()| room()).map_err(|why| format!("step {}: {why}", step.id))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::driver::UNINSTALL;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning};
 use crate::compat::{Database, PackageManager};
-use crate::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
+use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run};
 use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
@@ -23,7 +23,7 @@ pub struct Unwanted {
     pub driver: bool,
     /// Toolkits, by series or release.
     pub cuda: Vec<CudaVersion>,
-    /// Every toolkit and every cuDNN.
+    /// Every toolkit and every add-on.
     pub all_cuda: bool,
 }
 
@@ -48,13 +48,13 @@ impl Unwanted {
     /// The places whose owners [`removal`] has to know.
     pub fn places(&self, facts: &Facts) -> BTreeSet<PathBuf> {
         let toolkits = facts.toolkits.iter().filter(|t| self.has(t)).map(|t| t.path.clone());
-        let libraries = facts.cudnn.iter().filter(|_| self.all_cuda).flat_map(files);
+        let libraries = facts.add_on_files().filter(|_| self.all_cuda).flat_map(files);
         toolkits.chain(libraries).collect()
     }
 }
 
-fn files(cudnn: &Cudnn) -> impl Iterator<Item = PathBuf> {
-    cudnn.files.iter().map(|f| cudnn.directory.join(&f.name)).chain(cudnn.header.clone())
+fn files(found: &AddOnFiles) -> impl Iterator<Item = PathBuf> {
+    found.files.iter().map(|f| found.directory.join(&f.name)).chain(found.header.clone())
 }
 
 /// The plan that takes it off the host, or why there is none.
@@ -83,7 +83,7 @@ pub fn removal(
         steps.push(off.toolkit(toolkit)?);
     }
     if unwanted.all_cuda {
-        steps.extend(off.cudnn());
+        steps.extend(off.add_ons());
     }
     if !steps.is_empty() {
         steps.extend(off.settings());
@@ -185,19 +185,20 @@ impl RemovalPlanner<'_> {
         Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", path.display()), why, acts))
     }
 
-    /// cuDNN beside toolkits; that in a toolkit goes with it.
-    fn cudnn(&self) -> Vec<Step> {
-        let outside = |c: &&Cudnn| !self.facts.toolkits.iter().any(|t| c.directory.starts_with(&t.path));
+    /// cuDNN and other add-ons beside toolkits; what is in a toolkit goes with it.
+    fn add_ons(&self) -> Vec<Step> {
+        let outside = |c: &&AddOnFiles| !self.facts.toolkits.iter().any(|t| c.directory.starts_with(&t.path));
         let mut steps = Vec::new();
-        for cudnn in self.facts.cudnn.iter().filter(outside) {
+        for found in self.facts.add_on_files().filter(outside) {
             let owners: BTreeSet<_> =
-                files(cudnn).filter_map(|f| self.inventory.owners.get(&f)).flatten().cloned().collect();
-            let unowned = files(cudnn).filter(|f| !self.inventory.owners.contains_key(f));
+                files(found).filter_map(|f| self.inventory.owners.get(&f)).flatten().cloned().collect();
+            let unowned = files(found).filter(|f| !self.inventory.owners.contains_key(f));
             let acts = self.packages(owners).into_iter();
             let acts = acts.chain(unowned.map(|path| Act::needed(Operation::Remove(Remove { path })))).collect();
-            let version = cudnn.version.map(|v| format!(" {v}")).unwrap_or_default();
-            let title = format!("Remove cuDNN{version} from {}", cudnn.directory.display());
-            steps.push(step(StepId::RemoveCudnn, title, "it lies outside of any toolkit", acts));
+            let version = found.version.map(|v| format!(" {v}")).unwrap_or_default();
+            let name = self.database.add_on_title(found.add_on);
+            let title = format!("Remove {name}{version} from {}", found.directory.display());
+            steps.push(step(StepId::RemoveAddOn(found.add_on), title, "it lies outside of any toolkit", acts));
         }
         steps
     }
@@ -315,7 +316,7 @@ mod tests {
         let request = Request::no_wishes("2026-11-21");
         let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("it can go");
         let operations = |s: &Step| s.operations.iter().map(|a| a.operation.describe()).collect::<Vec<_>>().join("; ");
-        plan.steps.iter().map(|s| format!("{}: {}", s.id.as_str(), operations(s))).collect()
+        plan.steps.iter().map(|s| format!("{}: {}", s.id, operations(s))).collect()
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! The CUDA toolkit by its runfile, and cuDNN from its archive into the toolkit.
+//! The CUDA toolkit by its runfile, and the links to it and to the libraries in it.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use crate::operation::{Link, Operation, Placement, Run, Unpack};
+use crate::operation::{Link, Operation, Run};
 use crate::paths::host_compilers;
 use crate::system::Node;
 use std::path::{Path, PathBuf};
 
 const CUDA: &str = "Install the CUDA toolkit";
-const CUDNN: &str = "Install cuDNN into the toolkit";
 
 /// The toolkit's step.
 pub fn install_cuda(context: &StepContext) -> Step {
@@ -52,42 +51,7 @@ pub fn install_cuda(context: &StepContext) -> Step {
     out
 }
 
-/// cuDNN's step.
-pub fn install_cudnn(context: &StepContext) -> Step {
-    let (Some(cudnn), Some(toolkit)) = (&context.chosen.cudnn, context.toolkit()) else {
-        return skipped(StepId::InstallCudnn, CUDNN, "no cuDNN was chosen");
-    };
-    let version = cudnn.artifact.version;
-    let title = format!("Install cuDNN {version} into {}", toolkit.display());
-    let here =
-        |c: &crate::host::Cudnn| c.version.is_some_and(|v| same_files(v, version)) && c.directory.starts_with(&toolkit);
-    let satisfied = context.facts.cudnn.iter().any(here);
-    let artifact = &cudnn.artifact.artifact;
-    let Some(download) = context.download(artifact) else {
-        return skipped(StepId::InstallCudnn, title, "its archive cannot be verified");
-    };
-    // Up to 8.3 the archives were .tgz with a folder `cuda/lib64`.
-    let libraries = if artifact.file.ends_with(".tgz") { "lib64" } else { "lib" };
-    let place = |from: &str, to: &str| Placement { from: from.into(), to: toolkit.join(to) };
-    let unpack = Operation::Unpack(Unpack {
-        archive: context.cached(artifact),
-        sha256: artifact.sha256.clone().unwrap_or_default(),
-        into: vec![place("include", "include"), place(libraries, "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")],
-        limit: None,
-    });
-    let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
-    let why = "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it";
-    let mut out = step(StepId::InstallCudnn, title, why, acts);
-    out.disk_bytes = if satisfied { Some(0) } else { artifact.size.map(|size| size * 2) };
-    out
-}
-
-/// File names carry three numbers of the four.
-fn same_files(a: crate::version::CudnnVersion, b: crate::version::CudnnVersion) -> bool {
-    (a.major, a.minor, a.patch) == (b.major, b.minor, b.patch)
-}
-
-/// The links of cuDNN's libraries and of the default toolkit.
+/// The links of add-ons' libraries and of the default toolkit.
 pub fn fix_symlinks(context: &StepContext) -> Step {
     const TITLE: &str = "Put the library links right";
     let Some(toolkit) = context.toolkit() else {
@@ -99,15 +63,7 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
     let stands = matches!(context.facts.node(&default), Some(Node::Link { target: t })
         if *t == target || *t == toolkit);
     acts.push(Act { operation: Operation::Link(Link { path: default, target, soname: None }), satisfied: stands });
-    if let Some(cudnn) = &context.chosen.cudnn {
-        let version = cudnn.artifact.version;
-        for library in &cudnn.range.libraries {
-            let soname = format!("{library}.so.{}", version.major);
-            let file = format!("{library}.so.{}", version.library_suffix());
-            acts.push(link(context, &toolkit, &soname, &file, Some(&soname)));
-            acts.push(link(context, &toolkit, &format!("{library}.so"), &soname, None));
-        }
-    }
+    acts.extend(super::add_on::links(context, &toolkit));
     let mut why =
         "programs ask for libX.so.N and compilers for libX.so: links, never copies, so that one update changes all"
             .to_owned();
@@ -130,14 +86,4 @@ fn host_compiler(context: &StepContext, toolkit: &Path, gcc: u16) -> [Act; 2] {
         let satisfied = matches!(context.facts.node(&path), Some(Node::Link { target: now }) if *now == target);
         Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied }
     })
-}
-
-fn link(context: &StepContext, toolkit: &Path, name: &str, target: &str, soname: Option<&str>) -> Act {
-    let is_so = |c: &crate::host::Cudnn| {
-        c.directory.starts_with(toolkit)
-            && c.files.iter().any(|f| f.name == name && f.link.as_deref() == Some(Path::new(target)))
-    };
-    let path = toolkit.join("lib64").join(name);
-    let operation = Operation::Link(Link { path, target: target.into(), soname: soname.map(str::to_owned) });
-    Act { operation, satisfied: context.facts.cudnn.iter().any(is_so) }
 }

@@ -42,8 +42,8 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
         } else if context.has_component("cuda_cudart") {
             asks.push(Run::ask(["ldconfig", "-p"], Some("libcudart.so.".to_owned())));
         }
-        let cudnn = context.chosen.cudnn.as_ref().map(|n| format!("libcudnn.so.{} ", n.artifact.version.major));
-        if let Some(soname) = cudnn {
+        for add_on in &context.chosen.add_ons {
+            let soname = format!("{} ", add_on.of.soname(add_on.artifact.version));
             asks.push(Run::ask(["ldconfig", "-p"], Some(soname)));
         }
     }

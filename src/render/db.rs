@@ -1,6 +1,6 @@
 //! The database as tables.
 
-use crate::compat::{Component, ComponentRelease, Database, FrameworkNeeds, ModuleFlavour, Tally};
+use crate::compat::{AddOnId, Component, ComponentRelease, Database, FrameworkNeeds, ModuleFlavour, Tally};
 use crate::host::Gpu;
 use crate::resolve::{Card, serves};
 use crate::text::{count, wrapped};
@@ -90,11 +90,16 @@ pub fn cuda(database: &Database, card: Option<&Card>) -> String {
     table(&["CUDA", "DATE", "DRIVER", "COMPUTE", "GCC", "RUNFILES"], &rows)
 }
 
-/// cuDNN archives; those that run on a card.
-pub fn cudnn(database: &Database, card: Option<&Card>) -> String {
+/// The archives of every add-on; those that run on a card.
+pub fn add_ons(database: &Database, card: Option<&Card>) -> String {
+    database.add_ons.iter().map(|of| add_on(database, of.id, card)).collect::<Vec<_>>().join("\n")
+}
+
+/// The archives of an add-on; those that run on a card.
+pub fn add_on(database: &Database, id: AddOnId, card: Option<&Card>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for a in &database.cudnn_artifacts {
-        let Some(range) = database.cudnn_range(a.version, &a.cuda_line) else { continue };
+    for a in database.add_on_archives(id) {
+        let Some(range) = database.range_of(a) else { continue };
         let runs = |capability| {
             capability >= range.lowest_capability
                 && range.highest_capability.is_none_or(|highest| capability <= highest)
@@ -118,7 +123,7 @@ pub fn cudnn(database: &Database, card: Option<&Card>) -> String {
             ]),
         }
     }
-    table(&["CUDNN", "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES"], &rows)
+    table(&[&id.as_str().to_uppercase(), "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES"], &rows)
 }
 
 /// Parts of toolkits that can be had alone; those of releases that target a card.
@@ -203,7 +208,7 @@ pub fn show(database: &Database, gpu: &Gpu, card: &Card, width: usize) -> String
         + "\n"
         + &cuda(database, Some(card))
         + "\n"
-        + &cudnn(database, Some(card))
+        + &add_on(database, AddOnId::CUDNN, Some(card))
 }
 
 /// What `db check` found, when nothing is wrong.

@@ -2,7 +2,7 @@
 
 use super::Paint;
 use crate::compat::Database;
-use crate::ids::RuleId;
+use crate::ids::Rule;
 use crate::resolve::{Conflict, Hint, Premise, Reason, Selection, source_titles, summary};
 use crate::text::wrapped;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct Proof<'a> {
     selection: Option<&'a Selection>,
     reasons: &'a [Reason],
     refusal: Option<&'a str>,
-    rule: Option<RuleId>,
+    rule: Option<Rule>,
     derivation: &'a [Premise],
     hints: &'a [Hint],
 }

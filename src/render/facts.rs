@@ -94,6 +94,10 @@ pub fn text(facts: &Facts) -> String {
         let version = cudnn.version.map_or("of unknown version".to_owned(), |v| v.to_string());
         line("cuDNN", format!("{version} in {}", cudnn.directory.display()));
     }
+    for found in &facts.add_ons {
+        let version = found.version.map_or("of unknown version".to_owned(), |v| v.to_string());
+        line("Add-on", format!("{} {version} in {}", found.add_on, found.directory.display()));
+    }
     let mut seen = Vec::new();
     for space in &facts.space {
         // A file system is named once, by the first path that is on it.

@@ -64,14 +64,18 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
     out
 }
 
+/// The columns that subjects of reasons have at least.
+const LEAST_SUBJECT: usize = 8;
+
 fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
     let chosen = summary(&plan.selection);
     if chosen.is_empty() {
         return String::new();
     }
     let mut out = wrapped("Choice  ", &chosen, width).replacen(&chosen, &paint.bold(&chosen), 1);
+    let longest = plan.reasons.iter().map(|reason| reason.subject.len()).max().unwrap_or(0).max(LEAST_SUBJECT);
     for reason in &plan.reasons {
-        out += &paint.dim(wrapped(&format!("  {:<8}  ", reason.subject), &reason.text, width).trim_end());
+        out += &paint.dim(wrapped(&format!("  {:<longest$}  ", reason.subject), &reason.text, width).trim_end());
         out += "\n";
     }
     out
@@ -89,7 +93,7 @@ fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
         None if unsized_files(step).next().is_some() => " [size not known]".to_owned(),
         None => String::new(),
     };
-    let head = format!("{}: {}{size}{note}", step.id.as_str(), step.title);
+    let head = format!("{}: {}{size}{note}", step.id, step.title);
     let mut out = wrapped("  ", &head, width).replacen("  ", &format!("{mark} "), 1);
     if step.state == State::Needed || verbose {
         out += &paint.dim(wrapped("    ", &step.why, width).trim_end());

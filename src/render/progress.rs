@@ -62,7 +62,7 @@ impl ProgressPrinter {
             self.told = None;
         }
         match news {
-            News::Step(step) => self.line(&format!("{}: {}", step.id.as_str(), step.title)),
+            News::Step(step) => self.line(&format!("{}: {}", step.id, step.title)),
             News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
             News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  taken back: {}", operation.describe())),

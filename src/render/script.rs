@@ -18,7 +18,7 @@ pub fn sh(plan: &Plan) -> String {
     );
     out += &needs(plan);
     for step in &plan.steps {
-        out += &format!("\n# {}: {}\n# {}\n", step.id.as_str(), visible(&step.title), visible(&step.why));
+        out += &format!("\n# {}: {}\n# {}\n", step.id, visible(&step.title), visible(&step.why));
         match step.state {
             State::Satisfied => out += "# (is so already)\n",
             State::Skipped => out += "# (left out)\n",

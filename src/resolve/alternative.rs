@@ -10,6 +10,7 @@ use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::Want;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A toolkit that compiles: what is suggested when the runfile cannot be used.
@@ -60,7 +61,7 @@ pub fn with_alternative(
 
 /// Whether a toolkit was refused only because its compiler does not work here.
 fn does_not_compile(conflict: &Conflict) -> bool {
-    [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders].contains(&conflict.rule)
+    [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders].iter().any(|rule| conflict.rule == *rule)
 }
 
 /// The driver alone, for frameworks none of which is compiled on the host.
@@ -99,11 +100,15 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
         all.extend(request.frameworks.iter().map(|one| Request { frameworks: vec![one.clone()], ..request.clone() }));
     }
     let (driver, cuda, cudnn) = (eased(&request.driver), eased(&request.cuda), eased(&request.cudnn));
-    all.push(Request { cudnn: cudnn.clone(), ..request.clone() });
-    all.push(Request { cuda: cuda.clone(), cudnn: cudnn.clone(), ..request.clone() });
+    let add_ons: BTreeMap<_, _> = request.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect();
+    all.push(Request { add_ons: add_ons.clone(), ..request.clone() });
+    all.push(Request { cudnn: cudnn.clone(), add_ons: add_ons.clone(), ..request.clone() });
+    all.push(Request { add_ons: BTreeMap::new(), ..request.clone() });
+    all.push(Request { cuda: cuda.clone(), cudnn: cudnn.clone(), add_ons: add_ons.clone(), ..request.clone() });
     all.push(Request { driver: driver.clone(), ..request.clone() });
-    let open = Request { driver, cuda, cudnn, modules: None, method: Method::Auto, ..request.clone() };
+    let open = Request { driver, cuda, cudnn, add_ons, modules: None, method: Method::Auto, ..request.clone() };
     all.push(open.clone());
+    all.push(Request { add_ons: BTreeMap::new(), ..open.clone() });
     all.push(Request { components: Vec::new(), ..open.clone() });
     if request.driver.is_wanted() {
         all.extend([request.driver_alone(), open.driver_alone()]);
@@ -141,6 +146,7 @@ impl Request {
         Self {
             cuda: Want::Nothing,
             cudnn: Want::Nothing,
+            add_ons: BTreeMap::new(),
             components: Vec::new(),
             frameworks: Vec::new(),
             ..self.clone()
@@ -176,6 +182,13 @@ impl Request {
         }
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
             say("--cudnn", &self.cudnn.to_string());
+        }
+        for (id, want) in &self.add_ons {
+            match want {
+                Want::Nothing => {}
+                Want::Best => say("--with", id.as_str()),
+                asked => say("--with", &format!("{id}=={asked}")),
+            }
         }
         if !self.components.is_empty() {
             say("--components", &all(&self.components));

@@ -1,7 +1,7 @@
 //! The parts of a toolkit that `--components` comes to: those that were named and what they are of no use without.
 
 use super::{Conflict, Request};
-use crate::compat::{Artifact, Component, ComponentNeed, ComponentRelease, Database};
+use crate::compat::{AddOnId, Artifact, Component, ComponentNeed, ComponentRelease, Database};
 use crate::host::Toolkit;
 
 /// A component that is to be in the toolkit.
@@ -17,6 +17,8 @@ pub struct Part<'a> {
     pub artifact: Artifact,
     /// What it comes along for, where nobody named it.
     pub need: Option<&'a ComponentNeed>,
+    /// What people call the add-on that it comes along for.
+    pub add_on: Option<&'a str>,
     /// It is in the toolkit already.
     pub there: bool,
     /// And nobody asked for it: it stays.
@@ -27,8 +29,7 @@ impl Part<'_> {
     /// What it comes along for, where nobody named it: "cuda_nvcc runs its cicc".
     pub fn why(&self) -> Option<String> {
         let need = self.need?;
-        let of = if need.of == "cudnn" { "cuDNN" } else { &need.of };
-        Some(format!("{of} {}", need.why))
+        Some(format!("{} {}", self.add_on.unwrap_or(&need.of), need.why))
     }
 }
 
@@ -63,7 +64,7 @@ pub fn parts<'a>(
     database: &'a Database,
     release: &'a ComponentRelease,
     named: &[&'a Component],
-    with_cudnn: bool,
+    add_ons: &[AddOnId],
     arch: &str,
     installed: Option<&Toolkit>,
 ) -> Vec<Part<'a>> {
@@ -75,8 +76,8 @@ pub fn parts<'a>(
             }
         }
     };
-    if with_cudnn {
-        add("cudnn", &mut wanted);
+    for add_on in add_ons {
+        add(add_on.as_str(), &mut wanted);
     }
     let mut at = 0;
     while let Some((component, _)) = wanted.get(at).copied() {
@@ -94,7 +95,9 @@ pub fn parts<'a>(
         let found = release.component(component)?;
         let artifact = release.artifact(found, found.archive(arch)?);
         let there = installed.is_some_and(|t| has(t, component));
-        Some(Part { component, name: &found.name, version: &found.version, artifact, need, there, beside })
+        let add_on = database.add_ons.iter().find(|a| need.is_some_and(|n| n.of == a.id.as_str()));
+        let add_on = add_on.map(|a| a.title.as_str());
+        Some(Part { component, name: &found.name, version: &found.version, artifact, need, add_on, there, beside })
     };
     wanted.into_iter().enumerate().filter_map(part).collect()
 }

@@ -5,7 +5,7 @@ use super::refusal::{Explanation, Refusal, Subject};
 use super::{Reason, Request, Selection};
 use crate::causes;
 use crate::exit::Exit;
-use crate::ids::{CheckId, RuleId};
+use crate::ids::{CheckId, Rule, RuleId};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Conflict {
     /// What kind of no it is.
     pub kind: ConflictKind,
     /// The rule that decided.
-    pub rule: RuleId,
+    pub rule: Rule,
     /// The id that `doctor` uses for the same thing.
     pub check: Option<CheckId>,
     /// One sentence.
@@ -127,7 +127,8 @@ pub enum ConflictKind {
 
 impl Conflict {
     /// Nothing fits, because of `rule`; where doctor may find the same, with the id of that.
-    pub fn new(rule: RuleId, sentence: impl Into<String>) -> Self {
+    pub fn new(rule: impl Into<Rule>, sentence: impl Into<String>) -> Self {
+        let rule = rule.into();
         Self {
             kind: ConflictKind::NothingFits,
             rule,

@@ -1,15 +1,14 @@
-//! The toolkit and cuDNN that fit a driver, the GPUs and the host's compiler and C library.
+//! The toolkit that fits a driver, the GPUs and the host's compiler and C library.
 
 use super::component::{Part, parts, published};
 use super::driver::Candidate;
 use super::refusal::Refusal;
 use super::{Card, Request};
 use crate::compat::{
-    Architecture, Artifact, Component, ComponentRelease, CudaArtifact, CudaRelease, CudnnArtifact, CudnnRange,
-    Database, Distribution,
+    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
-use crate::version::{ComputeCapability, CudaVersion, dotted};
+use crate::version::{CudaVersion, dotted};
 
 /// What the search for layers looks at, worked out once.
 pub struct SearchContext<'a, 'f> {
@@ -21,11 +20,13 @@ pub struct SearchContext<'a, 'f> {
     pub request: &'f Request,
     /// The GPUs.
     pub cards: &'f [Card],
-    arch: &'f str,
+    /// The architecture, as CUDA's files have it.
+    pub arch: &'f str,
     distribution: Option<&'a Distribution>,
     /// The default gcc, or the one that the prerequisites would bring as such.
     gcc: Option<u16>,
-    glibc: Option<(u32, u32)>,
+    /// The host's C library.
+    pub glibc: Option<(u32, u32)>,
     /// The components that were named; none is the whole toolkit.
     pub named: Vec<&'a Component>,
     /// Whether the installer in CUDA's runfiles finds the library that it loads, or a package brings it.
@@ -70,11 +71,11 @@ impl<'a, 'f> SearchContext<'a, 'f> {
 
     /// What a toolkit is put together of, where archives of its release are known: the components that were named, or, where its
     /// runfile does not run, all of them, or those that are there.
-    pub fn parts(&self, toolkit: &Toolkit<'a>, with_cudnn: bool) -> Vec<Part<'a>> {
+    pub fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
         let Some(release) = toolkit.archives else { return Vec::new() };
         let installed = self.installed(toolkit.release.version);
         if !self.named.is_empty() {
-            return parts(self.database, release, &self.named, with_cudnn, self.arch, installed);
+            return parts(self.database, release, &self.named, add_ons, self.arch, installed);
         }
         let all = || published(self.database, release, self.arch).into_iter();
         let named: Vec<_> = match installed.map(|toolkit| &toolkit.components) {
@@ -83,7 +84,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             Some(None) => return Vec::new(),
             Some(Some(there)) => all().filter(|c| there.iter().any(|name| c.is_called(name))).collect(),
         };
-        parts(self.database, release, &named, false, self.arch, installed)
+        parts(self.database, release, &named, &[], self.arch, installed)
     }
 }
 
@@ -112,15 +113,6 @@ impl Toolkit<'_> {
     pub fn version(&self) -> CudaVersion {
         self.installed.unwrap_or(self.release.version)
     }
-}
-
-/// A cuDNN that fits.
-#[derive(Debug, Clone, Copy)]
-pub struct Cudnn<'a> {
-    /// The archive.
-    pub artifact: &'a CudnnArtifact,
-    /// What its line needs.
-    pub range: &'a CudnnRange,
 }
 
 /// Every toolkit that this driver runs, or the rule that refuses it, in the one order of preference: installed ones (unless
@@ -297,107 +289,4 @@ fn packaged(on: &SearchContext, max: u16) -> Vec<u16> {
     }
     let recent = distributions_gcc(on.distribution, on.facts).is_none_or(|default| max + 2 >= default);
     Vec::from_iter(recent.then_some(max))
-}
-
-/// The newest cuDNN that was asked for and fits, and the newer ones refused, each with its line.
-pub fn cudnn<'a>(
-    on: &SearchContext<'a, '_>,
-    driver: Option<&Candidate>,
-    toolkit: &Toolkit,
-) -> (Option<Cudnn<'a>>, Vec<(&'a CudnnArtifact, Refusal)>) {
-    let mut refused: Vec<(&CudnnArtifact, Refusal)> = Vec::new();
-    let kept = |a: &CudnnArtifact| {
-        let here = |c: &crate::host::Cudnn| c.version == Some(a.version) && c.directory.starts_with(&on.request.prefix);
-        on.request.keeps(&on.request.cudnn) && on.facts.cudnn.iter().any(here)
-    };
-    let all = || on.database.cudnn_artifacts.iter().filter(|a| a.artifact.arch == on.arch);
-    for artifact in all().filter(|a| kept(a)).chain(all().filter(|a| !kept(a))) {
-        match cudnn_fits(on, driver, toolkit, artifact) {
-            Ok(range) => {
-                let chosen = artifact.version;
-                if kept(artifact) {
-                    let newer = all().filter(|a| a.version > chosen && !refused.iter().any(|(r, _)| r == a));
-                    let newer: Vec<_> = newer
-                        .map(|a| (a, cudnn_fits(on, driver, toolkit, a).err().unwrap_or(Refusal::Installed)))
-                        .collect();
-                    refused.extend(newer);
-                }
-                refused.retain(|(a, _)| a.version > chosen);
-                return (Some(Cudnn { artifact, range }), refused);
-            }
-            Err(refusal) => refused.push((artifact, refusal)),
-        }
-    }
-    (None, refused)
-}
-
-fn cudnn_fits<'a>(
-    on: &SearchContext<'a, '_>,
-    driver: Option<&Candidate>,
-    toolkit: &Toolkit,
-    artifact: &CudnnArtifact,
-) -> Result<&'a CudnnRange, Refusal> {
-    let Some(range) = on.database.cudnn_range(artifact.version, &artifact.cuda_line) else {
-        return Err(Refusal::Unknown);
-    };
-    let series = toolkit.release.version.series();
-    if !goes_with(range, series) {
-        return Err(Refusal::OtherLine(series));
-    }
-    for (n, card) in on.cards.iter().enumerate() {
-        let Some(capability) = card.capability else { continue };
-        if capability < range.lowest_capability {
-            return Err(Refusal::BelowLowest(n, range.lowest_capability));
-        }
-        if let Some(highest) = range.highest_capability.filter(|h: &ComputeCapability| capability > *h) {
-            return Err(Refusal::AboveHighest(n, highest));
-        }
-    }
-    if on.glibc.zip(range.glibc_min.as_deref()).is_some_and(|(have, min)| have < dotted(min)) {
-        return Err(Refusal::OldLibrary);
-    }
-    if let (Some(driver), Some(min)) = (driver, range.minimum_driver)
-        && driver.version < min
-    {
-        return Err(Refusal::OldDriver(min, driver.version));
-    }
-    if !on.request.cudnn.accepts(artifact.version) {
-        return Err(Refusal::NotWanted);
-    }
-    if let Some(missing) = unpublished(&artifact.artifact) {
-        return Err(Refusal::NoSum(missing));
-    }
-    Ok(range)
-}
-
-/// Whether a build of cuDNN is for a series of CUDA.
-fn goes_with(range: &CudnnRange, series: CudaVersion) -> bool {
-    let (first, last) = (range.cuda_min, range.cuda_max);
-    series.major == first.major && series >= first.series() && last.is_none_or(|last| series <= last.series())
-}
-
-/// Of the toolkits that a cuDNN asked for is built for, the refusal of the one that came nearest.
-pub fn refused_for_cudnn<'a>(
-    on: &SearchContext<'a, '_>,
-    refused: &[(CudaVersion, Refusal)],
-) -> Option<(&'a CudnnArtifact, CudaVersion, Refusal)> {
-    let wanted = |a: &&CudnnArtifact| a.artifact.arch == on.arch && on.request.cudnn.accepts(a.version);
-    let builds = || on.database.cudnn_artifacts.iter().filter(wanted);
-    let is_for = |a: &CudnnArtifact, v: CudaVersion| {
-        on.database.cudnn_range(a.version, &a.cuda_line).is_some_and(|range| goes_with(range, v.series()))
-    };
-    let other = refused.iter().filter(|(_, r)| !matches!(r, Refusal::NotWanted | Refusal::NoCudnn));
-    let other = other.filter(|(v, _)| on.request.cuda.accepts(*v));
-    let both = other.flat_map(|(v, r)| builds().filter(|a| is_for(a, *v)).map(|a| (a, *v, *r)));
-    both.max_by_key(|(a, v, r)| (r.came_far(), a.version, *v))
-}
-
-/// What is not known of an archive that cannot be fetched or verified.
-fn unpublished(archive: &Artifact) -> Option<&'static str> {
-    match (&archive.url, &archive.sha256) {
-        (Some(_), Some(_)) => None,
-        (None, Some(_)) => Some("no address of its archive is known, so it could not be downloaded"),
-        (Some(_), None) => Some("no checksum of its archive is known, so it could not be verified"),
-        (None, None) => Some("neither address nor checksum of its archive is known, so it could not be verified"),
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::refusal::{Explanation, Layer, Refusal, Subject};
 use crate::causes;
-use crate::compat::{CudnnRange, Database, SourceId};
+use crate::compat::{AddOnRange, Database, SourceId};
 use serde::Serialize;
 
 /// A fact that a refusal stands on.
@@ -22,13 +22,13 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
     let fact = |text: String, source: String| Premise { text, source };
     let published = |ids: &[SourceId]| titles(told, ids);
     let release = || if let Subject::Cuda(v) = of { told.database.cuda(*v) } else { None };
-    let range = || -> Option<&CudnnRange> {
-        if let Subject::Cudnn(v, line) = of { told.database.cudnn_range(*v, line) } else { None }
+    let range = || -> Option<&AddOnRange> {
+        if let Subject::AddOn(of, v, line) = of { told.database.add_on_range(of.id, *v, line) } else { None }
     };
     let own = |text: String| {
         let ids = match of.layer() {
             Layer::Cuda => release().map(|r| r.sources.as_slice()),
-            Layer::Cudnn => range().map(|r| r.sources.as_slice()),
+            Layer::AddOn(_) => range().map(|r| r.sources.as_slice()),
             Layer::Driver => branch(of, told).map(|b| b.sources.as_slice()),
         };
         fact(text, published(ids.unwrap_or_default()))
@@ -149,7 +149,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         | Refusal::ShorterLife
         | Refusal::RunfileLast
         | Refusal::UnusualFlavour
-        | Refusal::NoCudnn
+        | Refusal::NoAddOn(_)
         | Refusal::Unknown => vec![own(format!("{named}: {}", refusal.because(of, told)))],
     }
 }
@@ -169,7 +169,7 @@ pub fn source_titles(database: &Database, ids: &[SourceId]) -> String {
 }
 
 fn verb(of: &Subject) -> &'static str {
-    if of.layer() == Layer::Cudnn { "runs on" } else { "targets" }
+    if matches!(of, Subject::AddOn(..)) { "runs on" } else { "targets" }
 }
 
 fn flavours(all: &[crate::compat::ModuleFlavour]) -> String {

@@ -5,7 +5,7 @@ use super::{Card, Conflict, Hint, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::host::Facts;
 use crate::ids::RuleId;
-use crate::version::{CudnnVersion, Want, dotted};
+use crate::version::{AddOnVersion, Want, dotted};
 
 /// A framework's release that was asked for.
 struct Wish<'a> {
@@ -339,7 +339,7 @@ fn needs(facts: &Facts, wish: &Wish, build: &FrameworkBuild) -> String {
 }
 
 /// The cuDNNs from this on: of its major version, or of its minor version, so that what was tested together stays together.
-fn cudnn_from(v: CudnnVersion, open: bool) -> String {
+fn cudnn_from(v: AddOnVersion, open: bool) -> String {
     let next = if open { format!("{}", v.major + 1) } else { format!("{}.{}", v.major, v.minor + 1) };
     format!(">={}.{}.{}, <{next}", v.major, v.minor, v.patch.unwrap_or(0))
 }

@@ -3,10 +3,10 @@
 
 use super::{Card, Rejection, Request};
 use crate::causes;
-use crate::compat::{Database, DriverBranch, Maturity, ModuleFlavour, Role};
+use crate::compat::{AddOn, AddOnId, Database, DriverBranch, Maturity, ModuleFlavour, Role};
 use crate::host::Os;
-use crate::ids::RuleId;
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
+use crate::ids::{AddOnRule, Rule, RuleId};
+use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
 
 /// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Refusal {
     BranchOver(u16),
     /// No source gives the card's compute capability.
     NoCapability(usize),
-    /// The toolkit or cuDNN begins above the card.
+    /// The toolkit or add-on begins above the card.
     BelowLowest(usize, ComputeCapability),
     /// It ends below the card.
     AboveHighest(usize, ComputeCapability),
@@ -83,11 +83,11 @@ pub enum Refusal {
     RunfileLast,
     /// It fits, and the branch's own default flavour does too.
     UnusualFlavour,
-    /// No cuDNN that was asked for is built for it.
-    NoCudnn,
+    /// No release of the add-on that was asked for is built for it.
+    NoAddOn(AddOnId),
     /// No source says what it needs.
     Unknown,
-    /// cuDNN is built for another CUDA line than this toolkit's.
+    /// The add-on is built for another CUDA line than this toolkit's.
     OtherLine(CudaVersion),
 }
 
@@ -98,8 +98,8 @@ pub enum Layer {
     Driver,
     /// The toolkit.
     Cuda,
-    /// cuDNN.
-    Cudnn,
+    /// An add-on.
+    AddOn(AddOnId),
 }
 
 /// What a refusal is told with.
@@ -136,7 +136,29 @@ pub enum Unpackaged {
 
 impl Refusal {
     /// The rule's name.
-    pub fn rule(self, of: Layer) -> RuleId {
+    pub fn rule(self, of: Layer) -> Rule {
+        match (self, of) {
+            (Self::NoAddOn(id), _) => Rule::CudaHas(id),
+            (_, Layer::AddOn(id)) => Rule::AddOn(id, self.add_on_rule()),
+            (_, Layer::Driver | Layer::Cuda) => Rule::Of(self.rule_of_layer(of)),
+        }
+    }
+
+    /// The rule about an add-on that it is.
+    fn add_on_rule(self) -> AddOnRule {
+        match self {
+            Self::OtherLine(_) => AddOnRule::ForCuda,
+            Self::BelowLowest(..) | Self::AboveHighest(..) => AddOnRule::RunsOnGpu,
+            Self::OldDriver(..) => AddOnRule::RunsOnDriver,
+            Self::OldLibrary => AddOnRule::CLibrary,
+            Self::NotWanted => AddOnRule::Wanted,
+            Self::NoSum(_) => AddOnRule::Published,
+            Self::Installed => AddOnRule::Kept,
+            _ => AddOnRule::Known,
+        }
+    }
+
+    fn rule_of_layer(self, of: Layer) -> RuleId {
         match (self, of) {
             (
                 Self::AfterLastBranch(..)
@@ -153,12 +175,9 @@ impl Refusal {
             (Self::Unripe(_), _) => RuleId::DriverReleaseKind,
             (Self::BranchOver(_), _) => RuleId::DriverBranchLife,
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
-            (Self::NotWanted, Layer::Cuda) => RuleId::CudaWanted,
-            (Self::NotWanted, Layer::Cudnn) => RuleId::CudnnWanted,
+            (Self::NotWanted | Self::Unknown | Self::OtherLine(_) | Self::NoAddOn(_), _) => RuleId::CudaWanted,
             (Self::NoSum(_), Layer::Driver) => RuleId::DriverPublished,
-            (Self::NoSum(_) | Self::NoRunfile, Layer::Cuda) => RuleId::CudaPublished,
-            (Self::NoSum(_), Layer::Cudnn) | (Self::NoRunfile, _) => RuleId::CudnnPublished,
-            (Self::BelowLowest(..) | Self::AboveHighest(..), Layer::Cudnn) => RuleId::CudnnRunsOnGpu,
+            (Self::NoSum(_) | Self::NoRunfile, _) => RuleId::CudaPublished,
             (
                 Self::NoCapability(_)
                 | Self::BelowLowest(..)
@@ -169,23 +188,17 @@ impl Refusal {
                 _,
             ) => RuleId::CudaTargetsGpu,
             (Self::OldKernel(_), _) => RuleId::DriverRunsOnKernel,
-            (Self::OldDriver(..), Layer::Cudnn) => RuleId::CudnnRunsOnDriver,
             (Self::OldDriver(..), _) => RuleId::CudaRunsOnDriver,
             (Self::NotNative(..), _) => RuleId::CudaNativeDriver,
-            (Self::OldLibrary, Layer::Cudnn) => RuleId::CudnnCLibrary,
             (Self::OldLibrary, _) => RuleId::CudaCLibrary,
             (Self::NewLibrary, _) => RuleId::CudaHostHeaders,
             (Self::NoArchives | Self::NoComponent(_) | Self::NoInstallerLibrary, _) => RuleId::CudaComponents,
             (Self::NewCompiler(..), _) => RuleId::CudaHostCompiler,
             (Self::Installed, Layer::Driver) => RuleId::DriverKept,
-            (Self::Installed, Layer::Cuda) => RuleId::CudaKept,
-            (Self::Installed, Layer::Cudnn) => RuleId::CudnnKept,
+            (Self::Installed, _) => RuleId::CudaKept,
             (Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::UnusualFlavour, _) => {
                 RuleId::DriverPreference
             }
-            (Self::NoCudnn, _) => RuleId::CudaHasCudnn,
-            (Self::Unknown, _) => RuleId::CudnnKnown,
-            (Self::OtherLine(_), _) => RuleId::CudnnForCuda,
         }
     }
 
@@ -228,7 +241,7 @@ impl Refusal {
                 let asked = match of {
                     Subject::Driver(_) => told.request.driver.to_string(),
                     Subject::Cuda(_) => told.request.cuda.to_string(),
-                    Subject::Cudnn(..) => told.request.cudnn.to_string(),
+                    Subject::AddOn(of, ..) => told.request.add_on(of.id).to_string(),
                 };
                 format!("{asked} was asked for")
             }
@@ -266,11 +279,11 @@ impl Refusal {
                 format!("branch {number} {how}")
             }
             Self::NoCapability(card) => format!("no source gives the compute capability of {}", name(card)),
-            Self::BelowLowest(card, lowest) if of.layer() == Layer::Cudnn => {
+            Self::BelowLowest(card, lowest) if matches!(of, Subject::AddOn(..)) => {
                 format!("it needs {lowest} or newer; {}", whose(card))
             }
             Self::BelowLowest(card, lowest) => format!("it targets {lowest} and up; {}", whose(card)),
-            Self::AboveHighest(card, highest) if of.layer() == Layer::Cudnn => {
+            Self::AboveHighest(card, highest) if matches!(of, Subject::AddOn(..)) => {
                 format!("it knows {highest} at most; {}", whose(card))
             }
             Self::AboveHighest(card, highest) => format!("it targets {highest} at most; {}", whose(card)),
@@ -336,10 +349,14 @@ impl Refusal {
                 "packages of the same branch follow the system's updates; --method runfile takes it".to_owned()
             }
             Self::UnusualFlavour => "its modules are not of the flavour that the branch defaults to".to_owned(),
-            Self::NoCudnn => format!("no cuDNN {} is built for it", told.request.cudnn),
+            Self::NoAddOn(id) => {
+                let (title, asked) = (told.database.add_on_title(id), told.request.add_on(id));
+                let asked = if *asked == Want::Best { String::new() } else { format!(" {asked}") };
+                format!("no {title}{asked} is built for it")
+            }
             Self::Unknown => "no source says what it needs".to_owned(),
             Self::OtherLine(series) => {
-                let line = if let Subject::Cudnn(_, line) = of { line } else { "another line" };
+                let line = if let Subject::AddOn(_, _, line) = of { line } else { "another line" };
                 format!("it is built for CUDA {line}, not for {series}")
             }
         }
@@ -372,8 +389,8 @@ pub enum Subject<'a> {
     Driver(DriverVersion),
     /// A toolkit.
     Cuda(CudaVersion),
-    /// A cuDNN, of a CUDA line.
-    Cudnn(crate::version::CudnnVersion, &'a str),
+    /// A release of an add-on, of a CUDA line.
+    AddOn(&'a AddOn, AddOnVersion, &'a str),
 }
 
 impl Subject<'_> {
@@ -382,7 +399,7 @@ impl Subject<'_> {
         match self {
             Self::Driver(version) => format!("driver {version}"),
             Self::Cuda(version) => format!("CUDA {version}"),
-            Self::Cudnn(version, _) => format!("cuDNN {version}"),
+            Self::AddOn(of, version, _) => format!("{} {version}", of.title),
         }
     }
 
@@ -391,7 +408,7 @@ impl Subject<'_> {
         match self {
             Self::Driver(_) => Layer::Driver,
             Self::Cuda(_) => Layer::Cuda,
-            Self::Cudnn(..) => Layer::Cudnn,
+            Self::AddOn(of, ..) => Layer::AddOn(of.id),
         }
     }
 }
@@ -401,7 +418,7 @@ impl std::fmt::Display for Subject<'_> {
         match self {
             Self::Driver(version) => write!(f, "driver {version}"),
             Self::Cuda(version) => write!(f, "cuda {version}"),
-            Self::Cudnn(version, line) => write!(f, "cudnn {version} for CUDA {line}"),
+            Self::AddOn(of, version, line) => write!(f, "{} {version} for CUDA {line}", of.id),
         }
     }
 }
@@ -410,10 +427,10 @@ fn release<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a crate::compat
     if let Subject::Cuda(version) = of { told.database.cuda(*version) } else { None }
 }
 
-/// The oldest glibc that a toolkit or a cuDNN loads with.
+/// The oldest glibc that a toolkit or an add-on loads with.
 fn oldest_library<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a str> {
     match of {
-        Subject::Cudnn(version, line) => told.database.cudnn_range(*version, line)?.glibc_min.as_deref(),
+        Subject::AddOn(of, version, line) => told.database.add_on_range(of.id, *version, line)?.glibc_min.as_deref(),
         _ => release(of, told)?.glibc_min.as_deref(),
     }
 }

@@ -1,21 +1,23 @@
 //! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, the newest cuDNN that fits
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
+use super::add_on::{self, ChosenAddOn, Searched, refused_for};
 use super::card::cards;
 use super::component::{Part, named};
-use super::cuda::{Cudnn, SearchContext, Toolkit, cudnn, is_native, passed_over, refused_for_cudnn, runs_on, toolkits};
+use super::cuda::{SearchContext, Toolkit, is_native, passed_over, runs_on, toolkits};
 use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
 use super::{
-    Card, Conflict, Hint, Method, Reason, Rejection, Request, SelectedComponent, SelectedCuda, SelectedCudnn,
+    Card, Conflict, Hint, Method, Reason, Rejection, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
     SelectedDriver, Selection,
 };
 use crate::causes;
-use crate::compat::{CudaRelease, CudnnArtifact, Database, Distribution, ModuleFlavour, short};
+use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
-use crate::ids::{CheckId, RuleId};
+use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use crate::version::{CudaVersion, Want, dotted};
+use std::collections::BTreeMap;
 
 /// The answer, with what the planner needs to act on it.
 #[derive(Debug, Clone)]
@@ -28,8 +30,8 @@ pub struct Resolution<'a> {
     pub cuda: Option<Toolkit<'a>>,
     /// What the toolkit is put together of, where components were named.
     pub parts: Vec<Part<'a>>,
-    /// cuDNN.
-    pub cudnn: Option<Cudnn<'a>>,
+    /// The add-ons, in the database's order.
+    pub add_ons: Vec<ChosenAddOn<'a>>,
     /// Why these.
     pub reasons: Vec<Reason>,
     /// Why not newer ones.
@@ -41,6 +43,7 @@ pub struct Resolution<'a> {
 impl Resolution<'_> {
     /// The answer as it is printed.
     pub fn selection(&self) -> Selection {
+        let mut add_ons = self.selected_add_ons();
         Selection {
             driver: self.driver.as_ref().map(|d| SelectedDriver {
                 version: d.version,
@@ -52,12 +55,16 @@ impl Resolution<'_> {
                 version: c.version(),
                 components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
             }),
-            cudnn: self
-                .cudnn
-                .as_ref()
-                .zip(self.cuda.as_ref())
-                .map(|(n, c)| SelectedCudnn { version: n.artifact.version, cuda_major: c.release.version.major }),
+            cudnn: add_ons.remove(&AddOnId::CUDNN),
+            add_ons,
         }
+    }
+
+    fn selected_add_ons(&self) -> BTreeMap<AddOnId, SelectedAddOn> {
+        let Some(cuda) = &self.cuda else { return BTreeMap::new() };
+        let selected =
+            |a: &ChosenAddOn| SelectedAddOn { version: a.artifact.version, cuda_major: cuda.release.version.major };
+        self.add_ons.iter().map(|a| (a.of.id, selected(a))).collect()
     }
 }
 
@@ -121,7 +128,7 @@ fn for_frameworks<'a>(
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, cautions, .. } = combination;
                 found.cautions = cautions;
-                let (subject, rule) = ("for".to_owned(), RuleId::FrameworkBuild.into());
+                let (subject, rule) = ("for".to_owned(), Recorded::Known(Rule::Of(RuleId::FrameworkBuild)));
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);
             }
@@ -202,7 +209,7 @@ fn search<'a>(
         match (layers(&ground, driver.as_ref()), driver) {
             (Err(why), Some(driver)) => unlayered.push((driver, why)),
             (Err(why), None) => return Err(why.conflict(told)),
-            (Ok((cuda, cudnn, refused_layers)), driver) => {
+            (Ok((cuda, add_ons, refused_layers)), driver) => {
                 let mut rejected = Vec::new();
                 if let Some(driver) = driver.as_ref().filter(|_| telling == Telling::All) {
                     let newer = refused_drivers.into_iter().filter(|(v, _)| *v > driver.version);
@@ -221,8 +228,9 @@ fn search<'a>(
                 if telling == Telling::All {
                     rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
                 }
-                let parts = cuda.as_ref().map(|c| ground.parts(c, cudnn.is_some())).unwrap_or_default();
-                let mut reasons = reasons(told, facts, driver.as_ref(), cuda.as_ref(), cudnn.as_ref());
+                let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
+                let parts = cuda.as_ref().map(|c| ground.parts(c, &ids)).unwrap_or_default();
+                let mut reasons = reasons(told, facts, driver.as_ref(), cuda.as_ref(), &add_ons);
                 reasons.extend(parts.iter().filter_map(along));
                 reasons.extend(without_runfile(facts, request, &parts));
                 return Ok(Resolution {
@@ -230,7 +238,7 @@ fn search<'a>(
                     driver,
                     cuda,
                     parts,
-                    cudnn,
+                    add_ons,
                     reasons,
                     rejected,
                     cautions: Vec::new(),
@@ -248,7 +256,7 @@ fn search<'a>(
 fn along(part: &Part) -> Option<Reason> {
     let text = format!("{} comes along: {}", part.name, part.why()?);
     let source = part.need?.sources.join(", ");
-    Some(Reason { subject: "cuda".to_owned(), text, rule: RuleId::CudaComponents.into(), source })
+    Some(Reason { subject: "cuda".to_owned(), text, rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)), source })
 }
 
 /// Why nothing is known of the host's driver packages, where that is so.
@@ -266,7 +274,7 @@ fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<R
     is_whole.then(|| Reason {
         subject: "cuda".to_owned(),
         text: format!("from the archives of its components: {}", installer_library(&facts.os.name)),
-        rule: RuleId::CudaComponents.into(),
+        rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)),
         source: "cuda-installer-libxml2".to_owned(),
     })
 }
@@ -325,9 +333,9 @@ fn takes(release: &CudaRelease, gcc: u16) -> bool {
 #[derive(Debug, Clone)]
 enum Unlayered<'a> {
     Cuda(Option<(CudaVersion, Refusal)>),
-    Cudnn(Option<(&'a CudnnArtifact, Refusal)>),
-    /// A cuDNN is for a toolkit that is refused itself.
-    OtherCuda(&'a CudnnArtifact, CudaVersion, Refusal),
+    AddOn(&'a AddOn, Option<(&'a AddOnArtifact, Refusal)>),
+    /// An add-on is for a toolkit that is refused itself.
+    OtherCuda(&'a AddOn, &'a AddOnArtifact, CudaVersion, Refusal),
 }
 
 impl Unlayered<'_> {
@@ -342,19 +350,23 @@ impl Unlayered<'_> {
             Self::Cuda(None) => {
                 Conflict::new(RuleId::CudaWanted, format!("no CUDA release {} is known", told.request.cuda))
             }
-            Self::Cudnn(Some((a, refusal))) => {
-                Conflict::refused(&Subject::Cudnn(a.version, &a.cuda_line), *refusal, told)
+            Self::AddOn(of, Some((a, refusal))) => {
+                Conflict::refused(&Subject::AddOn(of, a.version, &a.cuda_line), *refusal, told)
             }
-            Self::OtherCuda(a, version, refusal) => {
+            Self::OtherCuda(of, a, version, refusal) => {
                 let conflict = Self::Cuda(Some((*version, *refusal))).conflict(told);
                 let sentence = format!(
-                    "cuDNN {} does not fit: it is built for CUDA {}, and {}",
-                    a.version, a.cuda_line, conflict.sentence
+                    "{} {} does not fit: it is built for CUDA {}, and {}",
+                    of.title, a.version, a.cuda_line, conflict.sentence
                 );
                 Conflict { sentence, ..conflict }
             }
-            Self::Cudnn(None) => {
-                Conflict::new(RuleId::CudnnWanted, format!("no cuDNN release {} is known", told.request.cudnn))
+            Self::AddOn(of, None) => {
+                let sentence = match told.request.add_on(of.id) {
+                    Want::Best => format!("no release of {} is known for {}", of.title, told.arch),
+                    asked => format!("no {} release {asked} is known", of.title),
+                };
+                Conflict::new(Rule::AddOn(of.id, AddOnRule::Wanted), sentence)
             }
         }
     }
@@ -370,9 +382,9 @@ impl Unlayered<'_> {
     }
 }
 
-type Layers<'a> = (Option<Toolkit<'a>>, Option<Cudnn<'a>>, Vec<(Subject<'a>, Refusal)>);
+type Layers<'a> = (Option<Toolkit<'a>>, Vec<ChosenAddOn<'a>>, Vec<(Subject<'a>, Refusal)>);
 
-/// Toolkit and cuDNN for one driver.
+/// Toolkit and add-ons for one driver.
 fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
     let request = on.request;
     if let Some((series, driver)) = request.brought_cuda.zip(driver)
@@ -381,11 +393,10 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
         runs_on(release, driver).map_err(|refusal| Unlayered::Cuda(Some((release.version, refusal))))?;
     }
     if !request.cuda.is_wanted() {
-        return Ok((None, None, Vec::new()));
+        return Ok((None, Vec::new(), Vec::new()));
     }
     let mut refused: Vec<(CudaVersion, Refusal)> = Vec::new();
-    // The cuDNN asked for that came nearest, of all toolkits that would suit without it: nothing in it where none is known.
-    let mut without_cudnn: Option<Option<(&CudnnArtifact, Refusal)>> = None;
+    let mut lacking: Option<Lacking> = None;
     for (version, toolkit) in toolkits(on, driver) {
         let cuda = match toolkit {
             Ok(cuda) => cuda,
@@ -394,15 +405,11 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
                 continue;
             }
         };
-        let (cudnn, refused_cudnns) =
-            if request.cudnn.is_wanted() { cudnn(on, driver, &cuda) } else { (None, Vec::new()) };
-        // Asked for by name, cuDNN decides the toolkit too; else a stack without it is better than none.
-        if cudnn.is_none() && request.cudnn.is_required() {
-            let wanted = refused_cudnns.into_iter().filter(|(a, _)| request.cudnn.accepts(a.version));
-            // Of equally near ones, that of the newest toolkit and the newest line: the last of equals is taken.
-            let nearest = without_cudnn.take().flatten();
-            without_cudnn = Some(wanted.rev().chain(nearest).max_by_key(|(a, r)| (r.came_far(), a.version)));
-            refused.push((version, Refusal::NoCudnn));
+        let found = add_on::search(on, driver, &cuda);
+        // Asked for by name, an add-on decides the toolkit too; else a stack without it is better than none.
+        if let Some(missing) = found.iter().find(|f| f.chosen.is_none() && request.requires(f.of.id)) {
+            lacking = Some(Lacking::with(lacking, missing, request));
+            refused.push((version, Refusal::NoAddOn(missing.of.id)));
             continue;
         }
         // Newer ones that come later in the order of preference were not examined yet.
@@ -412,20 +419,46 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
         refused.extend(rest.map(|(v, toolkit)| (v, toolkit.err().unwrap_or_else(|| passed_over(on, driver, &cuda)))));
         refused.retain(|(v, _)| newer(v));
         refused.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
-        let cudnns = refused_cudnns.into_iter().map(|(a, r)| (Subject::Cudnn(a.version, &a.cuda_line), r));
-        let rejected = refused.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).chain(cudnns).collect();
-        return Ok((Some(cuda), cudnn, rejected));
+        let of_add_on = |f: &Searched<'a>| -> Vec<_> {
+            f.refused.iter().map(|(a, r)| (Subject::AddOn(f.of, a.version, &a.cuda_line), *r)).collect()
+        };
+        let add_ons = found.iter().flat_map(of_add_on);
+        let rejected = refused.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).chain(add_ons).collect();
+        return Ok((Some(cuda), found.iter().filter_map(|f| f.chosen).collect(), rejected));
     }
-    Err(match without_cudnn {
-        Some(Some((_, Refusal::OtherLine(_)))) if let Some((a, v, r)) = refused_for_cudnn(on, &refused) => {
-            Unlayered::OtherCuda(a, v, r)
+    Err(match lacking {
+        Some(Lacking { of, nearest: Some((_, Refusal::OtherLine(_))) })
+            if let Some((a, v, r)) = refused_for(on, of, &refused) =>
+        {
+            Unlayered::OtherCuda(of, a, v, r)
         }
-        Some(nearest) => Unlayered::Cudnn(nearest),
+        Some(Lacking { of, nearest }) => Unlayered::AddOn(of, nearest),
         None => {
             let wanted = refused.into_iter().filter(|(v, _)| request.cuda.accepts(*v));
             Unlayered::Cuda(wanted.max_by_key(|(v, r)| (r.came_far(), *v)))
         }
     })
+}
+
+/// An add-on that was asked for, and that no toolkit has which would suit without it.
+struct Lacking<'a> {
+    of: &'a AddOn,
+    /// The release asked for that came nearest, of all those toolkits; none where none is known.
+    nearest: Option<(&'a AddOnArtifact, Refusal)>,
+}
+
+impl<'a> Lacking<'a> {
+    /// With what another toolkit lacks. Where that is another add-on, the first one counts.
+    fn with(before: Option<Self>, missing: &Searched<'a>, request: &Request) -> Self {
+        if let Some(before) = before.as_ref().filter(|before| before.of.id != missing.of.id) {
+            return Self { of: before.of, nearest: before.nearest };
+        }
+        let accepted = |(a, _): &&(&AddOnArtifact, Refusal)| request.add_on(missing.of.id).accepts(a.version);
+        let wanted = missing.refused.iter().filter(accepted).copied();
+        // Of equally near ones, that of the newest toolkit and the newest line: the last of equals is taken.
+        let all = wanted.rev().chain(before.and_then(|before| before.nearest));
+        Self { of: missing.of, nearest: all.max_by_key(|(a, r)| (r.came_far(), a.version)) }
+    }
 }
 
 /// How many components stand in a line by their names.
@@ -441,7 +474,8 @@ pub fn summary(selection: &Selection) -> String {
     let of = |c: &SelectedCuda| if c.components.is_empty() { String::new() } else { format!(" ({})", parts(c)) };
     let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}{}", c.version, of(c)));
     let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
-    [driver, cuda, cudnn].into_iter().flatten().collect::<Vec<_>>().join(" + ")
+    let add_ons = selection.add_ons.iter().map(|(id, chosen)| format!("{id} {}", chosen.version));
+    [driver, cuda, cudnn].into_iter().flatten().chain(add_ons).collect::<Vec<_>>().join(" + ")
 }
 
 fn reasons(
@@ -449,48 +483,45 @@ fn reasons(
     facts: &Facts,
     driver: Option<&Candidate>,
     cuda: Option<&Toolkit>,
-    cudnn: Option<&Cudnn>,
+    add_ons: &[ChosenAddOn],
 ) -> Vec<Reason> {
     let Explanation { cards, request, unpackaged, .. } = *told;
     let mut reasons = Vec::new();
-    let mut say = |subject: &str, rule: RuleId, text: String, source: String| {
-        reasons.push(Reason { subject: subject.to_owned(), text, rule: rule.into(), source });
+    let mut say = |subject: &str, rule: Rule, text: String, source: String| {
+        reasons.push(Reason { subject: subject.to_owned(), text, rule: Recorded::Known(rule), source });
     };
     if let Some(d) = driver {
         let (rule, text) = driver_reason(cards, request, d);
-        say("driver", rule, text, d.branch.sources.join(", "));
+        say("driver", rule.into(), text, d.branch.sources.join(", "));
         let (rule, text) = modules_reason(cards, request, d);
         let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
-        say("modules", rule, text, source);
+        say("modules", rule.into(), text, source);
         let (rule, text, source) = method_reason(facts, request, unpackaged, d);
-        say("method", rule, text, source);
+        say("method", rule.into(), text, source);
     }
     if let Some(c) = cuda {
         let release = c.release;
         let (rule, text) = cuda_reason(c, driver, cards, request);
         let of_branch = driver.filter(|_| rule == RuleId::CudaNativeDriver).map(|d| d.branch.sources.as_slice());
         let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
-        say("cuda", rule, text, sources.join(", "));
+        say("cuda", rule.into(), text, sources.join(", "));
     }
-    if let (Some(n), Some(c)) = (cudnn, cuda) {
-        let (newest, series) = (newest(&request.cudnn, request), c.release.version.series());
-        let and = if is_for_frameworks(&request.cudnn, request) { "and" } else { "for" };
-        let text = format!(
-            "{newest} {and} CUDA {series} that runs on compute capability {} and up",
-            n.range.lowest_capability
-        );
-        say("cudnn", RuleId::CudnnForCuda, text, n.range.sources.join(", "));
+    for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
+        let (newest, and) = newest_add_on(n.of.id, request);
+        let (series, lowest) = (c.release.version.series(), n.range.lowest_capability);
+        let text = format!("{newest} {and} CUDA {series} that runs on compute capability {lowest} and up");
+        say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
     }
-    let rests_on = [
+    let mut rests_on = vec![
         ("driver", driver.and_then(|d| d.branch.assumed.as_ref())),
         ("cuda", cuda.and_then(|c| c.release.assumed.as_ref())),
-        ("cudnn", cudnn.and_then(|n| n.range.assumed.as_ref())),
     ];
+    rests_on.extend(add_ons.iter().map(|n| (n.of.id.as_str(), n.range.assumed.as_ref())));
     for (subject, assumed) in rests_on {
         if let Some(assumed) = assumed {
             say(
                 subject,
-                RuleId::AssumedFact,
+                RuleId::AssumedFact.into(),
                 format!("this rests on an assumed fact: {assumed}"),
                 "assumed".to_owned(),
             );
@@ -513,6 +544,16 @@ where
         Want::Meeting(_) if is_version => format!("the newest {asked}"),
         _ => "the newest".to_owned(),
     }
+}
+
+/// The newest of an add-on, and the word before CUDA's series. Frameworks need cuDNN alone.
+fn newest_add_on(id: AddOnId, request: &Request) -> (String, &'static str) {
+    if id == AddOnId::CUDNN {
+        let and = if is_for_frameworks(&request.cudnn, request) { "and" } else { "for" };
+        return (newest(&request.cudnn, request), and);
+    }
+    let alone = Request { frameworks: Vec::new(), ..request.clone() };
+    (newest(request.add_on(id), &alone), "for")
 }
 
 /// Whether it is what the frameworks need, and what was asked for besides.

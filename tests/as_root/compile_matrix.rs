@@ -9,7 +9,7 @@ use crate::host::{Host, Kept, gpusetup, machine, script, text, timed};
 use gpusetup::compat::{CudaRelease, Database};
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin, Toolkit};
-use gpusetup::ids::RuleId;
+use gpusetup::ids::{Rule, RuleId};
 use gpusetup::resolve::{Request, resolve};
 use gpusetup::version::Want;
 use std::fmt;
@@ -253,8 +253,8 @@ fn outcome(database: &Database, facts: &Facts, release: &CudaRelease) -> Outcome
             None => Outcome::Other("no toolkit".to_owned()),
         },
         Err(conflict) => match conflict.rule {
-            RuleId::CudaHostHeaders => Outcome::GlibcBreaks,
-            RuleId::CudaHostCompiler => Outcome::GxxRefused,
+            Rule::Of(RuleId::CudaHostHeaders) => Outcome::GlibcBreaks,
+            Rule::Of(RuleId::CudaHostCompiler) => Outcome::GxxRefused,
             _ => Outcome::Other(conflict.sentence),
         },
     }

@@ -7,6 +7,7 @@ use crate::faulty::{Fault, Faulty};
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Said, machine, text, timed};
 use crate::short;
+use gpusetup::compat::AddOnId;
 use gpusetup::operation::{Operation, Placement, Unpack, WriteFile};
 use gpusetup::plan::{Step, StepId};
 use serde_json::Value;
@@ -143,7 +144,7 @@ fn steps(url: &str, archive: &Path) -> Vec<Step> {
             StepId::InstallCuda,
             vec![short::download(url, archive), short::run(&copy, &["/usr/local/cuda-9.9"], &[])],
         ),
-        short::step(StepId::InstallCudnn, vec![unpack, waits("behind")]),
+        short::step(StepId::InstallAddOn(AddOnId::CUDNN), vec![unpack, waits("behind")]),
         short::step(StepId::Ldconfig, vec![file("/etc/issue", "ours\n")]),
     ]
 }

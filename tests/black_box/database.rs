@@ -126,7 +126,7 @@ fn kernel_modules_change_with_560_and_620() {
 
 #[test]
 fn a_sum_on_which_sources_differ_is_no_sum() {
-    let differs = SHIPPED.cudnn_artifacts.iter().map(|a| &a.artifact);
+    let differs = SHIPPED.add_on_artifacts.iter().map(|a| &a.artifact);
     let differs: Vec<_> =
         differs.filter(|a| a.disagreement.as_ref().is_some_and(|n| n.contains("different sums"))).collect();
     assert!(!differs.is_empty());

@@ -2,6 +2,8 @@
 
 use crate::common::{Tree, run, run_with_input};
 use crate::schema;
+use gpusetup::compat::AddOnId;
+use gpusetup::database::embedded;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -227,10 +229,13 @@ fn a_repair_that_fails_says_so_and_can_be_gone_on_with() {
 #[test]
 fn a_library_is_asked_for_its_version() {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let ask = |body: &str| run(&["ask", "cudnn", library(folder.path(), body).to_str().expect("UTF-8")]);
+    let ask = |body: &str| {
+        let library = library(folder.path(), body);
+        run(&["ask", "add-on", library.to_str().expect("UTF-8"), "cudnnGetVersion", "returned"])
+    };
     let ran = ask("return 91002;");
-    assert_eq!((ran.code, ran.out.lines().last()), (0, Some("91002")), "{}", ran.err);
-    let ran = run(&["ask", "cudnn", "libcudnn-of-nobody.so.9"]);
+    assert_eq!((ran.code, ran.out.lines().last()), (0, Some("[91002]")), "{}", ran.err);
+    let ran = run(&["ask", "add-on", "libcudnn-of-nobody.so.9", "cudnnGetVersion", "returned"]);
     assert!(ran.code == 1 && ran.err.contains("libcudnn-of-nobody.so.9"), "{}", ran.err);
 }
 
@@ -238,8 +243,9 @@ fn a_library_is_asked_for_its_version() {
 fn a_library_that_ends_its_caller_ends_only_the_child() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "abort();");
-    let asked = gpusetup::nvidia::ask_in_child(
+    let asked = gpusetup::nvidia::ask_version(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
+        embedded().add_on(AddOnId::CUDNN).expect("known"),
         library.to_str().expect("UTF-8"),
         Duration::from_secs(20),
     );
@@ -252,8 +258,9 @@ fn a_library_that_hangs_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let library = library(folder.path(), "for (;;) sleep(1);");
     let began = Instant::now();
-    let asked = gpusetup::nvidia::ask_in_child(
+    let asked = gpusetup::nvidia::ask_version(
         Path::new(env!("CARGO_BIN_EXE_gpusetup")),
+        embedded().add_on(AddOnId::CUDNN).expect("known"),
         library.to_str().expect("UTF-8"),
         Duration::from_millis(300),
     );

@@ -165,7 +165,7 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
     }
     for step in &plan.steps {
         let state = serde_json::to_value(step.state).expect("a word");
-        let _ = writeln!(out, "{} {}", step.id.as_str(), state.as_str().unwrap_or_default());
+        let _ = writeln!(out, "{} {}", step.id, state.as_str().unwrap_or_default());
         // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
         let telling = |o: &&Operation| matches!(o, Operation::Packages(_) | Operation::Run(_));
         for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {

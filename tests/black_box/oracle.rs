@@ -4,13 +4,14 @@
 
 use crate::fleet::Fleet;
 use gpusetup::compat::{
-    BranchKind, CudaRelease, CudnnArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverVariant,
-    Fabric, Maturity, ModuleFlavour, Role,
+    AddOnArtifact, AddOnId, BranchKind, CudaRelease, Database, Distribution, DriverArtifact, DriverBranch,
+    DriverVariant, Fabric, Maturity, ModuleFlavour, Role,
 };
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin, Toolkit};
 use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
-use gpusetup::version::{ComputeCapability, CudaVersion, DriverVersion, Want};
+use gpusetup::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,7 +44,8 @@ struct Driver<'a> {
 struct Answer {
     driver: Option<(String, ModuleFlavour, Method)>,
     cuda: Option<String>,
-    cudnn: Option<String>,
+    /// Of each add-on, the release and the line of CUDA.
+    add_ons: BTreeMap<AddOnId, String>,
 }
 
 #[test]
@@ -96,10 +98,10 @@ fn told_briefly(facts: &Facts, request: &Request) -> String {
     let gpus: Vec<_> = facts.gpus.iter().map(|g| &g.pci_id).collect();
     let driver = facts.driver.as_ref().map(|d| (d.version.to_string(), d.origin));
     let toolkits: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
-    let Request { driver: d, cuda, cudnn, components, method, modules, prefer, upgrade, .. } = request;
+    let Request { driver: d, cuda, cudnn, add_ons, components, method, modules, prefer, upgrade, .. } = request;
     format!(
         "{} on {}, gpus {gpus:?}, gcc {:?}, driver {driver:?}, toolkits {toolkits:?}; asked for driver {d}, cuda {cuda}, \
-         cudnn {cudnn}, {components:?}, {method:?}, {modules:?}, {prefer:?}, upgrade {upgrade}",
+         cudnn {cudnn}, {add_ons:?}, {components:?}, {method:?}, {modules:?}, {prefer:?}, upgrade {upgrade}",
         facts.os.name, facts.machine.arch, facts.gcc
     )
 }
@@ -108,7 +110,11 @@ fn answer(s: &Selection) -> Answer {
     Answer {
         driver: s.driver.as_ref().map(|d| (d.version.to_string(), d.modules, d.method)),
         cuda: s.cuda.as_ref().map(|c| c.version.to_string()),
-        cudnn: s.cudnn.as_ref().map(|n| format!("{} for {}", n.version, n.cuda_major)),
+        add_ons: {
+            let cudnn = s.cudnn.as_ref().map(|n| (AddOnId::CUDNN, n));
+            let all = cudnn.into_iter().chain(s.add_ons.iter().map(|(id, n)| (*id, n)));
+            all.map(|(id, n)| (id, format!("{} for {}", n.version, n.cuda_major))).collect()
+        },
     }
 }
 
@@ -122,7 +128,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
         vec![None]
     };
     if !request.cuda.is_wanted() {
-        return drivers.first().map(|driver| Answer { driver: told(driver), cuda: None, cudnn: None });
+        return drivers.first().map(|driver| Answer { driver: told(driver), cuda: None, add_ons: BTreeMap::new() });
     }
     let fitting: Vec<_> = db.cuda.iter().filter(|c| toolkit_fits(db, facts, request, &cards, c)).collect();
     let newest_wanted = |want: String| request.upgrade || want == "latest";
@@ -135,22 +141,22 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
             (!stays, of_branch.is_some_and(|max| series(c.version) > series(max)), std::cmp::Reverse(c.version))
         });
         for toolkit in &toolkits {
-            let mut cudnns: Vec<_> = db
-                .cudnn_artifacts
-                .iter()
-                .filter(|_| request.cudnn.is_wanted())
-                .filter(|a| cudnn_fits(db, facts, request, &cards, driver.as_ref(), toolkit, a))
-                .collect();
-            cudnns.sort_by_key(|a| std::cmp::Reverse(a.version));
+            let mut wanted = request.add_ons.clone();
+            wanted.insert(AddOnId::CUDNN, request.cudnn.clone());
+            wanted.retain(|_, want| want.is_wanted());
+            let mut add_ons = BTreeMap::new();
+            for (id, want) in &wanted {
+                let mut fit: Vec<_> = db.add_on_artifacts.iter().filter(|a| a.add_on == *id).collect();
+                fit.retain(|a| add_on_fits(db, facts, want, &cards, driver.as_ref(), toolkit, a));
+                fit.sort_by_key(|a| std::cmp::Reverse(a.version));
+                add_ons.extend(fit.first().map(|a| (*id, format!("{} for {}", a.version, toolkit.version.major))));
+            }
             // One that was asked for by name must be there; otherwise it is a gift.
-            if cudnns.is_empty() && !matches!(request.cudnn, Want::Best | Want::Nothing) {
+            let is_gift = |id: AddOnId, want: &Want<_>| id == AddOnId::CUDNN && *want == Want::Best;
+            if wanted.iter().any(|(id, want)| !add_ons.contains_key(id) && !is_gift(*id, want)) {
                 continue;
             }
-            return Some(Answer {
-                driver: told(driver),
-                cuda: Some(toolkit.version.to_string()),
-                cudnn: cudnns.first().map(|a| format!("{} for {}", a.version, toolkit.version.major)),
-            });
+            return Some(Answer { driver: told(driver), cuda: Some(toolkit.version.to_string()), add_ons });
         }
     }
     None
@@ -493,24 +499,22 @@ fn distribution<'a>(db: &'a Database, facts: &Facts) -> Option<&'a Distribution>
     known.or_else(other)
 }
 
-fn cudnn_fits(
+fn add_on_fits(
     db: &Database,
     facts: &Facts,
-    request: &Request,
+    want: &Want<AddOnVersion>,
     cards: &[Card],
     driver: Option<&Driver>,
     toolkit: &CudaRelease,
-    a: &CudnnArtifact,
+    a: &AddOnArtifact,
 ) -> bool {
     let arch = if facts.machine.arch == "aarch64" { "sbsa" } else { &facts.machine.arch };
     let can_be_had = a.artifact.arch == arch && a.artifact.url.is_some() && a.artifact.sha256.is_some();
-    if !can_be_had || !request.cudnn.accepts(a.version) {
+    if !can_be_had || !want.accepts(a.version) {
         return false;
     }
-    let needs = db
-        .cudnn
-        .iter()
-        .find(|r| r.cuda_line == a.cuda_line && r.from <= a.version && r.to.is_none_or(|to| a.version <= to));
+    let of_line = db.add_on_ranges.iter().filter(|r| r.add_on == a.add_on && r.cuda_line == a.cuda_line);
+    let needs = of_line.into_iter().find(|r| r.from <= a.version && r.to.is_none_or(|to| a.version <= to));
     let Some(needs) = needs else { return false };
     let number = |text: &str| text.split_once('.').map(|(a, b)| (a.parse::<u32>().ok(), b.parse::<u32>().ok()));
     if let (Some(have), Some(least)) = (&facts.glibc, &needs.glibc_min)

@@ -2,11 +2,11 @@
 
 use crate::common::{Ran, Tree, program};
 use crate::fleet::{Fleet, bare, no_wishes, unit};
-use gpusetup::compat::{Database, DriverVariant, ModuleFlavour};
+use gpusetup::compat::{AddOnId, Database, DriverVariant, ModuleFlavour};
 use gpusetup::database::embedded;
 use gpusetup::exit::Exit;
-use gpusetup::host::{Cudnn, Facts, InstalledDriver, Origin, Toolkit};
-use gpusetup::ids::RuleId;
+use gpusetup::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
+use gpusetup::ids::{AddOnRule, Rule, RuleId};
 use gpusetup::resolve::{Conflict, Hint, Method, Request, Resolution, resolve};
 use gpusetup::version::{CudaVersion, Want};
 
@@ -34,7 +34,7 @@ fn a_newer_release_never_makes_the_answer_older() {
     let newest = embedded();
     let mut older = newest.clone();
     older.cuda.drain(..6);
-    older.cudnn_artifacts.drain(..20);
+    older.add_on_artifacts.drain(..20);
     let fleet = Fleet::new(&newest);
     let mut moved = 0;
     for n in 0..HOSTS {
@@ -93,8 +93,9 @@ fn installed(mut facts: Facts, r: &Resolution, request: &Request) -> Facts {
             has_nvcc: true,
             components: alone.then(|| r.parts.iter().map(|part| part.name.to_owned()).collect()),
         });
-        if let Some(cudnn) = &r.cudnn {
-            facts.cudnn = vec![Cudnn {
+        if let Some(cudnn) = r.add_ons.iter().find(|a| a.of.id == AddOnId::CUDNN) {
+            facts.cudnn = vec![AddOnFiles {
+                add_on: AddOnId::CUDNN,
                 version: Some(cudnn.artifact.version),
                 directory: path.join("lib64"),
                 origin: Origin::Unknown,
@@ -153,7 +154,7 @@ fn the_reasons_given_are_sufficient() {
         left.drivers
             .retain(|d| d.version == driver.version || !rejected.contains(format!("driver {}", d.version).as_str()));
         // There the newest toolkit is the one, without a rule; unless the host had it, which comes first.
-        let kept = answer.rejected.iter().any(|r| r.rule == RuleId::CudaKept);
+        let kept = answer.rejected.iter().any(|r| r.rule == Rule::Of(RuleId::CudaKept));
         let newest = left.cuda.iter().map(|c| c.version).max();
         assert!(
             kept || newest == Some(cuda.release.version),
@@ -198,8 +199,8 @@ where
 fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
     let database = embedded();
     let mut told = 0;
-    for archive in database.cudnn_artifacts.iter().filter(|a| !a.artifact.is_verifiable()) {
-        let Some(range) = database.cudnn_range(archive.version, &archive.cuda_line) else { continue };
+    for archive in database.add_on_archives(AddOnId::CUDNN).filter(|a| !a.artifact.is_verifiable()) {
+        let Some(range) = database.range_of(archive) else { continue };
         let (arch, cudnn) = (archive.artifact.arch.as_str(), archive.version);
         let is_for = |cuda: &CudaVersion| {
             let newest = range.cuda_max.is_none_or(|max| cuda.series() <= max.series());
@@ -221,7 +222,7 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                     let (asked, gpu) = (&request.cuda, &facts.gpus[0].name);
                     assert_eq!(
                         conflict.rule,
-                        RuleId::CudnnPublished,
+                        Rule::AddOn(AddOnId::CUDNN, AddOnRule::Published),
                         "cuDNN {cudnn}, CUDA {asked}, {arch}, {gpu:?}: {conflict}"
                     );
                     let missing = match (&archive.artifact.url, &archive.artifact.sha256) {
@@ -229,10 +230,10 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                         (Some(_), None) => "no checksum of its archive is known",
                         _ => "neither address nor checksum of its archive is known",
                     };
-                    let of_another_line = |a: &&gpusetup::compat::CudnnArtifact| {
+                    let of_another_line = |a: &&gpusetup::compat::AddOnArtifact| {
                         a.version == cudnn && a.artifact.arch == arch && a.cuda_line != archive.cuda_line
                     };
-                    let is_only = !database.cudnn_artifacts.iter().any(|a| of_another_line(&a));
+                    let is_only = !database.add_on_archives(AddOnId::CUDNN).any(|a| of_another_line(&a));
                     assert!(!is_only || conflict.sentence.contains(missing), "cuDNN {cudnn} on {arch}: {conflict}");
                     told += 1;
                 }

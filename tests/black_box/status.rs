@@ -50,7 +50,7 @@ impl Bench {
 fn step(id: StepId, operation: Operation) -> Step {
     Step {
         id,
-        title: id.as_str().to_owned(),
+        title: id.to_string(),
         why: "the test wants it".to_owned(),
         state: State::Needed,
         operations: vec![Act { operation, satisfied: false }],

@@ -1,9 +1,10 @@
 //! Any number of hosts that differ in everything that a plan looks at: number n is always the same.
 #![allow(dead_code)] // each test program uses its part
 
-use gpusetup::compat::{Database, Distribution, Gpu, ModuleFlavour, PackageManager};
+use gpusetup::compat::{AddOnArtifact, AddOnId, Database, Distribution, Gpu, ModuleFlavour, PackageManager};
 use gpusetup::host::{Compiler, Facts};
 use gpusetup::resolve::{Method, Prefer, Request};
+use gpusetup::version::{AddOnVersion, Want};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -135,7 +136,7 @@ impl<'a> Fleet<'a> {
             _ => "best".to_owned(),
         };
         let cudnn = match dice.next() % 8 {
-            0 => dice.of(&self.database.cudnn_artifacts).version.to_string(),
+            0 => dice.of(&self.archives_of(AddOnId::CUDNN)).version.to_string(),
             1 => dice.of(&["8", "9", "7"]).to_string(),
             2 => "latest".to_owned(),
             _ => "best".to_owned(),
@@ -144,6 +145,7 @@ impl<'a> Fleet<'a> {
             driver: driver.parse().expect("a wish"),
             cuda: cuda.parse().expect("a wish"),
             cudnn: cudnn.parse().expect("a wish"),
+            add_ons: self.add_ons(dice),
             method: *dice.of(&[Method::Auto, Method::Auto, Method::Packages, Method::Runfile]),
             modules: *dice.of(&[None, None, None, Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)]),
             prefer: *dice.of(&[Prefer::Stable, Prefer::Stable, Prefer::Latest, Prefer::LongestSupport]),
@@ -155,6 +157,27 @@ impl<'a> Fleet<'a> {
 }
 
 impl Fleet<'_> {
+    /// An add-on beside cuDNN, now and then: any release, a line of releases, or one of its own.
+    fn add_ons(&self, dice: &mut Dice) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
+        let others: Vec<_> = self.database.add_ons.iter().map(|a| a.id).filter(|id| *id != AddOnId::CUDNN).collect();
+        if others.is_empty() || !dice.one_in(6) {
+            return BTreeMap::new();
+        }
+        let id = *dice.of(&others);
+        let version = dice.of(&self.archives_of(id)).version;
+        let wish = match dice.next() % 4 {
+            0 => version.to_string(),
+            1 => format!("{}.{}", version.major, version.minor),
+            2 => "latest".to_owned(),
+            _ => "best".to_owned(),
+        };
+        [(id, wish.parse().expect("a wish"))].into()
+    }
+
+    fn archives_of(&self, id: AddOnId) -> Vec<&AddOnArtifact> {
+        self.database.add_on_archives(id).collect()
+    }
+
     /// A few components, as people and as NVIDIA call them, now and then.
     fn components(&self, dice: &mut Dice) -> Vec<String> {
         let count = *dice.of(&[0, 0, 0, 0, 1, 2, 3]);

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test program uses its part
 
 use crate::host::{Host, Server, machine, text};
-use gpusetup::compat::PackageManager;
+use gpusetup::compat::{AddOnId, PackageManager};
 use gpusetup::operation::{
     Download, Link, Operation, Packages, Placement, Remove, Run, Service, Unpack, Verified, WriteFile,
 };
@@ -22,7 +22,7 @@ pub fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
 pub fn step(id: StepId, operations: Vec<Operation>) -> Step {
     Step {
         id,
-        title: id.as_str().to_owned(),
+        title: id.to_string().to_owned(),
         why: "the test wants it".to_owned(),
         state: State::Needed,
         operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
@@ -161,7 +161,7 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             ],
         ),
         step(StepId::InstallCuda, vec![download, installer]),
-        step(StepId::InstallCudnn, vec![unpack]),
+        step(StepId::InstallAddOn(AddOnId::CUDNN), vec![unpack]),
         step(
             StepId::FixSymlinks,
             vec![link("/usr/local/cuda", "cuda-9.9"), link("/usr/local/cuda-9.9/lib/libx.so", "libx.so.1.0")],

@@ -5,6 +5,7 @@
 use crate::pypi::{self, File, page};
 use crate::redistrib::{self, ARCHITECTURES};
 use crate::{Comparison, Result, table};
+use gpusetup_database::compat::{AddOnArtifact, AddOnId, Artifact, Database};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +255,7 @@ pub fn read() -> Result<Vec<Addon>> {
 }
 
 /// Checks that each row can be used: a public URL, a checksum, and one row for a file.
-pub fn check() -> Result<Comparison> {
+pub fn check(database: &Database) -> Result<Comparison> {
     let addons = read()?;
     let mut names = BTreeSet::new();
     let mut differences = Vec::new();
@@ -264,7 +265,20 @@ pub fn check() -> Result<Comparison> {
             differences.push(format!("{}: recorded twice", addon.file));
         }
     }
+    let others = database.add_on_artifacts.iter().filter(|a| a.add_on != AddOnId::CUDNN);
+    differences.extend(others.filter_map(|ours| difference(&addons, ours)));
     Ok(Comparison { what: "archives and wheels of add-on libraries", facts: addons.len(), differences })
+}
+
+/// What the table says of an archive of the database that is not so there.
+fn difference(addons: &[Addon], ours: &AddOnArtifact) -> Option<String> {
+    let Artifact { file, url, sha256, size, .. } = &ours.artifact;
+    let Some(recorded) = addons.iter().find(|addon| addon.file == *file) else {
+        return Some(format!("{file}: the table does not have it"));
+    };
+    let same_sum = sha256.as_deref().unwrap_or_default() == recorded.sha256;
+    let same = same_sum && url.as_deref() == Some(recorded.url.as_str()) && *size == recorded.size;
+    (!same || ours.add_on.as_str() != recorded.product).then(|| format!("{file}: address, sum or size differ"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::pypi::{self, File, Member, directory, glibc_of, numbers, page};
 use crate::{Comparison, Result, table};
-use gpusetup_database::compat::Database;
+use gpusetup_database::compat::{AddOnId, Database};
 use std::collections::BTreeMap;
 
 const TABLE: &str = "libraries.tsv";
@@ -133,7 +133,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
         };
         facts += 1;
         let release = version.parse().map_err(|e| format!("{package} {version}: {e}"))?;
-        let range = database.cudnn_range(release, line);
+        let range = database.add_on_range(AddOnId::CUDNN, release, line);
         let ours = range.and_then(|range| range.glibc_min.as_deref());
         if ours.map(numbers) != Some(floor) {
             differences

@@ -175,7 +175,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 virtual_gpus::check(&database, write)?,
                 mig::check(&database)?,
                 redistrib::check(&database, write)?,
-                addons::check()?,
+                addons::check(&database)?,
                 headers::check(&database)?,
                 compile_matrix::check(&database)?,
                 distributions::check(&database)?,

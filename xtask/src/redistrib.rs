@@ -4,7 +4,7 @@
 
 use crate::open_kernel_modules::git;
 use crate::{Comparison, Result, project, table};
-use gpusetup_database::compat::{Artifact, Database};
+use gpusetup_database::compat::{AddOnId, Artifact, Database};
 use gpusetup_database::version::CudaVersion;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -241,7 +241,7 @@ fn of_cudnn(database: &Database, archive: &Listed) -> Option<String> {
         let end = format!("-{}-{}_cuda{}-archive.tar.xz", archive.arch, archive.version, archive.line);
         file.file.ends_with(&end)
     };
-    let mut known = database.cudnn_artifacts.iter().map(|a| &a.artifact);
+    let mut known = database.add_on_archives(AddOnId::CUDNN).map(|a| &a.artifact);
     match known.find(is_it) {
         Some(known) if DISPUTED.contains(&known.file.as_str()) => None,
         Some(known) => archive.difference(known.sha256.as_deref(), known.size),

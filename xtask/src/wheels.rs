@@ -5,7 +5,7 @@ use crate::metadata::{cuda_major, described, range, requirements, series_of_libr
 use crate::pypi::{self, File, directory, glibc_of, numbers};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
-use gpusetup_database::version::{CudaVersion, CudnnVersion};
+use gpusetup_database::version::{AddOnVersion, CudaVersion};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TABLE: &str = "wheels.tsv";
@@ -405,7 +405,7 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
         let same = made.iter().zip(cuda_numbers(build.cuda)).all(|(theirs, ours)| *theirs == ours);
         differ(!same, "is made with CUDA", wheel.made_cuda, cuda_of(build));
     }
-    let made = wheel.made_cudnn.parse::<CudnnVersion>().ok();
+    let made = wheel.made_cudnn.parse::<AddOnVersion>().ok();
     differ(
         made.is_some() && made.map(release) != build.cudnn.map(release),
         "is made with cuDNN",
@@ -434,7 +434,7 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
         }
         Range::From(version) => {
             // The database may know that an older one fails, though the wheel would take it.
-            let newer = build.cudnn_min.zip(version.parse().ok()).is_some_and(|(ours, theirs): (_, CudnnVersion)| {
+            let newer = build.cudnn_min.zip(version.parse().ok()).is_some_and(|(ours, theirs): (_, AddOnVersion)| {
                 ours.major == theirs.major && release(ours) >= release(theirs)
             });
             differ(!newer, "requires cuDNN from", version, cudnn_of(build));
@@ -462,7 +462,7 @@ fn cuda_numbers(version: CudaVersion) -> [u32; 2] {
 }
 
 /// Without the build number, which archives and wheels do not always share.
-fn release(version: CudnnVersion) -> (u16, u16, u16) {
+fn release(version: AddOnVersion) -> (u16, u16, u16) {
     (version.major, version.minor, version.patch.unwrap_or(0))
 }
 

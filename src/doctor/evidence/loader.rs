@@ -2,10 +2,10 @@
 
 use super::{Answer, names, text};
 use crate::compat::Database;
-use crate::host::{Facts, InstalledDriver};
+use crate::host::{AddOnFiles, Facts, InstalledDriver};
 use crate::resolve::Card;
 use crate::system::System;
-use crate::version::{CudnnVersion, DriverVersion};
+use crate::version::{AddOnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,9 +84,9 @@ fn libcuda(system: &System, path: &Path) -> Option<DriverVersion> {
     resolved(system, path).file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
 }
 
-/// The version of the cuDNN that a program of a tree would get, by the loader's cache and the name of the file that it leads
+/// The version of the add-on that a program of a tree would get, by the loader's cache and the name of the file that it leads
 /// to: nothing of a tree is loaded.
-pub fn cudnn_version(system: &System, facts: &Facts, soname: &str) -> Answer<CudnnVersion> {
+pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<AddOnVersion> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
     let cached = entries.filter(|(name, _)| name == soname).map(|(_, path)| path.clone());
     let built_in = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].map(|d| Path::new(d).join(soname));
@@ -94,9 +94,12 @@ pub fn cudnn_version(system: &System, facts: &Facts, soname: &str) -> Answer<Cud
         return Answer::Failed(format!("{soname}: neither /etc/ld.so.cache nor the loader's own folders have it"));
     };
     let file = resolved(system, &path);
-    let by_name = file.file_name().and_then(|n| n.to_str()?.split_once(".so.")?.1.parse::<CudnnVersion>().ok());
+    let by_name = file.file_name().and_then(|n| n.to_str()?.split_once(".so.")?.1.parse::<AddOnVersion>().ok());
     // A file without a version in its name may have a header beside it that says one.
-    let by_facts = || facts.cudnn.iter().find(|c| Some(c.directory.as_path()) == file.parent())?.version;
+    let is_it = |c: &&AddOnFiles| {
+        Some(c.directory.as_path()) == file.parent() && c.files.iter().any(|f| f.soname.as_deref() == Some(soname))
+    };
+    let by_facts = || facts.add_on_files().find(is_it)?.version;
     by_name.or_else(by_facts).map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
 }
 

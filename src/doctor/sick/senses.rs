@@ -35,7 +35,7 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
             seen.holders.clear();
         }
         Sense::Images => seen.images.clear(),
-        Sense::CudnnVersions => seen.cudnn.clear(),
+        Sense::AddOnVersions => seen.cudnn.clear(),
         Sense::Nvcc => seen.nvcc.clear(),
         Sense::Compiled => seen.compiled.clear(),
         Sense::Dkms => seen.dkms.clear(),

@@ -2,7 +2,7 @@
 //! Works on a database in memory; where a wrong fact stands in the files is looked up by [`super::problem`].
 
 use super::problem::{Problem, Record};
-use super::{Artifact, Database, FrameworkNeeds, Gpu, SourceId};
+use super::{AddOn, AddOnId, Artifact, CallForm, Database, FrameworkNeeds, Gpu, SourceId};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
@@ -28,7 +28,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     drivers(database, &mut c);
     toolkits(database, &mut c);
     components(database, &mut c);
-    cudnn(database, &mut c);
+    add_ons(database, &mut c);
     distributions(database, &mut c);
     frameworks(database, &mut c);
     packages(database, &mut c);
@@ -309,8 +309,8 @@ fn components(database: &Database, c: &mut Checker) {
         let record = Record::of("component_needs", "of", format!("{} {}", n.of, n.needs));
         c.sourced(&record, &n.sources);
         for (key, name) in [("of", &n.of), ("needs", &n.needs)] {
-            let is_cudnn = key == "of" && name == "cudnn";
-            if !is_cudnn && database.component(name).is_none() {
+            let is_add_on = key == "of" && database.add_ons.iter().any(|a| a.id.as_str() == name);
+            if !is_add_on && database.component(name).is_none() {
                 c.wrong(&record, key, format!("{name} is no component"));
             }
         }
@@ -346,29 +346,69 @@ fn components(database: &Database, c: &mut Checker) {
     }
 }
 
-fn cudnn(database: &Database, c: &mut Checker) {
-    for r in &database.cudnn {
-        let record = Record::of("cudnn", "from", r.from);
+fn add_ons(database: &Database, c: &mut Checker) {
+    c.unique("add_ons", "id", database.add_ons.iter().map(|a| a.id));
+    for a in &database.add_ons {
+        add_on(a, c);
+    }
+    for r in &database.add_on_ranges {
+        let record = Record::of("add_on_ranges", "from", r.from);
         c.sourced(&record, &r.sources);
+        c.known_add_on(database, &record, r.add_on);
         c.ordered(&record, "from", Some(r.from), r.to);
         c.ordered(&record, "cuda_min", Some(r.cuda_min), r.cuda_max);
         c.ordered(&record, "lowest_capability", Some(r.lowest_capability), r.highest_capability);
         if r.libraries.is_empty() {
             c.wrong(&record, "libraries", "none are named");
         }
+        let strange =
+            |library: &&String| database.add_on(r.add_on).is_some_and(|a| !a.has_library(&format!("{library}.so")));
+        if let Some(library) = r.libraries.iter().find(strange) {
+            c.wrong(&record, "libraries", format!("{library} has none of the beginnings of the add-on's libraries"));
+        }
     }
-    for a in &database.cudnn_artifacts {
-        let record = Record::of("cudnn_artifacts", "file", &a.artifact.file);
-        c.artifact("cudnn_artifacts", &a.artifact, a.version);
-        let ranges = database.cudnn.iter().filter(|r| r.cuda_line == a.cuda_line && r.covers(a.version)).count();
+    for a in &database.add_on_artifacts {
+        let record = Record::of("add_on_artifacts", "file", &a.artifact.file);
+        c.known_add_on(database, &record, a.add_on);
+        c.artifact("add_on_artifacts", &a.artifact, a.version);
+        let of_line =
+            |r: &&super::AddOnRange| r.add_on == a.add_on && r.cuda_line == a.cuda_line && r.covers(a.version);
+        let ranges = database.add_on_ranges.iter().filter(of_line).count();
         if ranges > 1 {
             c.wrong(&record, "version", format!("{ranges} ranges of CUDA line {} hold it", a.cuda_line));
         }
-        // What can be fetched can be chosen. A database without any range knows nothing of what cuDNN needs, and then
+        // What can be fetched can be chosen. A database without any range knows nothing of what an add-on needs, and then
         // none is ever chosen.
         let fetchable = a.artifact.url.is_some() && a.artifact.sha256.is_some();
-        if ranges == 0 && fetchable && !database.cudnn.is_empty() {
+        if ranges == 0 && fetchable && database.add_on_ranges.iter().any(|r| r.add_on == a.add_on) {
             c.wrong(&record, "version", format!("no range of CUDA line {} holds it", a.cuda_line));
+        }
+        if fetchable && database.add_on(a.add_on).is_some_and(|of| of.layout(&a.artifact.file).is_none()) {
+            c.wrong(&record, "file", "no layout of the add-on is for such archives");
+        }
+    }
+}
+
+fn add_on(a: &AddOn, c: &mut Checker) {
+    let record = Record::of("add_ons", "id", a.id);
+    c.sourced(&record, &a.sources);
+    if !a.has_library(&format!("{}.so", a.library)) {
+        c.wrong(&record, "library", "has none of the beginnings of the add-on's libraries");
+    }
+    if a.headers.is_empty() || !(2..=4).contains(&a.macros.len()) {
+        c.wrong(&record, "macros", "two to four numbers in a header make a version");
+    }
+    let apart = matches!(a.version_call.form, CallForm::Property | CallForm::WrittenApart);
+    if apart != a.version_call.codes.is_empty() {
+        c.wrong(&record, "version_call", "one number needs its codes, and several have none");
+    }
+    if a.version_call.codes.iter().any(|code| code.minor == 0 || code.major <= code.minor) {
+        c.wrong(&record, "version_call", "the first number has the highest factor");
+    }
+    for place in a.layouts.iter().flat_map(|layout| &layout.places) {
+        let leads_out = |path: &String| path.starts_with('/') || path.split('/').any(|part| part == "..");
+        if [&place.from, &place.to].into_iter().any(leads_out) {
+            c.wrong(&record, "layouts", format!("{} leads out of the toolkit", place.to));
         }
     }
 }
@@ -412,6 +452,12 @@ fn distributions(database: &Database, c: &mut Checker) {
 impl Checker {
     fn wrong(&mut self, record: &Record, key: &'static str, wrong: impl Into<String>) {
         self.problems.push(Problem::new(record, key, wrong.into()));
+    }
+
+    fn known_add_on(&mut self, database: &Database, record: &Record, id: AddOnId) {
+        if database.add_on(id).is_none() {
+            self.wrong(record, "add_on", format!("{id} is no add-on of the database"));
+        }
     }
 
     fn sourced(&mut self, record: &Record, sources: &[SourceId]) {

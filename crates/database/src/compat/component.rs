@@ -24,11 +24,11 @@ pub struct Component {
     pub aliases: Vec<String>,
 }
 
-/// What a component, or cuDNN, is of no use without.
+/// What a component, or an add-on, is of no use without.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentNeed {
-    /// The component; `cudnn` is cuDNN.
+    /// The component, or the id of the add-on.
     pub of: String,
     /// What it needs, where the release has that apart: before CUDA 13 some were inside of others.
     pub needs: String,

@@ -1,8 +1,11 @@
 //! The database as scripts see it, `gpusetup.db/1`: records of the database under the names of the contract, every
 //! artifact beside what it belongs to. Only a shape: nothing is looked up or decided here.
 
-use super::{Architecture, Artifact, ComponentRelease, Database, DriverBranch, DriverVariant, Gpu, Maturity};
-use crate::version::{CudaVersion, CudnnVersion, DriverVersion};
+use super::{
+    AddOn, AddOnId, AddOnRange, Architecture, Artifact, ComponentRelease, Database, DriverBranch, DriverVariant, Gpu,
+    Maturity,
+};
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::Serialize;
 
 /// All of it, ready to be written as JSON.
@@ -20,8 +23,9 @@ pub struct Export<'a> {
     cuda_components: Vec<ExportedComponent<'a>>,
     components: &'a [super::Component],
     component_needs: &'a [super::ComponentNeed],
-    cudnn: Vec<ExportedCudnn<'a>>,
-    cudnn_ranges: &'a [super::CudnnRange],
+    cudnn: Vec<ExportedArchive<'a>>,
+    cudnn_ranges: Vec<&'a AddOnRange>,
+    add_ons: Vec<ExportedAddOn<'a>>,
     distributions: &'a [super::Distribution],
     sources: &'a [super::Source],
     frameworks: &'a [super::Framework],
@@ -68,9 +72,19 @@ struct ExportedComponent<'a> {
     artifact: Artifact,
 }
 
+/// An add-on beside cuDNN, which has lists of its own from before there were others.
 #[derive(Debug, Serialize)]
-struct ExportedCudnn<'a> {
-    version: CudnnVersion,
+struct ExportedAddOn<'a> {
+    id: AddOnId,
+    title: &'a str,
+    purpose: &'a str,
+    releases: Vec<ExportedArchive<'a>>,
+    ranges: Vec<&'a AddOnRange>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExportedArchive<'a> {
+    version: AddOnVersion,
     /// 11 of the line 11.8; none where the line is no number.
     cuda_major: Option<u16>,
     cuda_line: &'a str,
@@ -111,17 +125,9 @@ impl Database {
             cuda_components: self.component_releases.iter().flat_map(exported_components).collect(),
             components: &self.components,
             component_needs: &self.component_needs,
-            cudnn: self
-                .cudnn_artifacts
-                .iter()
-                .map(|a| ExportedCudnn {
-                    version: a.version,
-                    cuda_major: a.cuda_line.split('.').next().and_then(|major| major.parse().ok()),
-                    cuda_line: &a.cuda_line,
-                    artifact: &a.artifact,
-                })
-                .collect(),
-            cudnn_ranges: &self.cudnn,
+            cudnn: self.exported_archives(AddOnId::CUDNN),
+            cudnn_ranges: self.ranges(AddOnId::CUDNN),
+            add_ons: self.add_ons.iter().filter(|a| a.id != AddOnId::CUDNN).map(|a| self.exported_add_on(a)).collect(),
             distributions: &self.distributions,
             sources: &self.sources,
             frameworks: &self.frameworks,
@@ -130,6 +136,30 @@ impl Database {
             forward_compatibility: &self.forward_compatibility,
             renames: &self.renames,
         }
+    }
+}
+
+impl Database {
+    fn exported_add_on<'a>(&'a self, a: &'a AddOn) -> ExportedAddOn<'a> {
+        let (releases, ranges) = (self.exported_archives(a.id), self.ranges(a.id));
+        ExportedAddOn { id: a.id, title: &a.title, purpose: &a.purpose, releases, ranges }
+    }
+
+    fn exported_archives(&self, id: AddOnId) -> Vec<ExportedArchive<'_>> {
+        let major = |line: &str| line.split('.').next().and_then(|major| major.parse().ok());
+        let archives = self.add_on_archives(id);
+        archives
+            .map(|a| ExportedArchive {
+                version: a.version,
+                cuda_major: major(&a.cuda_line),
+                cuda_line: &a.cuda_line,
+                artifact: &a.artifact,
+            })
+            .collect()
+    }
+
+    fn ranges(&self, id: AddOnId) -> Vec<&AddOnRange> {
+        self.add_on_ranges.iter().filter(|r| r.add_on == id).collect()
     }
 }
 

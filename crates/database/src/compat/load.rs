@@ -1,8 +1,8 @@
 //! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
 
 use super::{
-    Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease, CudaArtifact, CudaGuide, CudaRelease,
-    CudnnArtifact, CudnnRange, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric,
+    AddOn, AddOnArtifact, AddOnRange, Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease,
+    CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric,
     ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Sxid, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
@@ -74,8 +74,9 @@ struct File {
     components: Vec<Component>,
     component_needs: Vec<ComponentNeed>,
     component_releases: Vec<ComponentRelease>,
-    cudnn: Vec<CudnnRange>,
-    cudnn_artifacts: Vec<CudnnArtifact>,
+    add_ons: Vec<AddOn>,
+    add_on_ranges: Vec<AddOnRange>,
+    add_on_artifacts: Vec<AddOnArtifact>,
     compiler_limits: Vec<CompilerLimit>,
     distributions: Vec<Distribution>,
     frameworks: Vec<Framework>,
@@ -154,8 +155,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.components.extend(file.components);
         all.component_needs.extend(file.component_needs);
         all.component_releases.extend(file.component_releases);
-        all.cudnn.extend(file.cudnn);
-        all.cudnn_artifacts.extend(file.cudnn_artifacts);
+        all.add_ons.extend(file.add_ons);
+        all.add_on_ranges.extend(file.add_on_ranges);
+        all.add_on_artifacts.extend(file.add_on_artifacts);
         all.compiler_limits.extend(file.compiler_limits);
         all.distributions.extend(file.distributions);
         all.frameworks.extend(file.frameworks);
@@ -186,8 +188,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         components: all.components,
         component_needs: all.component_needs,
         component_releases: all.component_releases,
-        cudnn: all.cudnn,
-        cudnn_artifacts: all.cudnn_artifacts,
+        add_ons: all.add_ons,
+        add_on_ranges: all.add_on_ranges,
+        add_on_artifacts: all.add_on_artifacts,
         compiler_limits: all.compiler_limits,
         distributions: all.distributions,
         frameworks: all.frameworks,
@@ -207,8 +210,9 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     database.cuda_guides.sort_by_key(|g| Reverse(g.cuda));
     database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
     database.component_releases.sort_by_key(|r| Reverse(r.version));
-    database.cudnn.sort_by_key(|c| Reverse(c.from));
-    database.cudnn_artifacts.sort_by_key(|a| Reverse(a.version));
+    database.add_ons.sort_by_key(|a| (!a.by_default, a.id));
+    database.add_on_ranges.sort_by_key(|r| Reverse(r.from));
+    database.add_on_artifacts.sort_by_key(|a| (a.add_on, Reverse(a.version)));
     let mut problems = check::check(&database);
     problems.iter_mut().for_each(|p| p.locate(files.iter().copied()));
     if problems.is_empty() { Ok(database) } else { Err(LoadError::Wrong(problems)) }

@@ -2,6 +2,7 @@
 //! its types, which are at once the shape of the YAML files and of the compact form in the binary. Pure: no file is
 //! opened here except by [`load`], and nothing here decides anything; `resolve` does.
 
+mod add_on;
 mod check;
 mod component;
 mod export;
@@ -10,6 +11,9 @@ mod problem;
 mod query;
 mod tally;
 
+pub use add_on::{
+    AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall, VersionCode,
+};
 pub use check::check;
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
@@ -18,7 +22,7 @@ pub use problem::Problem;
 pub use query::Ambiguous;
 pub use tally::Tally;
 
-use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
+use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -72,10 +76,12 @@ pub struct Database {
     pub component_needs: Vec<ComponentNeed>,
     /// Component archives of CUDA releases, newest first.
     pub component_releases: Vec<ComponentRelease>,
-    /// What cuDNN releases need, newest first.
-    pub cudnn: Vec<CudnnRange>,
-    /// Artifacts of cuDNN releases, newest first.
-    pub cudnn_artifacts: Vec<CudnnArtifact>,
+    /// Libraries that go into a toolkit, those that plans have by default first.
+    pub add_ons: Vec<AddOn>,
+    /// What their releases need, newest first.
+    pub add_on_ranges: Vec<AddOnRange>,
+    /// Archives of their releases, by add-on and then newest first.
+    pub add_on_artifacts: Vec<AddOnArtifact>,
     /// Host compilers that nvcc refuses.
     pub compiler_limits: Vec<CompilerLimit>,
     /// Distributions: package names and what their repositories offer.
@@ -272,10 +278,10 @@ pub struct FrameworkBuild {
     pub architectures: Vec<String>,
     /// The cuDNN that it is made with.
     #[serde(default)]
-    pub cudnn: Option<CudnnVersion>,
+    pub cudnn: Option<AddOnVersion>,
     /// The first cuDNN that it runs with, as for CUDA; without this, it gets the minor version that it is made with.
     #[serde(default)]
-    pub cudnn_min: Option<CudnnVersion>,
+    pub cudnn_min: Option<AddOnVersion>,
     /// The lowest compute capability that it has kernels for.
     #[serde(default)]
     pub lowest_capability: Option<ComputeCapability>,
@@ -339,7 +345,7 @@ impl FrameworkBuild {
     }
 
     /// The first cuDNN that it runs with, if it uses cuDNN and a source names a version.
-    pub fn first_cudnn(&self) -> Option<CudnnVersion> {
+    pub fn first_cudnn(&self) -> Option<AddOnVersion> {
         self.cudnn_min.or(self.cudnn)
     }
 }
@@ -866,57 +872,6 @@ pub struct CudaArtifact {
     /// The driver inside; none from 13.4 on.
     #[serde(default)]
     pub bundled_driver: Option<DriverVersion>,
-    /// The file.
-    pub artifact: Artifact,
-}
-
-/// What the cuDNN releases from one to another need.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CudnnRange {
-    /// The oldest release meant.
-    pub from: CudnnVersion,
-    /// The newest release meant; none is "and all newer".
-    #[serde(default)]
-    pub to: Option<CudnnVersion>,
-    /// The line of archives meant, by the text in the archive's name (`"12"`, `"11.8"`).
-    pub cuda_line: String,
-    /// The CUDA series these archives are for: the oldest,
-    pub cuda_min: CudaVersion,
-    /// and the newest; none is the whole line.
-    #[serde(default)]
-    pub cuda_max: Option<CudaVersion>,
-    /// The lowest compute capability.
-    pub lowest_capability: ComputeCapability,
-    /// The highest, where the matrix ends below the newest.
-    #[serde(default)]
-    pub highest_capability: Option<ComputeCapability>,
-    /// The oldest driver.
-    #[serde(default)]
-    pub minimum_driver: Option<DriverVersion>,
-    /// The oldest C library that they load with, `"2.27"`.
-    #[serde(default)]
-    pub glibc_min: Option<String>,
-    /// The shared libraries in it, without `.so`: `libcudnn`, `libcudnn_ops`, …
-    pub libraries: Vec<String>,
-    /// What a reader should know.
-    #[serde(default)]
-    pub note: Option<String>,
-    /// Which of this is assumed, and why it could not be measured.
-    #[serde(default)]
-    pub assumed: Option<String>,
-    /// Where this is published.
-    pub sources: Vec<SourceId>,
-}
-
-/// An archive of a cuDNN release.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CudnnArtifact {
-    /// The release.
-    pub version: CudnnVersion,
-    /// The line it is built for, as in the archive's name: `"12"`, `"11.8"`.
-    pub cuda_line: String,
     /// The file.
     pub artifact: Artifact,
 }

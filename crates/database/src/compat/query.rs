@@ -1,11 +1,11 @@
 //! Looking things up.
 
 use super::{
-    Architecture, Artifact, CudaGuide, CudaRelease, CudnnRange, Database, Distribution, DriverBranch, DriverRelease,
+    Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch, DriverRelease,
     ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
     NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
-use crate::version::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl Database {
     pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
         let drivers = self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact);
         let cuda = self.cuda_artifacts.iter().map(|a| &a.artifact);
-        drivers.chain(cuda).chain(self.cudnn_artifacts.iter().map(|a| &a.artifact))
+        drivers.chain(cuda).chain(self.add_on_artifacts.iter().map(|a| &a.artifact))
     }
 
     /// Where the file of this sum is published.
@@ -229,11 +229,6 @@ impl Database {
         self.cuda.iter().find(|c| c.version == version)
     }
 
-    /// What a cuDNN release of a line needs.
-    pub fn cudnn_range(&self, version: CudnnVersion, line: &str) -> Option<&CudnnRange> {
-        self.cudnn.iter().find(|r| r.cuda_line == line && r.covers(version))
-    }
-
     /// The distribution of an os-release: by its own id, else by the nearest relative's.
     pub fn distribution(&self, id: &str, version: &str, like: &[String]) -> Option<&Distribution> {
         let major = version.split('.').next().unwrap_or(version);
@@ -289,13 +284,6 @@ impl Artifact {
     /// Whether it can be fetched and verified: nothing else is ever chosen.
     pub fn is_verifiable(&self) -> bool {
         self.url.is_some() && self.sha256.is_some()
-    }
-}
-
-impl CudnnRange {
-    /// Whether a release lies in it.
-    pub fn covers(&self, version: CudnnVersion) -> bool {
-        self.from <= version && self.to.is_none_or(|to| version <= to)
     }
 }
 

@@ -97,8 +97,8 @@ impl Database {
                 self.kind("cuda files", self.cuda_artifacts.iter().map(|a| (&a.artifact.sources, false))),
                 self.kind("cuda component releases", self.component_releases.iter().map(|r| (&r.sources, false))),
                 self.kind("component needs", self.component_needs.iter().map(|n| (&n.sources, false))),
-                self.kind("cudnn", self.cudnn.iter().map(|c| (&c.sources, c.assumed.is_some()))),
-                self.kind("cudnn files", self.cudnn_artifacts.iter().map(|a| (&a.artifact.sources, false))),
+                self.kind("add-ons", self.add_on_ranges.iter().map(|c| (&c.sources, c.assumed.is_some()))),
+                self.kind("add-on files", self.add_on_artifacts.iter().map(|a| (&a.artifact.sources, false))),
                 self.kind("compiler limits", self.compiler_limits.iter().map(|l| (&l.sources, false))),
                 self.kind("distributions", self.distributions.iter().map(|d| (&d.sources, false))),
                 self.kind(
@@ -145,9 +145,12 @@ impl Database {
     fn assumed(&self) -> Vec<Remark> {
         let branches = self.driver_branches.iter().map(|b| (format!("driver branch {}", b.branch), &b.assumed));
         let cuda = self.cuda.iter().map(|c| (format!("CUDA {}", c.version), &c.assumed));
-        let cudnn = self.cudnn.iter().map(|c| (format!("cuDNN from {} for CUDA {}", c.from, c.cuda_line), &c.assumed));
+        let add_ons = self
+            .add_on_ranges
+            .iter()
+            .map(|r| (format!("{} from {} for CUDA {}", self.add_on_title(r.add_on), r.from, r.cuda_line), &r.assumed));
         let xids = self.xids.iter().map(|x| (format!("Xid {}", x.xid), &x.assumed));
-        let all = branches.chain(cuda).chain(cudnn).chain(xids);
+        let all = branches.chain(cuda).chain(add_ons).chain(xids);
         all.filter_map(|(record, text)| Some(Remark { record, text: text.clone()? })).collect()
     }
 

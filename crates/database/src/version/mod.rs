@@ -218,9 +218,9 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// A cuDNN release, 9.10.2.21. Before 7.2 it had two or three numbers.
+/// A release of cuDNN or another add-on, 9.10.2.21. Some have two or three numbers, as cuDNN had before 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CudnnVersion {
+pub struct AddOnVersion {
     /// The line; the SONAME carries it (`libcudnn.so.9`).
     pub major: u16,
     /// The release.
@@ -231,15 +231,26 @@ pub struct CudnnVersion {
     pub build: Option<u16>,
 }
 
-impl CudnnVersion {
-    /// The first three numbers, as in `libcudnn.so.9.10.2`.
-    pub fn library_suffix(self) -> String {
-        format!("{}.{}.{}", self.major, self.minor, self.patch.unwrap_or(0))
+impl AddOnVersion {
+    /// The first so many numbers, as in the name of a library's file: three in `libcudnn.so.9.10.2`.
+    pub fn first(self, numbers: usize) -> String {
+        let all = [self.major, self.minor, self.patch.unwrap_or(0), self.build.unwrap_or(0)];
+        all.iter().take(numbers).map(u16::to_string).collect::<Vec<_>>().join(".")
+    }
+
+    /// Whether the first three numbers are the same: files and headers have no more.
+    pub fn has_files_of(self, other: Self) -> bool {
+        self.release() == other.release()
+    }
+
+    /// The first three numbers.
+    pub fn release(self) -> (u16, u16, u16) {
+        (self.major, self.minor, self.patch.unwrap_or(0))
     }
 }
 
-impl Version for CudnnVersion {
-    const WHAT: &'static str = "a cuDNN version (such as 9.10.2.21)";
+impl Version for AddOnVersion {
+    const WHAT: &'static str = "a version (such as 9.10.2.21)";
     fn components(&self) -> Components {
         match (self.patch, self.build) {
             (Some(p), Some(b)) => Components::new(&[self.major, self.minor, p, b]),
@@ -249,7 +260,7 @@ impl Version for CudnnVersion {
     }
 }
 
-impl FromStr for CudnnVersion {
+impl FromStr for AddOnVersion {
     type Err = VersionError;
     fn from_str(s: &str) -> Result<Self, VersionError> {
         let n = numbers(s, Self::WHAT, 2, 4, 9999)?;
@@ -262,7 +273,7 @@ impl FromStr for CudnnVersion {
     }
 }
 
-impl fmt::Display for CudnnVersion {
+impl fmt::Display for AddOnVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)?;
         self.patch.map_or(Ok(()), |p| write!(f, ".{p}"))?;
@@ -304,13 +315,13 @@ serde_version!(DriverVersion, (u16, u16, Option<u16>), |v| (v.branch, v.minor, v
 serde_version!(CudaVersion, (u16, u16, Option<u16>), |v| (v.major, v.minor, v.patch), |(major, minor, patch)| {
     CudaVersion { major, minor, patch }
 });
-serde_version!(CudnnVersion, (u16, u16, Option<u16>, Option<u16>), |v| (v.major, v.minor, v.patch, v.build), |(
+serde_version!(AddOnVersion, (u16, u16, Option<u16>, Option<u16>), |v| (v.major, v.minor, v.patch, v.build), |(
     major,
     minor,
     patch,
     build,
 )| {
-    CudnnVersion { major, minor, patch, build }
+    AddOnVersion { major, minor, patch, build }
 });
 
 /// The first two numbers of a version, `2.36` of a C library, `6.12.1-amd64` of a kernel.
@@ -336,7 +347,7 @@ mod tests {
             round::<CudaVersion>(v);
         }
         for v in ["9.10.2.21", "7.1.3", "6.0", "9.28.0.42"] {
-            round::<CudnnVersion>(v);
+            round::<AddOnVersion>(v);
         }
         for v in ["9.0", "10.3", "12.1"] {
             round::<ComputeCapability>(v);
@@ -349,7 +360,7 @@ mod tests {
         assert!(cc("10.0") > cc("9.0"));
         assert!("12.10".parse::<CudaVersion>().expect("valid") > "12.9.1".parse().expect("valid"));
         assert!("535.104.05".parse::<DriverVersion>().expect("valid") > "535.98".parse().expect("valid"));
-        assert!("9.10.2.21".parse::<CudnnVersion>().expect("valid") > "9.9.0.52".parse().expect("valid"));
+        assert!("9.10.2.21".parse::<AddOnVersion>().expect("valid") > "9.9.0.52".parse().expect("valid"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The schemas of versions: they are texts, in the form that NVIDIA writes them in.
 
-use super::{ComputeCapability, CudaVersion, CudnnVersion, DriverVersion, Want};
+use super::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ macro_rules! text {
 text!(ComputeCapability, "ComputeCapability", "^[0-9]+[.][0-9]+$", "A compute capability, `9.0`.");
 text!(DriverVersion, "DriverVersion", "^[0-9]+[.][0-9]{2,}([.][0-9]{2,})?$", "A driver's version, `580.95.05`.");
 text!(CudaVersion, "CudaVersion", "^[0-9]+[.][0-9]+([.][0-9]+)?$", "A CUDA release, `12.8.1`, or a series, `12.8`.");
-text!(CudnnVersion, "CudnnVersion", "^[0-9]+([.][0-9]+){1,3}$", "A cuDNN release, `9.10.2.21`.");
+text!(AddOnVersion, "AddOnVersion", "^[0-9]+([.][0-9]+){1,3}$", "A release of cuDNN or another add-on, `9.10.2.21`.");
 
 impl<V> JsonSchema for Want<V> {
     fn schema_name() -> Cow<'static, str> {

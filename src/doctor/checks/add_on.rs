@@ -1,7 +1,8 @@
-//! cuDNN: the links it is found by, the loader's cache, and which one of several programs get.
+//! cuDNN and other add-ons: the links they are found by, the loader's cache, and which one of several programs get.
 
+use crate::compat::AddOnId;
 use crate::doctor::{Answer, Evidence, Verdict};
-use crate::host::{Cudnn, LibraryFile, Origin};
+use crate::host::{AddOnFiles, LibraryFile, Origin};
 use crate::operation::{Link, Operation};
 use crate::plan::{loader_path, rebuild_cache};
 use crate::text::quoted;
@@ -11,82 +12,95 @@ use std::path::PathBuf;
 const NONE: &str = "no cuDNN is installed";
 
 pub fn links(seen: &Evidence) -> Verdict {
-    Verdict::worst(seen.facts.cudnn.iter().map(links_of)).unwrap_or_else(|| Verdict::skip(NONE))
+    let each = seen.facts.add_on_files().map(|files| links_of(files, seen));
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip(NONE))
 }
 
-fn links_of(cudnn: &Cudnn) -> Verdict {
-    let directory = cudnn.directory.display();
+fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
+    let title = seen.title_of(found.add_on);
+    let directory = found.directory.display();
     // One that leads to a missing link is whole again when that is there.
     let leads_to_missing = |f: &LibraryFile| {
         let target = f.link.as_ref().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
-        cudnn.files.iter().any(|other| other.soname.as_ref() == Some(&target))
+        found.files.iter().any(|other| other.soname.as_ref() == Some(&target))
     };
-    let broken = cudnn.files.iter().filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
+    let broken = found.files.iter().filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
     let broken = broken.map(|f| {
         let target = f.link.as_ref().map(|t| t.display().to_string()).unwrap_or_default();
         Verdict::fail(format!("the link {directory}/{} leads to no library", f.name))
             .saw(format!("{} -> {target}", f.name))
-            .advise("install cuDNN's files anew", anew(cudnn))
+            .advise(format!("install {title}'s files anew"), anew(found, seen))
     });
-    let sonames: BTreeSet<_> = cudnn.files.iter().filter_map(|f| f.soname.as_deref()).collect();
+    let sonames: BTreeSet<_> = found.files.iter().filter_map(|f| f.soname.as_deref()).collect();
     let own_file = |soname: &str| {
-        let own = cudnn.files.iter().filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
+        let own = found.files.iter().filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
         own.max_by_key(|f| f.name.len()).map_or("", |f| &f.name)
     };
     // What is wrong with a name that should be a link, and what it should lead to.
-    let missing = sonames.iter().filter(|s| !cudnn.files.iter().any(|f| f.name == **s)).map(|soname| {
+    let missing = sonames.iter().filter(|s| !found.files.iter().any(|f| f.name == **s)).map(|soname| {
         let file = own_file(soname);
         let cause = format!("{directory} has no link {soname}, by which programs find {file}");
         (cause, format!("the SONAME of {file} is {soname}"), (*soname).to_owned(), file.to_owned())
     });
-    let copies = cudnn.files.iter().filter_map(|f| Some((f, original(cudnn, f)?))).map(|(copy, original)| {
+    let copies = found.files.iter().filter_map(|f| Some((f, original(found, f)?))).map(|(copy, original)| {
         let name = &copy.name;
-        let cause = format!("{directory}/{name} is a copy where a link belongs: it stays when cuDNN is updated");
+        let cause = format!("{directory}/{name} is a copy where a link belongs: it stays when {title} is updated");
         // libX.so leads to libX.so.N, and that to the file.
         let target = copy.soname.as_ref().filter(|s| *s != name).unwrap_or(&original.name);
         (cause, format!("{name} has the bytes of {}", original.name), name.clone(), target.clone())
     });
     let wrong: Vec<_> = missing.chain(copies).collect();
     let links = wrong.iter().map(|(_, _, name, target)| {
-        Operation::Link(Link { path: cudnn.directory.join(name), target: target.into(), soname: None })
+        Operation::Link(Link { path: found.directory.join(name), target: target.into(), soname: None })
     });
     let repair: Vec<_> = links.chain([rebuild_cache()]).collect();
     let wrong = wrong.iter().map(|(cause, evidence, ..)| {
         Verdict::fail(cause.clone()).saw(evidence.clone()).repair("make the links", repair.clone())
     });
-    let version = cudnn.version.map(|v| format!("cuDNN {v}, ")).unwrap_or_default();
-    let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", cudnn.files.len()));
+    let version = found.version.map(|v| format!("{title} {v}, ")).unwrap_or_default();
+    let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", found.files.len()));
     Verdict::worst(broken.chain(wrong).chain([whole])).unwrap_or_else(Verdict::pass)
 }
 
 /// The file whose bytes `copy` has, where `copy` has the name of a link: of equal ones the longest name is the library's
 /// own.
-fn original<'a>(cudnn: &'a Cudnn, copy: &LibraryFile) -> Option<&'a LibraryFile> {
+fn original<'a>(found: &'a AddOnFiles, copy: &LibraryFile) -> Option<&'a LibraryFile> {
     let sum = copy.sha256.as_ref()?;
-    let alike = cudnn.files.iter().filter(|f| f.sha256.as_ref() == Some(sum) && f.name.starts_with(&copy.name));
+    let alike = found.files.iter().filter(|f| f.sha256.as_ref() == Some(sum) && f.name.starts_with(&copy.name));
     alike.filter(|f| f.name.len() > copy.name.len()).max_by_key(|f| f.name.len())
 }
 
-fn anew(cudnn: &Cudnn) -> Vec<String> {
-    match cudnn.origin {
-        Origin::Dpkg => {
-            let major = cudnn.version.map(|v| v.major.to_string()).unwrap_or_default();
-            vec![format!("sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' 'libcudnn{major}*')")]
+fn anew(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
+    let package = seen.add_on(found.add_on).map(|a| a.library.to_lowercase());
+    match (found.origin, package) {
+        (Origin::Dpkg, Some(package)) => {
+            let major = found.version.map(|v| v.major.to_string()).unwrap_or_default();
+            vec![format!("sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' '{package}{major}*')")]
         }
-        Origin::Rpm | Origin::Runfile | Origin::Archives | Origin::Unknown => {
-            vec!["sudo gpusetup apply --profile toolkit".to_owned()]
-        }
+        _ => vec![install_again(found.add_on, seen)],
     }
 }
 
-/// The cuDNN of the default toolkit: what nvcc's programs are compiled against.
-fn default_cudnn(seen: &Evidence) -> Option<&Cudnn> {
+fn install_again(add_on: AddOnId, seen: &Evidence) -> String {
+    let by_default = seen.add_on(add_on).is_none_or(|a| a.by_default);
+    let with = if by_default { String::new() } else { format!(" --with {add_on}") };
+    format!("sudo gpusetup apply --profile toolkit{with}")
+}
+
+/// The files of an add-on in the default toolkit: what nvcc's programs are compiled against.
+fn in_default_toolkit(seen: &Evidence, add_on: AddOnId) -> Option<&AddOnFiles> {
     let toolkit = seen.default_toolkit.as_ref()?;
-    seen.facts.cudnn.iter().find(|c| c.directory.starts_with(toolkit))
+    seen.facts.files_of(add_on).find(|c| c.directory.starts_with(toolkit))
+}
+
+/// The add-on that a library of this SONAME, or another file name, is of.
+fn add_on_of(seen: &Evidence, soname: &str) -> Option<AddOnId> {
+    seen.known_add_ons.iter().find(|a| a.has_library(soname)).map(|a| a.id)
 }
 
 pub fn cache(seen: &Evidence) -> Verdict {
-    if seen.facts.cudnn.is_empty() && !seen.cached.iter().any(|c| c.soname.starts_with("libcudnn")) {
+    let is_cached = || seen.cached.iter().any(|c| add_on_of(seen, &c.soname).is_some());
+    if seen.facts.add_on_files().next().is_none() && !is_cached() {
         return Verdict::skip(NONE);
     }
     if seen.facts.loader_cache.is_none() {
@@ -99,23 +113,26 @@ pub fn cache(seen: &Evidence) -> Verdict {
             .saw(format!("{} => {}", c.soname, c.path.display()))
             .repair("make the cache anew", [rebuild_cache()])
     });
-    let default = default_cudnn(seen).map(|c| &c.directory);
-    let each = seen.facts.cudnn.iter().map(|cudnn| {
-        let directory = &cudnn.directory;
+    let each = seen.facts.add_on_files().map(|found| {
+        let default = in_default_toolkit(seen, found.add_on).map(|c| &c.directory);
+        let directory = &found.directory;
         let shown = directory.display();
         if !seen.loader_directories.contains(directory) {
             let evidence = format!("{shown} is not on the loader's path");
             if default != Some(directory) {
                 return Verdict::pass().saw(evidence);
             }
-            return Verdict::fail(format!("the loader does not look where cuDNN is: {shown}"))
+            let title = seen.title_of(found.add_on);
+            return Verdict::fail(format!("the loader does not look where {title} is: {shown}"))
                 .alone()
                 .saw(evidence)
                 .repair("put the folder on its path", [loader_path(&seen.prefix.join("cuda")), rebuild_cache()]);
         }
-        let sonames: BTreeSet<_> = cudnn.files.iter().filter_map(|f| f.soname.as_deref()).collect();
+        // ldconfig lists libraries by this beginning; plugins, as NVSHMEM has them, are opened by their paths.
+        let sonames = found.files.iter().filter_map(|f| f.soname.as_deref()).filter(|s| s.starts_with("lib"));
+        let sonames: BTreeSet<_> = sonames.collect();
         let known = |s: &str| seen.cached.iter().any(|c| c.soname == s && c.directory == *directory);
-        match sonames.iter().find(|s| cudnn.files.iter().any(|f| f.name == **s) && !known(s)) {
+        match sonames.iter().find(|s| found.files.iter().any(|f| f.name == **s) && !known(s)) {
             None => Verdict::pass().saw(format!("{shown}: {} libraries, all in the cache", sonames.len())),
             Some(soname) => Verdict::fail(format!("the loader's cache does not know {soname} of {shown}"))
                 .alone()
@@ -127,32 +144,36 @@ pub fn cache(seen: &Evidence) -> Verdict {
 }
 
 pub fn winner(seen: &Evidence) -> Verdict {
-    let each = seen.cudnn.iter().map(|(soname, answer)| {
+    let each = seen.cudnn.iter().chain(&seen.add_ons).map(|(soname, answer)| {
+        let add_on = add_on_of(seen, soname).unwrap_or(AddOnId::CUDNN);
+        let (title, again) = (seen.title_of(add_on), || install_again(add_on, seen));
         let places: BTreeSet<PathBuf> =
             seen.cached.iter().filter(|c| c.soname == *soname).map(|c| c.path.clone()).collect();
         let first = seen.cached.iter().find(|c| c.soname == *soname);
         let all = places.iter().fold(Verdict::pass(), |v, p| v.saw(format!("{soname} => {}", p.display())));
-        let own = default_cudnn(seen).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
+        let own =
+            in_default_toolkit(seen, add_on).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
         let loaded = match answer {
             Answer::Is(version) => *version,
             // It may be on nobody's path by intent, in a toolkit that is not the default one.
             Answer::Failed(why) if first.is_none() && own.is_none() => {
-                return Verdict::skip("no cuDNN is on the loader's path").saw(why.clone());
+                return Verdict::skip(format!("no {title} is on the loader's path")).saw(why.clone());
             }
             Answer::Failed(why) => {
                 let verdict = Verdict::fail(format!("programs cannot load {soname}")).saw(why.clone());
-                return verdict.advise("install cuDNN's files anew", ["sudo gpusetup apply --profile toolkit"]);
+                return verdict.advise(format!("install {title}'s files anew"), [again()]);
             }
             Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not asked")).saw(why.clone()),
         };
-        let said = all.saw(format!("cudnnGetVersion says {loaded}"));
+        let function = seen.add_on(add_on).map_or("it", |a| &a.version_call.function);
+        let said = all.saw(format!("{function} says {loaded}"));
         let Some((own, version)) = own.and_then(|c| Some((c, c.version?))) else { return said };
-        if version.library_suffix() == loaded.library_suffix() {
+        if version.has_files_of(loaded) {
             return said;
         }
         let place = first.map_or("another place".to_owned(), |c| c.directory.display().to_string());
         let cause = format!(
-            "programs get cuDNN {loaded} from {place}, and the default toolkit has {version} in {}",
+            "programs get {title} {loaded} from {place}, and the default toolkit has {version} in {}",
             own.directory.display()
         );
         let mend = |v: Verdict| {
@@ -162,13 +183,13 @@ pub fn winner(seen: &Evidence) -> Verdict {
             )
         };
         // What was compiled for a newer one may not run with an older; the other way round it does.
-        let older = (loaded.major, loaded.minor, loaded.patch) < (version.major, version.minor, version.patch);
+        let older = loaded.release() < version.release();
         let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
         // The loader knows both, and prefers the other: no link and no cache is to blame.
         let knows_both = seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
         let verdict = if knows_both { verdict.alone() } else { verdict };
         Verdict::worst([mend(verdict), said]).unwrap_or_else(Verdict::pass)
     });
-    let why = if seen.facts.cudnn.is_empty() { NONE } else { "no file of cuDNN's says its SONAME" };
+    let why = if seen.facts.add_on_files().next().is_none() { NONE } else { "no file of cuDNN's says its SONAME" };
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
 }

@@ -1,0 +1,195 @@
+//! Add-ons' libraries in toolkits and in the system's library directories: files, links, copies. No library is loaded.
+
+use super::dpkg::{Packages, upstream};
+use super::libraries::Listing;
+use super::reader::Reader;
+use super::{AddOnFiles, LibraryFile, Origin, Toolkit, elf};
+use crate::compat::AddOn;
+use crate::system::{System, digest_of_file};
+use crate::version::AddOnVersion;
+use object::ReadCache;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Every directory with libraries of these add-ons, by add-on: those in toolkits first.
+pub fn add_ons(
+    reader: &mut Reader,
+    known: &[AddOn],
+    packages: Option<&Packages>,
+    toolkits: &[Toolkit],
+    libraries: &[Listing],
+) -> Vec<AddOnFiles> {
+    let mut folders: Vec<Folder> = Vec::new();
+    for toolkit in toolkits {
+        for directory in library_directories(reader, toolkit) {
+            if folders.iter().all(|f| f.directory != directory) {
+                let names = reader.names("add-ons", &directory);
+                let includes = vec![toolkit.path.join("include"), directory.with_file_name("include")];
+                folders.push(Folder { directory, names, includes, packages: None });
+            }
+        }
+    }
+    for listing in libraries {
+        if folders.iter().all(|f| f.directory != listing.directory) {
+            let (directory, names) = (listing.directory.clone(), listing.names.clone());
+            folders.push(Folder { includes: system_includes(&directory), directory, names, packages });
+        }
+    }
+    known.iter().flat_map(|of| folders.iter().filter_map(|f| in_folder(reader, of, f)).collect::<Vec<_>>()).collect()
+}
+
+/// A folder of libraries.
+struct Folder<'a> {
+    /// Links resolved.
+    directory: PathBuf,
+    names: Vec<String>,
+    /// Where the headers of what is in it lie.
+    includes: Vec<PathBuf>,
+    /// The packages that may have brought it.
+    packages: Option<&'a Packages>,
+}
+
+fn library_directories(reader: &mut Reader, toolkit: &Toolkit) -> Vec<PathBuf> {
+    let mut directories = vec![toolkit.path.join("lib64"), toolkit.path.join("lib")];
+    let targets = toolkit.path.join("targets");
+    directories.extend(reader.names("add-ons", &targets).into_iter().map(|t| targets.join(t).join("lib")));
+    directories.into_iter().map(|directory| reader.resolved(directory)).collect()
+}
+
+fn system_includes(libraries: &Path) -> Vec<PathBuf> {
+    let mut includes = vec![PathBuf::from("/usr/include")];
+    // Debian's headers lie under the architecture's name, as its libraries do.
+    includes.extend(libraries.file_name().map(|triple| Path::new("/usr/include").join(triple)));
+    if libraries.starts_with("/usr/local") {
+        includes.insert(0, PathBuf::from("/usr/local/include"));
+    }
+    includes
+}
+
+fn in_folder(reader: &mut Reader, of: &AddOn, folder: &Folder) -> Option<AddOnFiles> {
+    let names: Vec<_> = folder.names.iter().filter(|name| of.has_library(name)).cloned().collect();
+    if names.is_empty() {
+        return None;
+    }
+    let header = header(reader, of, &folder.includes);
+    let by_name = names.iter().filter_map(|name| version_in_name(of, name)).max();
+    let version = by_name.or_else(|| header.as_ref().and_then(|(_, version)| *version));
+    let package = version.and_then(|v| folder.packages.and_then(|p| package(p, of, v)));
+    let files = files(reader, &folder.directory, names);
+    Some(AddOnFiles {
+        add_on: of.id,
+        origin: if package.is_some() { Origin::Dpkg } else { Origin::Unknown },
+        // The package's version has the build, which neither file names nor headers have.
+        version: package.or(version),
+        header: header.map(|(path, _)| path),
+        directory: folder.directory.clone(),
+        files,
+    })
+}
+
+/// The version in `libcudnn.so.9.10.2`; one number alone is a SONAME's.
+fn version_in_name(of: &AddOn, name: &str) -> Option<AddOnVersion> {
+    name.strip_prefix(&of.library)?.strip_prefix(".so.")?.parse().ok()
+}
+
+/// The version of the package that has the libraries of version `version`.
+fn package(packages: &Packages, of: &AddOn, version: AddOnVersion) -> Option<AddOnVersion> {
+    let versions = packages.of(of).filter_map(|(_, v)| upstream(v).parse::<AddOnVersion>().ok());
+    versions.filter(|v| v.has_files_of(version)).max()
+}
+
+fn header(reader: &mut Reader, of: &AddOn, includes: &[PathBuf]) -> Option<(PathBuf, Option<AddOnVersion>)> {
+    for path in includes.iter().flat_map(|d| of.headers.iter().map(move |n| d.join(n))) {
+        if let Some(text) = reader.text("an add-on's header", &path) {
+            return Some((path, defined(&text, &of.macros)));
+        }
+    }
+    None
+}
+
+/// The version that a header gives in these macros: `#define CUDNN_MAJOR 9`.
+fn defined(text: &str, macros: &[String]) -> Option<AddOnVersion> {
+    let mut numbers = macros.iter().map(|name| number(text, name, MOST_NAMES));
+    let (major, minor) = (numbers.next()??, numbers.next()??);
+    let mut rest = numbers.map_while(|n| n);
+    let patch = rest.next();
+    Some(AddOnVersion { major, minor, patch, build: rest.next() })
+}
+
+/// How many macros may stand for one another.
+const MOST_NAMES: usize = 4;
+
+/// The number that a macro stands for: `#define NV_TENSORRT_MAJOR TRT_MAJOR_ENTERPRISE` stands for another.
+fn number(text: &str, name: &str, names_left: usize) -> Option<u16> {
+    let value = text.lines().find_map(|line| {
+        let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
+        let is_it = words.next() == Some("define") && words.next() == Some(name);
+        words.next().filter(|_| is_it)
+    })?;
+    value.parse().ok().or_else(|| number(text, value, names_left.checked_sub(1)?))
+}
+
+fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<LibraryFile> {
+    let mut files: Vec<LibraryFile> = names.into_iter().map(|name| file(reader, directory, name)).collect();
+    let mut alike: BTreeMap<(Option<String>, u64), usize> = BTreeMap::new();
+    for file in files.iter().filter(|f| f.link.is_none()) {
+        *alike.entry((file.soname.clone(), file.size)).or_default() += 1;
+    }
+    let alike = |f: &LibraryFile| alike.get(&(f.soname.clone(), f.size)).is_some_and(|n| *n > 1);
+    // Reading whole libraries takes seconds, so it is done only where a link may have become a copy.
+    for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
+        let path = directory.join(&file.name);
+        let what = format!("the bytes of {}", path.display());
+        file.sha256 = reader.open(&what, &path).and_then(|f| match digest_of_file(f) {
+            Ok(sum) => Some(sum),
+            Err(e) => {
+                reader.miss(&what, e);
+                None
+            }
+        });
+    }
+    files
+}
+
+fn file(reader: &mut Reader, directory: &Path, name: String) -> LibraryFile {
+    let path = directory.join(&name);
+    let link = reader.system.link_target(&path);
+    let size = if link.is_some() { 0 } else { reader.metadata(&path).map_or(0, |m| m.len()) };
+    let opened =
+        reader.is_file(&path).then(|| reader.open(&format!("the SONAME of {}", path.display()), &path)).flatten();
+    LibraryFile { soname: opened.and_then(|f| elf::soname(&ReadCache::new(f))), link, size, sha256: None, name }
+}
+
+/// The SONAME of the library that `path` is or leads to; none for anything else.
+pub fn soname(system: &System, path: &Path) -> Option<String> {
+    elf::soname(&ReadCache::new(system.open(path).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::AddOnId;
+    use crate::database::embedded;
+
+    #[test]
+    fn versions_are_read_from_names_and_headers() {
+        let database = embedded();
+        let cudnn = database.add_on(AddOnId::CUDNN).expect("known");
+        let text = |v: Option<AddOnVersion>| v.map(|v| v.to_string());
+        assert_eq!(text(version_in_name(cudnn, "libcudnn.so.9.10.2")), Some("9.10.2".into()));
+        assert_eq!(text(version_in_name(cudnn, "libcudnn.so.9")), None);
+        assert_eq!(text(version_in_name(cudnn, "libcudnn_ops.so.9.10.2")), None);
+        let header = "#ifndef X\n#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 9\n  # define CUDNN_PATCHLEVEL 7\n\
+                      #define CUDNN_VERSION (CUDNN_MAJOR * 1000 + CUDNN_MINOR)\n";
+        assert_eq!(text(defined(header, &cudnn.macros)), Some("8.9.7".into()));
+        assert_eq!(text(defined("#define CUDNN_MAJOR x\n", &cudnn.macros)), None);
+    }
+
+    #[test]
+    fn a_macro_may_stand_for_another() {
+        let header = "#define TRT_MAJOR_ENTERPRISE 10\n#define NV_TENSORRT_MAJOR TRT_MAJOR_ENTERPRISE //!< major\n\
+                      #define LOOP LOOP\n";
+        assert_eq!(number(header, "NV_TENSORRT_MAJOR", MOST_NAMES), Some(10));
+        assert_eq!(number(header, "LOOP", MOST_NAMES), None);
+    }
+}

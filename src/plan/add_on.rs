@@ -1,0 +1,93 @@
+//! Add-ons, such as cuDNN: from their archives into the toolkit, and the links by which programs and compilers find them.
+
+use super::context::{StepContext, skipped, step};
+use super::{Act, Step, StepId};
+use crate::compat::{AddOn, AddOnArtifact, Layout};
+use crate::host::AddOnFiles;
+use crate::operation::{Link, Operation, Placement, Unpack};
+use crate::resolve::ChosenAddOn;
+use std::path::Path;
+
+/// A step for each add-on that was chosen, and for each that plans have by default.
+pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
+    let chosen = |of: &AddOn| context.chosen.add_ons.iter().find(|chosen| chosen.of.id == of.id);
+    let steps = known.iter().filter_map(|of| match chosen(of).zip(context.toolkit()) {
+        Some((chosen, toolkit)) => Some(install_one(context, chosen, &toolkit)),
+        None if of.by_default => {
+            let title = format!("Install {} into the toolkit", of.title);
+            Some(skipped(StepId::InstallAddOn(of.id), title, format!("no {} was chosen", of.title)))
+        }
+        None => None,
+    });
+    steps.collect()
+}
+
+fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> Step {
+    let (of, version, artifact) = (chosen.of, chosen.artifact.version, &chosen.artifact.artifact);
+    let id = StepId::InstallAddOn(of.id);
+    let title = format!("Install {} {version} into {}", of.title, toolkit.display());
+    let is_it = |found: &AddOnFiles| {
+        found.version.is_some_and(|v| v.has_files_of(version)) && found.directory.starts_with(toolkit)
+    };
+    let satisfied = context.facts.files_of(of.id).any(is_it);
+    let Some((download, layout)) = context.download(artifact).zip(of.layout(&artifact.file)) else {
+        return skipped(id, title, "its archive cannot be verified");
+    };
+    let unpack = Operation::Unpack(Unpack {
+        archive: context.cached(artifact),
+        sha256: artifact.sha256.clone().unwrap_or_default(),
+        into: places(chosen.artifact, layout, toolkit),
+        limit: None,
+    });
+    let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
+    let why = match of.by_default {
+        true => {
+            "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it".to_owned()
+        }
+        false => format!("for {}; programs find it beside the toolkit's own libraries", of.purpose),
+    };
+    let mut out = step(id, title, why, acts);
+    out.disk_bytes = if satisfied { Some(0) } else { artifact.size.map(|size| size * 2) };
+    out
+}
+
+fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Placement> {
+    let from =
+        |path: &str| path.replace("{version}", &artifact.version.to_string()).replace("{line}", &artifact.cuda_line);
+    layout.places.iter().map(|p| Placement { from: from(&p.from).into(), to: toolkit.join(&p.to) }).collect()
+}
+
+/// The links of the libraries of all add-ons that were chosen: by their SONAMEs, and for compilers.
+pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
+    let mut acts = Vec::new();
+    for chosen in &context.chosen.add_ons {
+        let version = chosen.artifact.version;
+        let numbers = chosen.of.layout(&chosen.artifact.artifact.file).map_or(1, |layout| layout.numbers);
+        for library in &chosen.range.libraries {
+            let soname = format!("{library}.so.{}", version.major);
+            // One number is the SONAME's own: the file is called by it.
+            if numbers > 1 {
+                let file = format!("{library}.so.{}", version.first(numbers));
+                acts.push(link(context, chosen, toolkit, (&soname, &file), Some(&soname)));
+            }
+            acts.push(link(context, chosen, toolkit, (&format!("{library}.so"), &soname), None));
+        }
+    }
+    acts
+}
+
+fn link(
+    context: &StepContext,
+    of: &ChosenAddOn,
+    toolkit: &Path,
+    (name, target): (&str, &str),
+    soname: Option<&str>,
+) -> Act {
+    let is_so = |found: &AddOnFiles| {
+        found.directory.starts_with(toolkit)
+            && found.files.iter().any(|f| f.name == name && f.link.as_deref() == Some(Path::new(target)))
+    };
+    let path = toolkit.join("lib64").join(name);
+    let operation = Operation::Link(Link { path, target: target.into(), soname: soname.map(str::to_owned) });
+    Act { operation, satisfied: context.facts.files_of(of.of.id).any(is_so) }
+}

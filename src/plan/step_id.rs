@@ -1,0 +1,101 @@
+//! The names of steps, as plans, journals and `--json` have them: `install-driver`, `install-nccl`.
+
+use super::StepId;
+#[cfg(feature = "schemas")]
+use crate::compat::AddOnId;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// Those that are about no add-on.
+const NAMES: [(StepId, &str); 12] = [
+    (StepId::Prerequisites, "prerequisites"),
+    (StepId::BlacklistNouveau, "blacklist-nouveau"),
+    (StepId::InstallDriver, "install-driver"),
+    (StepId::InstallCuda, "install-cuda"),
+    (StepId::FixSymlinks, "fix-symlinks"),
+    (StepId::Ldconfig, "ldconfig"),
+    (StepId::Environment, "environment"),
+    (StepId::Reboot, "reboot"),
+    (StepId::RemoveCuda, "remove-cuda"),
+    (StepId::RemoveDriver, "remove-driver"),
+    (StepId::Repair, "repair"),
+    (StepId::Verify, "verify"),
+];
+
+/// What stands before an add-on's name.
+const INSTALL: &str = "install-";
+const REMOVE: &str = "remove-";
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InstallAddOn(id) => write!(f, "{INSTALL}{id}"),
+            Self::RemoveAddOn(id) => write!(f, "{REMOVE}{id}"),
+            other => f.write_str(NAMES.iter().find(|(id, _)| id == other).map_or("", |(_, name)| name)),
+        }
+    }
+}
+
+/// A text that is no step's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no step")]
+pub struct StepIdError(String);
+
+impl FromStr for StepId {
+    type Err = StepIdError;
+    fn from_str(text: &str) -> Result<Self, StepIdError> {
+        if let Some((id, _)) = NAMES.iter().find(|(_, name)| *name == text) {
+            return Ok(*id);
+        }
+        let add_on = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
+        let found = add_on(INSTALL).map(Self::InstallAddOn).or_else(|| add_on(REMOVE).map(Self::RemoveAddOn));
+        found.ok_or_else(|| StepIdError(text.to_owned()))
+    }
+}
+
+impl Serialize for StepId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(feature = "schemas")]
+impl schemars::JsonSchema for StepId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "StepId".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
+        let add_ons = format!("(install|remove)-[a-z0-9]{{1,{}}}", AddOnId::MOST);
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": format!("^({}|{add_ons})$", names.join("|")),
+            "description": "The name of a step; those of add-ons end with the add-on's name, `install-cudnn`.",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::AddOnId;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let add_ons = [StepId::InstallAddOn(AddOnId::CUDNN), StepId::RemoveAddOn(AddOnId::CUDNN)];
+        for id in NAMES.iter().map(|(id, _)| *id).chain(add_ons) {
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        assert_eq!(add_ons.map(|id| id.to_string()), ["install-cudnn", "remove-cudnn"]);
+        for text in ["", "install-", "install-cuDNN", "uninstall-cudnn", "fly"] {
+            assert!(text.parse::<StepId>().is_err(), "{text}");
+        }
+    }
+}
