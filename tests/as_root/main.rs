@@ -17,6 +17,7 @@ mod short;
 #[path = "../support/stack.rs"]
 mod stack;
 
+mod add_ons;
 mod compile_matrix;
 #[cfg(debug_assertions)]
 mod crash_points;
