@@ -170,6 +170,10 @@ pub struct Bundle {
 impl Bundle {
     /// Opens the one at `path` if it belongs to somebody who is trusted; with a key, the text of a minisign public key, only
     /// one that is signed by it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, others may write to it, or its signature is not of the key.
     pub fn open(path: &Path, key: Option<&str>, trust: &Trust) -> Result<Self, BundleError> {
         let form = Form::open(path, trust)?;
         let manifest = manifest(&form, key)?;

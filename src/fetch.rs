@@ -130,6 +130,10 @@ pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
 
 /// The bytes of something small whose sum nobody knows beforehand, at most `limit` of them: its signature is checked
 /// instead. None where the server has no such thing.
+///
+/// # Errors
+///
+/// If it cannot be had, or has more bytes than the limit.
 pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, FetchError> {
     let network = |trouble| told(url, trouble);
     let client = Client::new(url, sources).map_err(network)?;

@@ -113,6 +113,10 @@ impl Request {
 }
 
 /// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
+///
+/// # Errors
+///
+/// If nothing fits: with the facts that conflict, each with its source, and with requests that would work.
 pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Conflict> {
     const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
     if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {

@@ -11,6 +11,10 @@ use crate::system::System;
 
 /// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
 /// cannot be told from what is there, so this comes before any look at the host.
+///
+/// # Errors
+///
+/// If the journal cannot be read, or a half-done operation cannot be undone.
 pub fn recover(on: &System, tell: OnNews) -> Result<(), Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
@@ -56,6 +60,10 @@ fn within(journal: &Journal, reach: RollbackScope) -> Vec<Made<'_>> {
 }
 
 /// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
+///
+/// # Errors
+///
+/// If the journal cannot be read, or an operation cannot be undone: what was undone until then stays so.
 pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<String>, Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;

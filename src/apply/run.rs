@@ -34,6 +34,10 @@ const REBOOTS: usize = 2;
 
 /// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
+///
+/// # Errors
+///
+/// With the exit code of its cause: what was done is in the journal, and the next run resumes there.
 pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> Result<Outcome, Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
@@ -172,6 +176,10 @@ pub enum Unfinished {
 }
 
 /// What `resume` goes on with.
+///
+/// # Errors
+///
+/// If the journal cannot be read.
 pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
     let journal = Journal::open(on)?;
     if journal.rolling_back().is_some() {

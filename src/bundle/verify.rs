@@ -28,6 +28,10 @@ impl Findings {
 }
 
 /// Reads all of a bundle.
+///
+/// # Errors
+///
+/// If it cannot be read; what is wrong with its files is in the findings.
 pub fn verify(form: &Form, manifest: &Manifest) -> Result<Findings, BundleError> {
     match form {
         Form::Folder(folder) => in_folder(folder, manifest),

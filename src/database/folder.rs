@@ -40,6 +40,10 @@ pub enum FolderError {
 }
 
 /// The database in a folder that has `compat/` and `manifests/`, if every file of it belongs to somebody who is trusted.
+///
+/// # Errors
+///
+/// If it cannot be read, others may write to it, or a fact in it is wrong.
 pub fn load(folder: &Path, trust: &Trust) -> Result<Database, FolderError> {
     let mut files = Vec::new();
     for kind in ["compat", "manifests"] {

@@ -33,6 +33,10 @@ pub enum SpecError {
 
 /// The GPUs that one specification asks for: a PCI id (`10de:20b2`; it need not be known), a marketing name, `sm_80` or
 /// `8.0`, each with `xN` behind it for N of them.
+///
+/// # Errors
+///
+/// If no GPU has this name or id, or several with different needs do.
 pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
     let malformed = |problem: String| SpecError::Malformed { problem };
     let (what, count) = counted(spec.trim()).map_err(malformed)?;

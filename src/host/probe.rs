@@ -49,6 +49,10 @@ pub struct NotAHost {
 }
 
 /// Looks at a host.
+///
+/// # Errors
+///
+/// If there is no `/etc/os-release`: then the tree is no host.
 pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts, NotAHost> {
     let not_a_host = |why: String| NotAHost { root: system.root().to_owned(), why };
     let release = match system.read_text("/etc/os-release") {

@@ -25,6 +25,10 @@ use std::path::Path;
 const GROWTH: u64 = 132 << 20;
 
 /// The plan for a host, or why there is none, and what stands before the plan that is suggested instead.
+///
+/// # Errors
+///
+/// If nothing fits, or something must be done first that gpusetup does not do, such as enrolling a key.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     planned(database, facts.clone(), request).map(Plan::summed).map_err(|conflict| {
         let asked = conflict.hints.iter().filter_map(Hint::asks);

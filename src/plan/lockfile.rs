@@ -94,6 +94,10 @@ impl LockFile {
     }
 
     /// Reads one.
+    ///
+    /// # Errors
+    ///
+    /// If it is no lock file of this schema, or names what is no package.
     pub fn read(text: &str) -> Result<Self, LockError> {
         let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
         let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
@@ -132,6 +136,10 @@ impl LockFile {
     }
 
     /// Whether it is for such a host. Only packages are of a distribution's release; NVIDIA's files are for all.
+    ///
+    /// # Errors
+    ///
+    /// If the host's architecture differs, or its release where packages are locked.
     pub fn is_for(&self, host: &Facts) -> Result<(), LockError> {
         let found = SystemId::of(host);
         let release =
@@ -143,6 +151,10 @@ impl LockFile {
     }
 
     /// The plan, held to the locked packages; an error names what is not as it was locked.
+    ///
+    /// # Errors
+    ///
+    /// If the plan would install what the lock file does not have.
     pub fn hold(&self, mut plan: Plan) -> Result<Plan, LockError> {
         let (mut gone, mut altered) = (Vec::new(), Vec::new());
         if plan.selection != self.selection {

@@ -28,6 +28,10 @@ pub enum PlanError {
 
 impl Plan {
     /// The plan in these bytes, if it makes sense.
+    ///
+    /// # Errors
+    ///
+    /// If it is no plan of this schema, its fingerprint is of another content, or it holds what no plan may.
     pub fn read(bytes: &[u8]) -> Result<Self, PlanError> {
         let form = |e: serde_json::Error| PlanError::Form(visible(&e.to_string()).into_owned());
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(form)?;

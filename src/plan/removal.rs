@@ -58,6 +58,10 @@ fn files(found: &AddOnFiles) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The plan that takes it off the host, or why there is none.
+///
+/// # Errors
+///
+/// If a toolkit that was named is not installed, or nothing tells which files belong to it.
 pub fn removal(
     database: &Database,
     facts: Facts,

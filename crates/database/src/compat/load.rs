@@ -88,6 +88,10 @@ struct File {
 }
 
 /// The database in a folder that has `compat/` and `manifests/`; every fact in it has been checked.
+///
+/// # Errors
+///
+/// If a file cannot be read or does not have the shape of its kind, or facts contradict each other.
 pub fn load(folder: &Path) -> Result<Database, LoadError> {
     let files = files(folder)?;
     parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
@@ -125,6 +129,10 @@ fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> 
 }
 
 /// The database in these files, given by name and text in the order of their names.
+///
+/// # Errors
+///
+/// If a file does not have the shape of its kind, or facts contradict each other.
 pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Database, LoadError> {
     // A version that is not quoted is a number to YAML, and 12.10 is 12.1: text must be quoted where it could be one.
     let options = serde_yaml::options! { no_schema: true, with_snippet: false };
