@@ -188,11 +188,7 @@ fn archives(product: &str, list: &Map<String, Value>, source: &str) -> Option<Ve
         let Some(of) = of.as_object() else { continue };
         let version = of.get("version")?.as_str()?;
         for architecture in ARCHITECTURES {
-            let Some(files) = of.get(&format!("linux-{architecture}")).and_then(Value::as_object) else { continue };
-            let one = [(&String::new(), files)];
-            let lines = files.iter().filter_map(|(line, file)| Some((line, file.as_object()?)));
-            let files: Vec<_> = if files.contains_key("sha256") { one.to_vec() } else { lines.collect() };
-            for (line, file) in files {
+            for (line, file) in redistrib::files(of, architecture) {
                 let text = |key: &str| file.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
                 let path = text("relative_path")?;
                 let name = path.rsplit('/').next()?.to_owned();

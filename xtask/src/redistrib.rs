@@ -154,6 +154,15 @@ pub fn named<'p>(path: &'p str, products: &[&'static str]) -> Option<(&'static s
     is_release.then_some((product, release))
 }
 
+/// The files of a component for an architecture, each with its line of CUDA, `cuda12`; empty where one is for all.
+pub fn files<'a>(component: &'a Map<String, Value>, arch: &str) -> Vec<(&'a str, &'a Map<String, Value>)> {
+    let Some(files) = component.get(&format!("linux-{arch}")).and_then(Value::as_object) else { return Vec::new() };
+    if files.contains_key("sha256") {
+        return vec![("", files)];
+    }
+    files.iter().filter_map(|(line, file)| Some((line.as_str(), file.as_object()?))).collect()
+}
+
 /// The archives in a list; none if it has another form.
 fn archives(product: &str, release: &str, list: &Map<String, Value>) -> Option<Vec<Listed>> {
     let mut all = Vec::new();
@@ -163,12 +172,7 @@ fn archives(product: &str, release: &str, list: &Map<String, Value>) -> Option<V
         }
         let version = of.get("version")?.as_str()?;
         for arch in ARCHITECTURES {
-            let Some(files) = of.get(&format!("linux-{arch}")).and_then(Value::as_object) else { continue };
-            // cuDNN has one for each line of CUDA.
-            let one = [(&String::new(), files)];
-            let lines = files.iter().filter_map(|(line, file)| Some((line, file.as_object()?)));
-            let files: Vec<_> = if files.contains_key("sha256") { one.to_vec() } else { lines.collect() };
-            for (line, file) in files {
+            for (line, file) in files(of, arch) {
                 let text = |key: &str| file.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
                 all.push(Listed {
                     product: product.to_owned(),
