@@ -63,9 +63,8 @@ fn a_bundle_brings_them() {
     let (root, database) = (maker.root(), text(&bench().database));
     let create = ["bundle", "create", "--root", text(&root), "--database", database, "--plan", text(&plan)];
     gpusetup(create.into_iter().chain(["-o", text(&bundle)])).succeeds();
-    bench().requests();
+    // The server cannot tell who asked: the other test of this file runs beside this one.
     host.gpusetup_under(&["unshare", "--net"], &["apply", "--yes", "--bundle", text(&bundle)]).succeeds();
-    assert_eq!(bench().requests(), [""; 0], "everything is in the bundle");
     assert!(host.ask("ldconfig -p").contains("libnvshmem_host.so.3 "));
     host.gpusetup(&["uninstall", "--yes"]).succeeds();
 }
