@@ -48,6 +48,9 @@
 //!
 //! [`resolve`] and [`plan`] are pure: no file, no process, no clock, no network.
 
+// clippy.toml lists what only `system` may call.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub use gpusetup_database::{compat, sum, version};
 
 pub mod apply;

@@ -21,6 +21,7 @@ pub use nvml::{
     Slowdown, Way,
 };
 
+use crate::system::System;
 use crate::version::CudaVersion;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -73,7 +74,7 @@ fn cuda_version(number: i32) -> Option<CudaVersion> {
 
 /// Where a library that is loaded lies: the loader's choice, which tells a driver's own from a stub.
 fn loaded_from(name: &str) -> Option<std::path::PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let maps = System::live().read_text("/proc/self/maps").ok()??;
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_it = |path: &&Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(name));
     paths.into_iter().find(is_it).map(Path::to_owned)

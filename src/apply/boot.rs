@@ -3,7 +3,7 @@
 
 use crate::fetch::Sources;
 use crate::paths::{PROGRAM, STATE};
-use crate::system::{System, network};
+use crate::system::{System, network, own_program};
 use std::io;
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn word(text: &str) -> String {
 /// which anybody may read: it is in the config file, or it is not known then.
 pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<()> {
     on.make_directories(STATE, 0o700)?;
-    on.copy(&mut std::fs::File::open("/proc/self/exe")?, PROGRAM, 0o700)?;
+    on.copy(&mut own_program()?, PROGRAM, 0o700)?;
     on.make_directories(Path::new(WANTED).parent().unwrap_or(Path::new("/")), 0o755)?;
     on.write(UNIT, unit(reboot, sources, &environment()).as_bytes(), 0o644)?;
     on.link(WANTED, Path::new(UNIT))

@@ -13,11 +13,11 @@ use crate::host::{SystemId, c_library_version, needed_c_library};
 use crate::plan::{DatabaseId, Plan};
 use crate::resolve::summary;
 use crate::sum::{sha256, short};
-use crate::system::{System, digest, interrupt};
+use crate::system::{System, digest, input, interrupt, output};
 use object::ReadCache;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ impl From {
     fn file(&self) -> Result<File, BundleError> {
         match self {
             Self::Memory(_) => Err(BundleError::Read(io::ErrorKind::Unsupported.into())),
-            Self::Program(path) => File::open(path).map_err(BundleError::io(path)),
+            Self::Program(path) => Ok(input::open(path)?),
             Self::Bundle(folder, name) => folder.open(name).map_err(BundleError::io(&folder.join(name))),
             Self::OnHost(on, path) => on.open(path).map_err(BundleError::io(path)),
         }
@@ -178,42 +178,41 @@ impl Contents {
         name.push(out.file_name().unwrap_or_default());
         name.push(".gpusetup-new");
         let new = out.with_file_name(name);
-        form::clear(&new).map_err(BundleError::io(&new))?;
+        output::clear(&new).map_err(BundleError::io(&new))?;
         let written = if is_archive(out) { self.pack(&new, tell) } else { self.lay_out(&new, tell) };
         if let Err(e) = written {
-            let _ = form::clear(&new);
+            let _ = output::clear(&new);
             // What tar and zstd make of an interruption is an error like any other.
             return Err(if interrupt::heard().is_some() { BundleError::Interrupted } else { e });
         }
-        fs::rename(&new, out).map_err(BundleError::io(out))?;
+        output::rename(&new, out).map_err(BundleError::io(out))?;
         let size = self.manifest.size();
-        let on_disk = if is_archive(out) { out.metadata().map_err(BundleError::io(out))?.len() } else { size };
+        let on_disk = input::metadata(out).filter(|_| is_archive(out)).map_or(size, |meta| meta.len());
         Ok(Written { files: self.manifest.files.len() as u64, bytes: size, on_disk })
     }
 
     fn lay_out(&self, folder: &Path, tell: &mut dyn FnMut(u64, u64)) -> Result<(), BundleError> {
-        fs::create_dir_all(folder).map_err(BundleError::io(folder))?;
+        output::make_directories(folder).map_err(BundleError::io(folder))?;
         let (all, mut before) = (self.manifest.size(), 0);
         for (name, entry) in self.in_order() {
             let to = folder.join(name);
             let parent = to.parent().unwrap_or(folder);
-            fs::create_dir_all(parent).map_err(BundleError::io(parent))?;
-            let mut out = form::create(&to, form::mode(name)).map_err(BundleError::io(&to))?;
+            output::make_directories(parent).map_err(BundleError::io(parent))?;
+            let mut out = output::create(&to, form::mode(name)).map_err(BundleError::io(&to))?;
             let came = form::copy(&mut *self.open(name)?, &mut out, entry.size, &mut |have| tell(before + have, all))?;
             held(name, entry, &came)?;
             before += entry.size;
         }
         for (name, bytes) in self.head() {
             let path = folder.join(name);
-            fs::write(&path, bytes).map_err(BundleError::io(&path))?;
+            output::write(&path, &bytes).map_err(BundleError::io(&path))?;
         }
-        let on_disk = File::open(folder).and_then(|f| Ok(rustix::fs::syncfs(f)?));
-        on_disk.map_err(BundleError::io(folder))
+        output::settle(folder).map_err(BundleError::io(folder))
     }
 
     fn pack(&self, file: &Path, tell: &mut dyn FnMut(u64, u64)) -> Result<(), BundleError> {
         let failed = |e| BundleError::io(file)(e);
-        let mut archive = form::Writer::into(form::create(file, 0o644).map_err(failed)?).map_err(failed)?;
+        let mut archive = form::Writer::into(output::create(file, 0o644).map_err(failed)?).map_err(failed)?;
         for (name, bytes) in self.head() {
             archive.add(name, bytes.len() as u64, 0o644, &mut bytes.as_slice()).map_err(failed)?;
         }
@@ -242,13 +241,13 @@ impl Contents {
 
 /// Refuses a program that needs a newer C library than a plan's host has.
 fn starts_on_all(program: &Path, plans: &[Plan]) -> Result<(), BundleError> {
-    let file = File::open(program).map_err(BundleError::io(program))?;
+    let file = input::open(program)?;
     let Some(needed) = needed_c_library(&ReadCache::new(file)) else { return Ok(()) };
     let lacks = |plan: &&Plan| plan.host.glibc.as_deref().and_then(c_library_version).is_some_and(|has| has < needed);
     plans.iter().find(lacks).map_or(Ok(()), |plan| {
         let glibc = plan.host.glibc.clone().unwrap_or_default();
         // Links like /proc/self/exe say little.
-        let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+        let program = input::canonical(program);
         Err(BundleError::Unstartable { program, needed, host: SystemId::of(&plan.host).to_string(), glibc })
     })
 }

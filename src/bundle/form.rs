@@ -10,9 +10,9 @@ use crate::system::trust::Trust;
 use crate::system::{Directory, cores, interrupt};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -317,29 +317,10 @@ pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     crate::database::archive::verify(&head.manifest, &signature, key).map_err(|e| BundleError::Signature(e.to_string()))
 }
 
-/// Makes a file that was not there.
-pub fn create(path: &Path, mode: u32) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-    Ok(file)
-}
-
-/// Removes what a run that was killed left; absence is success.
-pub fn clear(path: &Path) -> io::Result<()> {
-    let removed = match path.symlink_metadata() {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(e) => Err(e),
-    };
-    match removed {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     #[test]

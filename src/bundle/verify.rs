@@ -3,9 +3,8 @@
 use super::BundleError;
 use super::form::{self, Archive, Folder, Form};
 use super::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
-use crate::system::on_all_cores;
+use crate::system::{input, on_all_cores};
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -94,12 +93,11 @@ fn is_as(folder: &Folder, name: &str, entry: &Entry) -> Result<bool, BundleError
 
 /// Everything in a folder but folders, by its path; links are not followed.
 fn walk(folder: &Path, at: &str, found: &mut BTreeSet<String>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for entry in input::entries(folder)? {
+        let name = entry.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = if at.is_empty() { name } else { format!("{at}/{name}") };
-        if entry.file_type()?.is_dir() {
-            walk(&entry.path(), &path, found)?;
+        if entry.is_directory {
+            walk(&entry.path, &path, found)?;
         } else {
             found.insert(path);
         }

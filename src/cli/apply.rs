@@ -17,7 +17,7 @@ use crate::host::Facts;
 use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
-use crate::system::System;
+use crate::system::{System, input};
 use std::path::{Path, PathBuf};
 
 /// Flags of `apply`.
@@ -222,7 +222,7 @@ fn plan_in_file(
     database: &Database,
     facts: &Facts,
 ) -> Result<Plan, Problem> {
-    let in_bundle = bundle.filter(|_| !path.exists());
+    let in_bundle = bundle.filter(|_| input::metadata(path).is_none());
     let plan = match in_bundle.map(|bundle| named(bundle, path)).transpose()?.flatten() {
         Some(plan) => plan,
         None => read_plan(path, &options.trust.trust()?)?,

@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::render::progress::ProgressPrinter;
 use crate::sum::short;
 use crate::system::trust::Trust;
-use crate::system::{System, interrupt};
+use crate::system::{System, interrupt, output};
 use crate::text::{bytes, count};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -160,11 +160,7 @@ fn say_what_was_made(out: &Path, written: Written) -> Result<Exit, Problem> {
 
 fn is_new(out: &Path) -> Result<(), Problem> {
     let what = format!("{} is there already", out.display());
-    if out.symlink_metadata().is_ok() {
-        Err(Problem::usage(what).hint("name another place, or remove it"))
-    } else {
-        Ok(())
-    }
+    if output::is_taken(out) { Err(Problem::usage(what).hint("name another place, or remove it")) } else { Ok(()) }
 }
 
 /// A plan of this database, which is the one that goes along.

@@ -2,6 +2,7 @@
 
 use super::{Problem, option_names, say};
 use crate::paths::CONFIG;
+use crate::system::environment;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
 use crate::text::quoted_path;
@@ -57,7 +58,7 @@ impl<'de> Deserialize<'de> for Texts {
 
 /// What the config file says; nothing where there is none.
 pub fn defaults(arguments: &[OsString]) -> Result<Defaults, Problem> {
-    let asked = asked(arguments).or_else(|| std::env::var_os("GPUSETUP_CONFIG").map(PathBuf::from));
+    let asked = asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from));
     let path = asked.clone().unwrap_or_else(|| CONFIG.into());
     let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
         Ok(file) => file,

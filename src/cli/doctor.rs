@@ -18,8 +18,7 @@ use crate::planning::Planner;
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
-use crate::system::System;
-use crate::system::output;
+use crate::system::{System, environment, output};
 use crate::text::wrapped;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -309,7 +308,7 @@ fn list(only: &[CheckId]) -> String {
 
 /// Whether the locale's character set can show more than ASCII.
 fn speaks_unicode() -> bool {
-    let set = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
+    let set = |name| environment::variable(name).filter(|v| !v.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }

@@ -25,6 +25,7 @@ pub use problem::Problem;
 use crate::exit::Exit;
 use crate::nvidia;
 use crate::render::Paint;
+use crate::system::environment;
 use crate::text;
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use options::{
@@ -212,7 +213,7 @@ fn paint(color: ColorOption) -> Paint {
         ColorOption::Always => true,
         ColorOption::Never => false,
         ColorOption::Auto => {
-            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            std::io::stdout().is_terminal() && environment::raw("NO_COLOR").is_none_or(|v| v.is_empty())
         }
     };
     Paint::new(wanted)

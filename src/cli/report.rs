@@ -3,8 +3,7 @@
 use super::{Problem, say};
 use crate::doctor::archive::{self, ArchiveError};
 use crate::doctor::{CHECKS, Collected};
-use crate::system::System;
-use crate::system::input;
+use crate::system::{System, environment, input};
 use crate::text::{bytes, quoted, quoted_path};
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -13,7 +12,8 @@ use std::path::Path;
 /// Whether an argument of `doctor` names a report, and no check.
 pub fn is_report(argument: &str) -> bool {
     let is_check = CHECKS.iter().any(|c| c.id.as_str().eq_ignore_ascii_case(argument));
-    !is_check && (argument.contains('/') || argument.ends_with(".tar.zst") || Path::new(argument).exists())
+    !is_check
+        && (argument.contains('/') || argument.ends_with(".tar.zst") || input::metadata(Path::new(argument)).is_some())
 }
 
 /// What a report holds.
@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> Result<Collected, Problem> {
 pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
     let name = path.display();
     // A device would be replaced by a file.
-    if path.metadata().is_ok_and(|m| !m.is_file()) {
+    if input::metadata(path).is_some_and(|m| !m.is_file()) {
         return Err(Problem::usage(format!("cannot write a report to {name}: it is no file")));
     }
     let failed = |e: std::io::Error| Problem::unexpected(format!("cannot write the report {name}: {e}"));
@@ -53,7 +53,7 @@ pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Proble
         );
     }
     // Giving it away by its name would give away whatever somebody put there in the meantime.
-    if let Some(user) = std::env::var("SUDO_USER").ok().filter(|_| rustix::process::geteuid().is_root()) {
+    if let Some(user) = environment::variable("SUDO_USER").filter(|_| rustix::process::geteuid().is_root()) {
         say(&format!("it is root's; to have it: sudo chown {}: {}", quoted(&user), word));
     }
     Ok(())

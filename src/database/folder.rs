@@ -1,7 +1,7 @@
 //! The database in a folder that the caller names. Whoever can write there says what is installed.
 
 use crate::compat::{Database, LoadError, parse};
-use crate::system::input::{self, InputError};
+use crate::system::input::{self, Entry, InputError};
 use crate::system::trust::Trust;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,13 +48,17 @@ pub fn load(folder: &Path, trust: &Trust) -> Result<Database, FolderError> {
     let mut files = Vec::new();
     for kind in ["compat", "manifests"] {
         let path = folder.join(kind);
-        if !path.is_dir() {
+        if !is_directory(&path) {
             return Err(LoadError::NoDatabase { path: folder.to_owned(), folder: kind }.into());
         }
         read(&path, folder, trust, DEEPEST, &mut files)?;
     }
     files.sort();
     Ok(parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?)
+}
+
+fn is_directory(path: &Path) -> bool {
+    input::metadata(path).is_some_and(|meta| meta.is_dir())
 }
 
 fn read(
@@ -67,14 +71,12 @@ fn read(
     // Judged before it is listed: from then on nobody else can put anything into it.
     input::open_any(folder, trust)?;
     let failed = |source| FolderError::List { path: folder.to_owned(), source };
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let path = entry.path();
-        if entry.file_type().map_err(failed)?.is_dir() {
+    for Entry { path, is_directory: deeper } in input::entries(folder).map_err(failed)? {
+        if deeper {
             if deepest > 0 {
                 read(&path, top, trust, deepest - 1, files)?;
             }
-        } else if path.is_dir() {
+        } else if is_directory(&path) {
             return Err(FolderError::Link(path));
         } else if path.extension().is_some_and(|e| e == "yaml") {
             let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();

@@ -7,7 +7,7 @@ use super::{Answer, Evidence, EvidenceSources, examine};
 use crate::compat::Database;
 use crate::host::Facts;
 use crate::paths::{EVENTS, LOGS};
-use crate::system::System;
+use crate::system::{System, environment};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -207,7 +207,7 @@ fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
     }
     names.users.extend(text("/etc/passwd").lines().filter_map(person).flatten());
     if system.is_live() {
-        let of_environment = ["SUDO_USER", "USER", "LOGNAME"].iter().filter_map(|v| std::env::var(v).ok());
+        let of_environment = ["SUDO_USER", "USER", "LOGNAME"].iter().filter_map(|name| environment::variable(name));
         names.users.extend(of_environment.filter(|user| user != "root"));
     }
     let firmware =

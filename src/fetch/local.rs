@@ -2,8 +2,8 @@
 
 use super::part::{Length, Origin, Shared, lock};
 use super::transfer_error::TransferError;
+use crate::system::input::{self, InputError};
 use crate::system::interrupt;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use url::Url;
 
@@ -18,15 +18,14 @@ pub(super) fn copy(
     let not_had = |why: String| TransferError::Final(why);
     let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
     let path = path.ok_or_else(|| not_had("that is no file's address".to_owned()))?;
-    let unread = |e: std::io::Error| match e.kind() {
-        ErrorKind::NotFound => not_had("there is no such file".to_owned()),
-        _ => not_had(format!("it cannot be read: {e}")),
-    };
-    let mut from = File::open(&path).map_err(unread)?;
+    let unread = |e: std::io::Error| not_had(format!("it cannot be read: {e}"));
+    let mut from = input::open(&path).map_err(|e| match e {
+        e if e.is_absent() => not_had("there is no such file".to_owned()),
+        InputError::Kind { .. } => not_had("that is no file".to_owned()),
+        InputError::Io { source, .. } => unread(source),
+        e => not_had(e.to_string()),
+    })?;
     let meta = from.metadata().map_err(unread)?;
-    if !meta.is_file() {
-        return Err(not_had("that is no file".to_owned()));
-    }
     if let Some(size) = length.size.filter(|size| *size != meta.len()) {
         return Err(not_had(format!("the file has {} bytes, not {size}: the mirror is out of step", meta.len())));
     }

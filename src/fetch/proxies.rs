@@ -1,6 +1,7 @@
 //! Which proxy leads to an address, by the variables that curl reads: `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, in
 //! capitals or not.
 
+use crate::system::environment;
 use std::net::IpAddr;
 use ureq::Proxy;
 use url::{Host, Url};
@@ -27,10 +28,10 @@ enum Exception {
 impl Proxies {
     /// Those of this process. None in a CGI program, where the header `Proxy` of a request becomes the variable `HTTP_PROXY`.
     pub fn of_environment() -> Self {
-        if std::env::var_os("REQUEST_METHOD").is_some() {
+        if environment::raw("REQUEST_METHOD").is_some() {
             return Self::default();
         }
-        Self::of(|name| std::env::var(name).ok())
+        Self::of(environment::variable)
     }
 
     fn of(variable: impl Fn(&str) -> Option<String>) -> Self {

@@ -5,7 +5,6 @@ use super::commands;
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Waits until nobody holds one, `limit` at most; `tell` hears who does, and for how long we have waited. An error is a
@@ -37,7 +36,7 @@ fn holder(on: &System, manager: PackageManager) -> Option<String> {
     let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));
     let at_work = commands(manager).process.and_then(|file| {
         let pid: i32 = on.read_text(file).ok()??.trim().parse().ok()?;
-        (pid > 0 && Path::new(&format!("/proc/{pid}")).exists()).then(|| named(pid, file))
+        (pid > 0 && System::live().exists(format!("/proc/{pid}"))).then(|| named(pid, file))
     });
     at_work.or_else(|| {
         commands(manager).locks.iter().find_map(|path| {
@@ -52,6 +51,7 @@ fn holder(on: &System, manager: PackageManager) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn a_lock_is_waited_for_and_its_holder_named() {

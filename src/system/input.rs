@@ -9,7 +9,7 @@ use super::trust::{Distrust, Trust};
 use super::{beneath, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirEntry, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -96,6 +96,34 @@ pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
     let file = open_any(path, trust)?;
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
     if kind.is_file() { Ok(file) } else { Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) }) }
+}
+
+/// What is at a path that the caller names; a link at its end is followed. None where nothing is, or it cannot be asked.
+pub fn metadata(path: &Path) -> Option<Metadata> {
+    path.metadata().ok()
+}
+
+/// The path without links that leads to the same place; the path itself where nothing is there.
+pub fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// A name in a directory, and whether it is a directory; links are not followed.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its path.
+    pub path: PathBuf,
+    /// It is a directory.
+    pub is_directory: bool,
+}
+
+/// What is in a directory that the caller names, in no order.
+pub fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+    let entry = |entry: io::Result<DirEntry>| {
+        let entry = entry?;
+        Ok(Entry { is_directory: entry.file_type()?.is_dir(), path: entry.path() })
+    };
+    std::fs::read_dir(directory)?.map(entry).collect()
 }
 
 /// The same for a file or a directory; of any other kind nothing comes back either.

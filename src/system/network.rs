@@ -6,7 +6,7 @@ const NAMES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy", 
 
 /// The variables that are set, in the order of their names. A proxy's address may have a login in it.
 pub fn environment() -> Vec<(String, String)> {
-    of(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
+    of(super::environment::variables())
 }
 
 /// The proxies alone. Where certificates lie here says nothing of where they lie in a tree that a child is run in.

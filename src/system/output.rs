@@ -3,11 +3,51 @@
 use super::beneath;
 use super::trust::caller;
 use rustix::fs::{Mode, OFlags, openat};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+/// Makes a file that was not there, with these permission bits whatever the umask is.
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(PermissionsExt::from_mode(mode))?;
+    Ok(file)
+}
+
+/// Makes a directory and those above it, where they are missing.
+pub fn make_directories(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Gives a file or a directory another name, in place of a file that has it.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+/// Removes a file, or a directory with what is in it; absence is success.
+pub fn clear(path: &Path) -> io::Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(e) => Err(e),
+    };
+    match removed {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name is taken, be it by a link that leads nowhere.
+pub fn is_taken(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Has everything written to the directory's file system by now on the disk.
+pub fn settle(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(directory)?)?)
+}
 
 /// Writes a file, whatever was in it. Where root does, no link of somebody else's is followed, no file of theirs is written to, and
 /// nothing is waited for: in a folder that others may write to they could have root write to any file, or hang. The user who

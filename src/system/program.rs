@@ -210,6 +210,11 @@ fn any_runs(groups: &[i32], family: &[(i32, String)]) -> bool {
     processes().iter().any(|(pid, p)| !p.is_over && of_them(*pid, p))
 }
 
+/// The program that runs here, open for reading, whatever has become of its name.
+pub fn own_program() -> io::Result<File> {
+    File::open("/proc/self/exe")
+}
+
 /// What a process is called, for a person; one that cannot be seen is another.
 pub fn process_name(on: &System, pid: impl std::fmt::Display) -> String {
     let name = on.read_text(format!("/proc/{pid}/comm")).ok().flatten().unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::{Answer, names, text};
 use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
-use crate::system::System;
+use crate::system::{System, environment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ pub fn given(system: &System, facts: &Facts) -> Option<Given> {
         return None;
     }
     let first = system.read("/proc/1/environ").unwrap_or_default();
-    let read = |name: &str| std::env::var(name).ok().or_else(|| variable(&first, name));
+    let read = |name: &str| environment::variable(name).or_else(|| variable(&first, name));
     Some(Given {
         devices: system.exists("/dev/nvidiactl"),
         asked: asked(read("NVIDIA_VISIBLE_DEVICES").as_deref()),

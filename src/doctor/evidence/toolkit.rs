@@ -4,7 +4,7 @@ use super::{Answer, OF_A_TREE, ask, names, text};
 use crate::compat::Database;
 use crate::host::{Facts, Toolkit, elf_machine, elf_text};
 use crate::plan::compile;
-use crate::system::{Ended, Program, System};
+use crate::system::{Ended, Program, System, environment};
 use crate::version::{CudaVersion, DriverVersion};
 use object::ReadCache;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
     if !system.is_live() {
         return Answer::NotAsked(OF_A_TREE.to_owned());
     }
-    let folder = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
+    let folder = environment::variable("XDG_RUNTIME_DIR").unwrap_or_default();
     let program = Program::new(compile::argv(&nvcc.display().to_string(), facts)).env("XDG_RUNTIME_DIR", folder);
     match system.run(&program.limit(LIMIT)) {
         Err(e) => Answer::NotAsked(e.to_string()),
