@@ -2,7 +2,7 @@
 //!
 //! What differs from host to host is an argument. `explain` gives stand-ins for it, such as `KEY.der`.
 
-use crate::compat::PackageManager;
+use crate::compat::{ModuleFlavour, PackageManager};
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::text::{quoted, quoted_path};
 use std::fmt::{Display, Formatter};
@@ -122,12 +122,55 @@ pub fn first_branch(first: impl Display, gpu: &str) -> String {
     format!("{gpu} needs branch {first} or newer")
 }
 
+/// The kernel modules that run a GPU, where the others do not (GS504).
+pub fn needs_modules(gpu: &str, needed: ModuleFlavour) -> String {
+    format!("{gpu} needs the {needed} kernel modules")
+}
+
 /// A GPU that the database does not know (GS503).
 pub fn report_gpu(address: &str) -> Remedy {
     Remedy::new(
         "report the line that lspci prints for it, so that the database gets it",
         [format!("lspci -nn -s {}", quoted(address))],
     )
+}
+
+/// Headers that no repository of the host has (GS101).
+pub fn no_headers(packages: &str) -> String {
+    format!(
+        "no repository of this host has {packages}: upgrade the kernel and reboot before apply, or enable the repository that \
+         has it"
+    )
+}
+
+/// Headers that a repository may have dropped (GS101).
+pub fn old_headers(distribution: &str, manager: PackageManager, packages: &str) -> String {
+    format!(
+        "{distribution} keeps the headers of its newest kernels only: if {manager} does not find {packages}, upgrade the kernel \
+         and reboot first, or enable the repository that has it"
+    )
+}
+
+/// A driver that left no trace of who installed it (GS409).
+pub fn unknown_origin(driver: impl Display, evidence: &str) -> String {
+    format!(
+        "nothing tells who installed driver {driver} ({evidence}), so nothing can tell which files are its own and may be removed"
+    )
+}
+
+/// A toolkit that others may use (GS715).
+pub fn outside_prefix(cuda: impl Display, path: &Path, prefix: &Path) -> String {
+    let (path, prefix) = (path.display(), prefix.display());
+    format!("CUDA {cuda} lies in {path}, outside of {prefix}: other hosts may use it, so it is left alone")
+}
+
+/// Modules that the kernel will not load (GS301): signed with this key, which is not enrolled, or with none.
+pub fn unsigned(key: Option<&Path>) -> String {
+    let why = match key {
+        Some(key) => format!("the key {} is not enrolled", key.display()),
+        None => "there is no key to sign modules with".to_owned(),
+    };
+    format!("Secure Boot is on and {why}: the driver's modules would not load")
 }
 
 /// Packages that dpkg was cut off from (GS603).
@@ -188,7 +231,40 @@ pub fn of_rule(rule: Rule) -> Option<CheckId> {
         RuleId::GpuHasBoardDriver => Some(CheckId::GS907),
         RuleId::GpuFitsMachine => Some(CheckId::GS512),
         RuleId::GpuIsPhysical => Some(CheckId::GS910),
-        _ => None,
+        RuleId::DriverMethod
+        | RuleId::DriverReleaseKind
+        | RuleId::DriverBranchLife
+        | RuleId::DriverWanted
+        | RuleId::DriverPublished
+        | RuleId::DriverKept
+        | RuleId::DriverPreference
+        | RuleId::ModulesWanted
+        | RuleId::ModulesFitGpu
+        | RuleId::ModulesDefault
+        | RuleId::MethodKept
+        | RuleId::MethodPackages
+        | RuleId::MethodRunfile
+        | RuleId::MethodWanted
+        | RuleId::CudaTargetsGpu
+        | RuleId::CudaNativeDriver
+        | RuleId::CudaCLibrary
+        | RuleId::CudaComponents
+        | RuleId::CudaWanted
+        | RuleId::CudaPublished
+        | RuleId::CudaKept
+        | RuleId::FrameworkKnown
+        | RuleId::FrameworkPublished
+        | RuleId::FrameworkLoads
+        | RuleId::FrameworkRunsOnGpu
+        | RuleId::FrameworkBuild
+        | RuleId::FrameworkBeside
+        | RuleId::FrameworksTogether
+        | RuleId::GpuPresent
+        | RuleId::Architecture
+        | RuleId::System
+        | RuleId::AssumedFact
+        | RuleId::Request
+        | RuleId::Blocked => None,
     }
 }
 

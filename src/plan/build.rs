@@ -175,12 +175,7 @@ fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
         return Ok(());
     }
     let key = facts.signing_key.as_ref().map(|key| key.path.as_path());
-    let why = match key {
-        Some(key) => format!("the key {} is not enrolled", key.display()),
-        None => "there is no key to sign modules with".to_owned(),
-    };
-    let sentence = format!("Secure Boot is on and {why}: the driver's modules would not load");
-    Err(Conflict::blocked(CheckId::GS301, sentence).hint(causes::enrol_key(key).to_string()))
+    Err(Conflict::blocked(CheckId::GS301, causes::unsigned(key)).hint(causes::enrol_key(key).to_string()))
 }
 
 fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {

@@ -133,17 +133,10 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
     };
     let (gone, unsure) = (which(Some(false)), which(None));
     if !gone.is_empty() {
-        warnings.push(warning(CheckId::GS101, format!(
-            "no repository of this host has {gone}: upgrade the kernel and reboot before apply, or enable the repository that \
-             has it"
-        )));
+        warnings.push(warning(CheckId::GS101, causes::no_headers(&gone)));
     }
     if !unsure.is_empty() && distribution.drops_old_headers {
-        warnings.push(warning(CheckId::GS101, format!(
-            "{} keeps the headers of its newest kernels only: if {manager} does not find {unsure}, upgrade the kernel and \
-             reboot first, or enable the repository that has it",
-            distribution.name
-        )));
+        warnings.push(warning(CheckId::GS101, causes::old_headers(&distribution.name, manager, &unsure)));
     }
     warnings
 }

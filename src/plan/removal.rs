@@ -5,6 +5,7 @@ use super::context::step;
 use super::driver::UNINSTALL;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning};
+use crate::causes;
 use crate::compat::{Database, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
@@ -118,13 +119,10 @@ impl RemovalPlanner<'_> {
         if acts.is_empty() {
             return match found.first() {
                 None => Ok(Vec::new()),
-                Some(driver) => Err(Conflict::blocked(
-                    CheckId::GS409,
-                    format!(
-                        "nothing tells who installed driver {} ({}), so nothing can tell which files are its own and may be removed",
-                        driver.version, driver.evidence
-                    ),
-                )),
+                Some(driver) => {
+                    let sentence = causes::unknown_origin(driver.version, &driver.evidence);
+                    Err(Conflict::blocked(CheckId::GS409, sentence))
+                }
             };
         }
         if self.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia") {
@@ -159,13 +157,8 @@ impl RemovalPlanner<'_> {
         let (version, path) = (toolkit.version, &toolkit.path);
         let below = path.parent() == Some(self.prefix);
         if !below && toolkit.origin != Origin::Dpkg {
-            let (path, prefix) = (path.display(), self.prefix.display());
-            return Err(Conflict::blocked(
-                CheckId::GS715,
-                format!(
-                    "CUDA {version} lies in {path}, outside of {prefix}: other hosts may use it, so it is left alone"
-                ),
-            ));
+            let sentence = causes::outside_prefix(version, path, self.prefix);
+            return Err(Conflict::blocked(CheckId::GS715, sentence));
         }
         let mut acts: Vec<_> =
             self.packages(self.inventory.owners.get(path).cloned().unwrap_or_default()).into_iter().collect();

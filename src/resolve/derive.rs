@@ -77,9 +77,9 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         ],
         Refusal::FlavourUnfit(n, asked) => vec![
             fact(format!("the {asked} kernel modules were asked for"), ASKED.to_owned()),
-            of_card(n, format!("{} does not run with them", name(n))),
+            of_card(n, causes::needs_modules(name(n), asked.other())),
         ],
-        Refusal::NoFlavour(Some(n), number) => vec![
+        Refusal::NoFlavour(n, number) => vec![
             of_card(n, format!("{} runs with the {} kernel modules", name(n), flavours(&told.cards[n].modules))),
             own(format!("branch {number} does not have them here")),
         ],
@@ -138,7 +138,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         | Refusal::NoSum(_)
         | Refusal::Unripe(_)
         | Refusal::BranchOver(_)
-        | Refusal::NoFlavour(None, _)
+        | Refusal::FlavourNotOffered(_)
         | Refusal::NoRunfile
         | Refusal::NoInstallerLibrary
         | Refusal::NoArchives

@@ -329,8 +329,10 @@ fn flavour(
     }
     let card = cards.iter().position(|c| !offered.iter().any(|f| fits(*f) && c.modules.contains(f)));
     Err(match (request.modules, card) {
+        (Some(asked), _) if !offered.contains(&asked) => Refusal::FlavourNotOffered(asked),
         (Some(asked), Some(card)) => Refusal::FlavourUnfit(card, asked),
-        (_, card) => Refusal::NoFlavour(card, branch.branch),
+        (None, Some(card)) => Refusal::NoFlavour(card, branch.branch),
+        (asked, None) => Refusal::FlavourNotOffered(asked.unwrap_or(branch.default_modules)),
     })
 }
 
@@ -409,7 +411,10 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,
         Refusal::NotPackaged | Refusal::Packaged | Refusal::NotJoined(_) => 3,
-        Refusal::FlavoursExclude(..) | Refusal::FlavourUnfit(..) | Refusal::NoFlavour(..) => 2,
+        Refusal::FlavoursExclude(..)
+        | Refusal::FlavourUnfit(..)
+        | Refusal::FlavourNotOffered(_)
+        | Refusal::NoFlavour(..) => 2,
         Refusal::AfterLastBranch(..)
         | Refusal::BeforeFirstBranch(..)
         | Refusal::NotListed(..)

@@ -25,8 +25,10 @@ pub enum Refusal {
     FlavoursExclude(usize, usize),
     /// The card does not run the flavour that was asked for.
     FlavourUnfit(usize, ModuleFlavour),
-    /// The branch has no flavour here that runs the card, if one is to blame.
-    NoFlavour(Option<usize>, u16),
+    /// The driver has no modules here of the flavour that was asked for, whichever card runs them.
+    FlavourNotOffered(ModuleFlavour),
+    /// The branch has no flavour here that runs the card.
+    NoFlavour(usize, u16),
     /// Another version was asked for.
     NotWanted,
     /// NVSwitches join the GPUs, and what they need is not known in exactly this version.
@@ -169,6 +171,7 @@ impl Refusal {
                 _,
             ) => RuleId::DriverKnowsGpu,
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => RuleId::DriverHasModules,
+            (Self::FlavourNotOffered(_), _) => RuleId::ModulesWanted,
             (Self::NotJoined(Role::Imex), _) => RuleId::DriverHasImex,
             (Self::NotJoined(_), _) => RuleId::DriverHasFabricManager,
             (Self::NotPackaged | Self::Packaged, _) => RuleId::DriverMethod,
@@ -231,12 +234,12 @@ impl Refusal {
                 format!("{} needs the open kernel modules, {} the proprietary ones", name(open), name(proprietary))
             }
             Self::FlavourUnfit(card, asked) => {
-                format!("{} does not run with the {asked} modules asked for", name(card))
+                format!("{}, and the {asked} ones were asked for", causes::needs_modules(name(card), asked.other()))
             }
-            Self::NoFlavour(Some(card), branch) => {
+            Self::FlavourNotOffered(asked) => format!("it has no {asked} kernel modules here"),
+            Self::NoFlavour(card, branch) => {
                 format!("branch {branch} has no kernel modules here that run {}", name(card))
             }
-            Self::NoFlavour(None, branch) => format!("branch {branch} has no such kernel modules here"),
             Self::NotWanted => {
                 let asked = match of {
                     Subject::Driver(_) => told.request.driver.to_string(),

@@ -217,7 +217,17 @@ fn what_cannot_be_is_refused_with_its_code() {
         (&["plan"][..], 9, "no NVIDIA GPU"),
         (&["plan", "--if-no-gpu", "skip"], 0, ""),
         (&["plan", "--gpu", "v100", "--cuda", "13.0"], 4, "what fits: driver 580."),
-        (&["plan", "--gpu", "b200", "--modules", "proprietary"], 4, "open"),
+        (
+            &["plan", "--gpu", "b200", "--modules", "proprietary"],
+            4,
+            "NVIDIA B200 needs the open kernel modules, and the proprietary ones were asked for (GS504)",
+        ),
+        // The GPU runs with them, and the branch never had them.
+        (
+            &["plan", "--gpu", "rtx 3090", "--driver", "470", "--modules", "open"],
+            4,
+            "driver 470.256.02 does not fit: it has no open kernel modules here\n",
+        ),
         (&two, 4, "--leave-out"),
         (&["plan", "--gpu", "10de:ffff"], 4, "10de:ffff"),
         (&["plan", "--gpu", "10de:ffff", "--modules", "open", "--driver", "595", "--cuda", "none"], 0, ""),

@@ -194,11 +194,8 @@ pub fn flavour(seen: &Evidence) -> Verdict {
         if card.modules.contains(&flavour) {
             return Verdict::pass().saw(evidence);
         }
-        let needed = match flavour {
-            ModuleFlavour::Open => ModuleFlavour::Proprietary,
-            ModuleFlavour::Proprietary => ModuleFlavour::Open,
-        };
-        Verdict::fail(format!("{} needs the {needed} kernel modules, and the {flavour} ones are installed", card.name))
+        let needed = flavour.other();
+        Verdict::fail(format!("{}, and the {flavour} ones are installed", causes::needs_modules(&card.name, needed)))
             .saw(evidence)
             .advise("install the other flavour", [format!("gpusetup plan --modules {needed}")])
     });

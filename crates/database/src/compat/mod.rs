@@ -449,6 +449,16 @@ pub enum ModuleFlavour {
     Proprietary,
 }
 
+impl ModuleFlavour {
+    /// What a GPU needs that this one does not run.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Open => Self::Proprietary,
+            Self::Proprietary => Self::Open,
+        }
+    }
+}
+
 /// A GPU on the PCI bus. The vendor is always NVIDIA's, 10de.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
