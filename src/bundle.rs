@@ -39,9 +39,9 @@ pub enum BundleError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
     /// Bytes of it cannot be read.
@@ -53,9 +53,9 @@ pub enum BundleError {
     /// The archive is none, or was cut off.
     #[error("{} is no .tar.zst, or it is cut off or damaged: {source}", path.display())]
     Damaged {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// How.
+        /// What the system says about it.
         source: io::Error,
     },
     /// The manifest is none of ours.

@@ -101,7 +101,7 @@ pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
 /// A file in the cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cached {
-    /// Where.
+    /// The file or directory.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,

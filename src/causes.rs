@@ -19,7 +19,7 @@ pub struct Cause {
     pub remedy: Option<Remedy>,
 }
 
-/// What helps.
+/// What helps against a cause: words for a person, and commands for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remedy {
     /// What to do, in words.

@@ -50,7 +50,7 @@ pub enum FetchError {
     Network {
         /// From where.
         url: String,
-        /// Why.
+        /// What went wrong, as the end of a sentence.
         why: String,
     },
     /// Nobody can be reached there, or nobody at all: the network of a machine that has just booted.
@@ -58,7 +58,7 @@ pub enum FetchError {
     Unreachable {
         /// From where.
         url: String,
-        /// Why.
+        /// What went wrong, as the end of a sentence.
         why: String,
     },
     /// What came is not what was published.
@@ -82,9 +82,9 @@ pub enum FetchError {
     /// The cache cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Which file.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
 }

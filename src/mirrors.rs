@@ -18,7 +18,7 @@ pub struct Mirrors {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     origin: Url,
-    /// Who.
+    /// The name to log in with.
     pub user: String,
     /// With which password, where there is one.
     pub password: Option<String>,

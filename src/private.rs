@@ -31,7 +31,7 @@ pub enum Untrusted {
         path: PathBuf,
         /// Its owner, by name if the host knows one.
         owner: String,
-        /// Its permissions.
+        /// The permission bits that it has.
         mode: u32,
     },
     /// A link in a directory that others may write to: they decide where it leads.
@@ -45,7 +45,7 @@ pub enum Untrusted {
     Unreadable {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
 }

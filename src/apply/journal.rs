@@ -63,7 +63,7 @@ pub enum Event {
     Failed {
         /// Step and operation.
         at: At,
-        /// Why.
+        /// What went wrong, as the end of a sentence.
         why: String,
     },
     /// The host must boot before the rest.
@@ -111,7 +111,7 @@ pub struct Made<'a> {
     pub run: usize,
     /// Where in that run's plan.
     pub at: At,
-    /// What.
+    /// The operation; none where the run's plan has none at that place.
     pub operation: Option<&'a Operation>,
     /// The way back.
     pub undo: &'a [Undo],

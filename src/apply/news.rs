@@ -11,7 +11,7 @@ pub enum News<'a> {
     Step(&'a Step),
     /// Something of it is done, which took more than a moment: bytes of all, where it is a download or an archive.
     Working {
-        /// What.
+        /// The operation.
         operation: &'a Operation,
         /// For how long.
         since: Duration,
@@ -22,7 +22,7 @@ pub enum News<'a> {
     Done(&'a Operation),
     /// Somebody else holds a lock of the package manager, or the network is not there.
     Waiting {
-        /// What for.
+        /// What is waited for: who holds the lock, or the network.
         what: &'a str,
         /// For how long.
         since: Duration,

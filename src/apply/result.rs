@@ -6,7 +6,7 @@ use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// Its schema.
+/// The name of the result's format, with its number.
 pub const SCHEMA: &str = "gpusetup.result/1";
 
 /// How a run ended.

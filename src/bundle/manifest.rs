@@ -9,7 +9,7 @@ use crate::sum::{sha256, short};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Its schema.
+/// The name of the manifest's format, with its number.
 pub const SCHEMA: &str = "gpusetup.bundle/1";
 /// Its name in a bundle.
 pub const MANIFEST: &str = "bundle.json";

@@ -41,7 +41,7 @@ pub enum Command {
     },
 }
 
-/// Which cache.
+/// The options that say which cache is meant.
 #[derive(Debug, clap::Args)]
 pub struct Place {
     /// Where downloads are kept

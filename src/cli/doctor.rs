@@ -84,7 +84,7 @@ enum Format {
     Prometheus,
 }
 
-/// Which checks.
+/// The checks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Profile {
     /// What an install leaves on the disk

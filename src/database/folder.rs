@@ -23,9 +23,9 @@ pub enum FolderError {
     /// A folder of it cannot be listed.
     #[error("cannot list {}: {source}", path.display())]
     List {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
     /// It could lead around in a circle.

@@ -28,9 +28,9 @@ pub enum StoreError {
     /// It cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Where.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
     /// Others than root could have put it there.
@@ -39,9 +39,9 @@ pub enum StoreError {
     /// It is damaged.
     #[error("{} is damaged: {problem}", path.display())]
     Damaged {
-        /// Where.
+        /// The file or directory.
         path: PathBuf,
-        /// How.
+        /// What is wrong with the archive.
         problem: ArchiveError,
     },
     /// It is not newer than what is in use.

@@ -58,9 +58,9 @@ pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
 /// What a kernel module says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
-    /// Its version.
+    /// The `version` of its modinfo section.
     pub version: Option<String>,
-    /// Its licence.
+    /// The `license` of its modinfo section, which tells the open modules from the proprietary ones.
     pub license: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 /// A process that has a device open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// The process id.
     pub process: u32,
     /// What it is called, as far as the kernel keeps that (15 bytes): `nvidia-persiste`.
     pub name: String,

@@ -11,17 +11,17 @@ pub enum ProgramError {
     /// It could not be started, or what it needs not be read.
     #[error("cannot run {program}: {source}")]
     Start {
-        /// Which.
+        /// The program, as it was called.
         program: String,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
     /// A file that it executes is not what it should be.
     #[error("{} is not the file that was verified: its SHA-256 is {found}, not {wanted}", path.display())]
     Altered {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Its sum.
+        /// The SHA-256 that the file has, in hexadecimal digits.
         found: String,
         /// What it should be.
         wanted: String,
@@ -29,7 +29,7 @@ pub enum ProgramError {
     /// It failed.
     #[error("{program} failed ({ended}); the last it said:\n{last}")]
     Failed {
-        /// Which.
+        /// The program, as it was called.
         program: String,
         /// How it ended.
         ended: String,
@@ -39,7 +39,7 @@ pub enum ProgramError {
     /// It ended well, and did not say what it had to.
     #[error("{program} did not answer `{wanted}`; it said:\n{last}")]
     Unexpected {
-        /// Which.
+        /// The program, as it was called.
         program: String,
         /// What its output had to hold.
         wanted: String,

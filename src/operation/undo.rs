@@ -25,7 +25,7 @@ pub enum Undo {
     },
     /// A directory that was made on the way goes, unless something is in it by then.
     Directory {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
     },
     /// A program takes it back.
@@ -37,14 +37,14 @@ pub enum Undo {
     Packages(Transaction),
     /// A unit gets back the state that it had.
     Unit {
-        /// Which.
+        /// The systemd unit.
         unit: String,
         /// Whether it was enabled.
         enabled: bool,
     },
     /// A tree that was not there goes, with all that is in it.
     Tree {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
     },
     /// A tree that was moved aside comes back, until the apply that removes it has come to its end.
@@ -56,7 +56,7 @@ pub enum Undo {
     },
     /// A tree that a program removes for good.
     Gone {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
     },
 }

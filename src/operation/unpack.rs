@@ -132,15 +132,15 @@ pub enum UnpackError {
     /// It cannot be read, or its files cannot be written.
     #[error("cannot unpack {}: {source}", archive.display())]
     Io {
-        /// Which.
+        /// The archive.
         archive: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
     /// It holds what no archive of a library should.
     #[error("{} is refused: {what} ({entry:?})", archive.display())]
     Refused {
-        /// Which.
+        /// The archive.
         archive: PathBuf,
         /// The entry in it.
         entry: PathBuf,
@@ -150,9 +150,9 @@ pub enum UnpackError {
     /// It is not the file that was verified.
     #[error("{} is not what it should be: its SHA-256 is {found}, not {wanted}", archive.display())]
     Altered {
-        /// Which.
+        /// The archive.
         archive: PathBuf,
-        /// Its sum.
+        /// The SHA-256 that the file has, in hexadecimal digits.
         found: String,
         /// What it should be.
         wanted: String,

@@ -21,7 +21,7 @@ pub struct ChosenAddOn<'a> {
 
 /// What the search for one add-on came to.
 pub struct Searched<'a> {
-    /// Which.
+    /// The add-on, as the database has it.
     pub of: &'a AddOn,
     /// The newest that was asked for and fits.
     pub chosen: Option<ChosenAddOn<'a>>,

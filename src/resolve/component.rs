@@ -7,13 +7,13 @@ use crate::host::Toolkit;
 /// A component that is to be in the toolkit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
-    /// Which.
+    /// The component, as the database has it.
     pub component: &'a Component,
     /// NVIDIA's name in this release.
     pub name: &'a str,
     /// Its own version.
     pub version: &'a str,
-    /// Its archive.
+    /// The archive that NVIDIA publishes of it.
     pub artifact: Artifact,
     /// What it comes along for, where nobody named it.
     pub need: Option<&'a ComponentNeed>,

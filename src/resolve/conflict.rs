@@ -108,7 +108,7 @@ impl Serialize for Hint {
 pub struct Alternative {
     /// The choice.
     pub selection: Selection,
-    /// Why that.
+    /// Why each part of the choice was made.
     pub reasons: Vec<Reason>,
 }
 

@@ -15,9 +15,9 @@ use std::cmp::Reverse;
 /// A driver that might be chosen, and how it would get onto the host.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
-    /// Its version.
+    /// The version that would be installed.
     pub version: DriverVersion,
-    /// Its branch.
+    /// The branch that the version belongs to.
     pub branch: &'a DriverBranch,
     /// The flavour that it would be installed with.
     pub modules: ModuleFlavour,

@@ -406,7 +406,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Its layer.
+    /// The layer of the stack that it belongs to.
     pub fn layer(&self) -> Layer {
         match self {
             Self::Driver(_) => Layer::Driver,

@@ -32,7 +32,7 @@ pub struct Resolution<'a> {
     pub parts: Vec<Part<'a>>,
     /// The add-ons, in the database's order.
     pub add_ons: Vec<ChosenAddOn<'a>>,
-    /// Why these.
+    /// Why each part of the choice was made.
     pub reasons: Vec<Reason>,
     /// Why not newer ones.
     pub rejected: Vec<Rejection>,

@@ -34,15 +34,15 @@ pub enum InputError {
     /// It cannot be opened or read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: io::Error,
     },
     /// It is something else than a file.
     #[error("cannot read {}: it is {kind}, not a regular file", path.display())]
     Kind {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
         /// What it is: `a pipe`.
         kind: &'static str,
@@ -53,7 +53,7 @@ pub enum InputError {
     /// It is longer than any file of its kind.
     #[error("cannot read {}: it is longer than {most} bytes", path.display())]
     TooLong {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
         /// What is read at most.
         most: u64,
@@ -64,7 +64,7 @@ pub enum InputError {
     /// Somebody who is not trusted could have written it.
     #[error("{} {why}", path.display())]
     Untrusted {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
         /// Whose it is.
         why: Distrust,
@@ -111,7 +111,7 @@ pub fn canonical(path: &Path) -> PathBuf {
 /// A name in a directory, and whether it is a directory; links are not followed.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its path.
+    /// The file or directory.
     pub path: PathBuf,
     /// It is a directory.
     pub is_directory: bool,

@@ -211,7 +211,7 @@ impl Device<'_> {
         Ok(format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device))
     }
 
-    /// Its name.
+    /// The product name, as nvidia-smi prints it.
     pub fn name(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_DEVICE_NAME_V2_BUFFER_SIZE;
         // SAFETY: the handle is the library's own, and the place is as long as it is told.

@@ -24,7 +24,7 @@ const DEFLATED: u16 = 8;
 
 /// A file in a wheel. It reads as many bytes as it says, or not without an error.
 pub struct File<'a, R> {
-    /// Its path.
+    /// The path in the wheel.
     pub name: String,
     /// Its bytes, unpacked.
     pub size: u64,

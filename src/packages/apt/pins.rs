@@ -21,7 +21,7 @@ pub struct Pin {
     pub package: Option<Name>,
     /// What it is about.
     pub condition: Condition,
-    /// Its priority.
+    /// The priority, as in apt_preferences(5): above 1000 it may downgrade.
     pub priority: i32,
 }
 

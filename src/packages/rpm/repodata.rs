@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// A package in a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
+    /// The package, as `rpm -q` names it.
     pub name: String,
     /// `x86_64`, `noarch`.
     pub architecture: String,

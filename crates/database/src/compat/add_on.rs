@@ -22,7 +22,7 @@ impl AddOnId {
     /// The add-on that frameworks name, and `--cudnn`.
     pub const CUDNN: Self = Self { name: *b"cudnn\0\0\0\0\0\0\0\0\0\0\0" };
 
-    /// Its letters.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         let length = self.name.iter().position(|byte| *byte == 0).unwrap_or(Self::MOST);
         std::str::from_utf8(&self.name[..length]).unwrap_or_default()

@@ -16,15 +16,15 @@ pub enum LoadError {
     /// A folder or a file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system says about it.
         source: std::io::Error,
     },
     /// There is no such folder in it.
     #[error("{} is no database: it has no {folder}/", path.display())]
     NoDatabase {
-        /// Where.
+        /// The file or directory.
         path: PathBuf,
         /// What is missing.
         folder: &'static str,
@@ -41,7 +41,7 @@ pub enum LoadError {
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}:{column}: {}{problem}", key.as_ref().map(|k| format!("{k}: ")).unwrap_or_default())]
 pub struct Misshapen {
-    /// Which file.
+    /// The file of the database, relative to its folder.
     pub file: String,
     /// The line, from 1; 0 where the whole file is meant.
     pub line: u64,

@@ -651,7 +651,7 @@ pub enum BranchKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverBranch {
-    /// Its number.
+    /// The number of the branch, `580`.
     pub branch: u16,
     /// How long it is cared for.
     pub kind: BranchKind,
@@ -752,7 +752,7 @@ pub struct DriverRelease {
     pub date: Option<String>,
     /// What NVIDIA calls it.
     pub maturity: Maturity,
-    /// Its downloads.
+    /// The files that NVIDIA publishes of it.
     pub artifacts: Vec<DriverArtifact>,
 }
 

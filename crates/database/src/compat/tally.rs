@@ -25,7 +25,7 @@ pub struct Tally {
 pub struct KindTally {
     /// `gpus`, `cuda`.
     pub kind: &'static str,
-    /// How many.
+    /// How many entries the database has.
     pub count: usize,
     /// With one source.
     pub one_source: usize,
