@@ -138,7 +138,7 @@ pub enum UnpackError {
         source: io::Error,
     },
     /// It holds what no archive of a library should.
-    #[error("{} is refused: {what} ({entry:?})", archive.display())]
+    #[error("{} is refused: {what}{}", archive.display(), in_brackets(entry))]
     Refused {
         /// The archive.
         archive: PathBuf,
@@ -157,6 +157,11 @@ pub enum UnpackError {
         /// What it should be.
         wanted: String,
     },
+}
+
+/// An entry as it stands behind a sentence; nothing where the archive as a whole is wrong.
+fn in_brackets(entry: &Path) -> String {
+    if entry.as_os_str().is_empty() { String::new() } else { format!(" ({entry:?})") }
 }
 
 /// An archive in its staging folder, which goes with this.

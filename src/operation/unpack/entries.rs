@@ -3,7 +3,7 @@
 
 use super::files::{self, Flusher, Layout};
 use super::links::stays_within;
-use super::wheel;
+use super::wheel::{self, WheelError};
 use crate::operation::{Limit, Placement};
 use crate::system::Directory;
 use std::cell::Cell;
@@ -20,6 +20,9 @@ const MOST_BETWEEN: u64 = 1 << 20;
 /// Bytes that an entry takes beside its file's: its header, a long name, padding.
 const BESIDE: u64 = 4096;
 
+/// The deepest file of a toolkit has 14 folders above it. Each is compared with all names of the archive.
+const DEEPEST: usize = 100;
+
 /// What is wrong with an archive.
 #[derive(Debug)]
 pub enum Wrong {
@@ -32,6 +35,15 @@ pub enum Wrong {
 impl From<io::Error> for Wrong {
     fn from(e: io::Error) -> Self {
         Self::Io(e)
+    }
+}
+
+impl From<WheelError> for Wrong {
+    fn from(e: WheelError) -> Self {
+        match e {
+            WheelError::Io(e) => Self::Io(e),
+            WheelError::File { name, what } => Self::Refused(name.into(), what.to_owned()),
+        }
     }
 }
 
@@ -163,8 +175,12 @@ fn read_wheel<R: Read>(
         };
         seen.stays_inside()?;
         left.take(&seen).ok_or_else(|| too_much(&seen.path, limit))?;
-        unpacking.add(&seen, &mut file)?;
-        io::copy(&mut file, &mut io::sink())?;
+        let added = unpacking.add(&seen, &mut file);
+        let read = added.and_then(|()| Ok(io::copy(&mut file, &mut io::sink())?));
+        read.map_err(|e| match e {
+            Wrong::Io(e) if e.kind() == io::ErrorKind::InvalidData => seen.refused(&e.to_string()),
+            e => e,
+        })?;
     }
     // The list of what was read.
     meter.between.set(None);
@@ -250,10 +266,16 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Refuses a path that leads out of the archive.
+    /// Refuses a path that leads out of the archive, or through more folders than anybody has.
     fn stays_inside(&self) -> Result<(), Wrong> {
         let is_plain = |c| matches!(c, Component::Normal(_) | Component::CurDir);
-        if self.path.components().all(is_plain) { Ok(()) } else { Err(self.refused("a path that leads out of it")) }
+        if !self.path.components().all(is_plain) {
+            return Err(self.refused("a path that leads out of it"));
+        }
+        match self.path.components().count() > DEEPEST {
+            true => Err(Wrong::Refused(PathBuf::new(), format!("a path through more than {DEEPEST} folders"))),
+            false => Ok(()),
+        }
     }
 
     /// In archives of the POSIX form a file with holes has its name and its size beside it.

@@ -455,6 +455,13 @@ fn a_wheels_files_have_their_whole_paths() {
     assert!(!host.tree().iter().any(|l| l.contains("other") || l.contains("RECORD")), "{:?}", host.tree());
 }
 
+/// Refused for its first file, which is named: not a step that failed, but an archive that must not be used.
+fn is_of_file(packed: &[u8], words: &str) {
+    refused(packed, None, words);
+    let error = host().with(packed).unpack(packed, None).expect_err(words);
+    assert!(matches!(&error, UnpackError::Refused { entry, .. } if entry == Path::new("lib/f")), "{error:?}");
+}
+
 #[test]
 fn a_wheel_that_says_what_is_not_so_is_refused() {
     refused(&wheel(&[("lib/../../f", b"x")]), None, "leads out");
@@ -468,14 +475,19 @@ fn a_wheel_that_says_what_is_not_so_is_refused() {
     for (length, words) in [(4000_u32, "longer than it says"), (6000, "shorter than it says")] {
         let mut wrong = whole.clone();
         wrong[22..26].copy_from_slice(&length.to_le_bytes());
-        refused(&wrong, None, words);
+        is_of_file(&wrong, words);
     }
     let mut damaged = whole.clone();
     damaged[14] ^= 1;
-    refused(&damaged, None, "damaged");
+    is_of_file(&damaged, "damaged");
     let mut encrypted = whole.clone();
     encrypted[6] |= 1;
-    refused(&encrypted, None, "encrypted");
+    is_of_file(&encrypted, "encrypted");
+    let mut zeroed = whole.clone();
+    zeroed[30] = 0;
+    refused(&zeroed, None, r#"a name that is no text ("\0ib/f")"#);
+    let deep = format!("{}f", "lib/".repeat(10_000));
+    refused(&wheel(&[(&deep, b"x")]), None, "a path through more than 100 folders");
     let end = whole.windows(4).position(|w| w == b"PK\x01\x02").expect("a list at its end");
     for length in 4..end {
         assert!(host().with(&whole[..length]).unpack(&whole[..length], None).is_err(), "{length} of {end} bytes");

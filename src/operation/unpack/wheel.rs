@@ -22,6 +22,26 @@ const LONGER: u32 = u32::MAX;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
+/// Why a wheel is not read further.
+#[derive(Debug)]
+pub enum WheelError {
+    /// Its bytes do not come, or end too early.
+    Io(io::Error),
+    /// A file in it is not one of a wheel.
+    File {
+        /// The path in the wheel, as far as it is text.
+        name: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+impl From<io::Error> for WheelError {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
 /// A file in a wheel. It reads as many bytes as it says, or not without an error.
 pub struct File<'a, R> {
     /// The path in the wheel.
@@ -48,14 +68,14 @@ impl<R: Read> Read for Bytes<'_, R> {
 }
 
 /// The next file of a wheel that was read up to its header; none behind the last.
-pub fn next_file<R: Read>(from: &mut R) -> io::Result<Option<File<'_, R>>> {
+pub fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, WheelError> {
     let (mut magic, mut header) = ([0; 4], [0; HEADER]);
     from.read_exact(&mut magic)?;
     if LIST.contains(&&magic) {
         return Ok(None);
     }
     if magic != *MAGIC {
-        return Err(wrong("something stands where a file should begin"));
+        return Err(WheelError::File { name: String::new(), what: "something stands where a file should begin" });
     }
     from.read_exact(&mut header)?;
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
@@ -64,15 +84,19 @@ pub fn next_file<R: Read>(from: &mut R) -> io::Result<Option<File<'_, R>>> {
     let (mut name, mut extra) = (vec![0; short(22).into()], vec![0; short(24).into()]);
     from.read_exact(&mut name)?;
     from.read_exact(&mut extra)?;
-    if flags & NOT_PLAIN != 0 || packed == LONGER || size == LONGER {
-        return Err(wrong("it has a file that is encrypted, longer than 4 GB, or without a length"));
+    let is_text = std::str::from_utf8(&name).is_ok_and(|name| !name.contains('\0'));
+    let name = String::from_utf8_lossy(&name).into_owned();
+    if !is_text {
+        return Err(WheelError::File { name, what: "a name that is no text" });
     }
-    let name = String::from_utf8(name).map_err(|_| wrong("a name in it is no text"))?;
+    if flags & NOT_PLAIN != 0 || packed == LONGER || size == LONGER {
+        return Err(WheelError::File { name, what: "a file that is encrypted, longer than 4 GB, or without a length" });
+    }
     let packed = from.take(packed.into());
     let bytes = match method {
         STORED => Bytes::Stored(packed),
         DEFLATED => Bytes::Deflated(DeflateDecoder::new(packed)),
-        _ => return Err(wrong("it has a file that is packed in an unknown way")),
+        _ => return Err(WheelError::File { name, what: "a file that is packed in an unknown way" }),
     };
     Ok(Some(File { name, size: size.into(), bytes: CrcReader::new(bytes), crc, read: 0 }))
 }
@@ -97,20 +121,21 @@ impl<R: Read> Read for File<'_, R> {
         let read = self.bytes.read(buffer)?;
         self.read += read as u64;
         if self.read > self.size {
-            return Err(wrong("a file in it is longer than it says"));
+            return Err(wrong("a file that is longer than it says"));
         }
         if read == 0 && !buffer.is_empty() {
             if self.read < self.size {
-                return Err(wrong("a file in it is shorter than it says"));
+                return Err(wrong("a file that is shorter than it says"));
             }
             if self.left() > 0 || self.bytes.crc().sum() != self.crc {
-                return Err(wrong("a file in it is damaged"));
+                return Err(wrong("a file that is damaged"));
             }
         }
         Ok(read)
     }
 }
 
+/// Of a file that is being read: whoever reads it knows which.
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
