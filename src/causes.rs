@@ -4,6 +4,7 @@
 
 use crate::compat::{ModuleFlavour, PackageManager};
 use crate::ids::{CheckId, Rule, RuleId};
+use crate::packages;
 use crate::text::{quoted, quoted_path};
 use std::fmt::{Display, Formatter};
 use std::path::Path;
@@ -180,13 +181,8 @@ pub fn cut_off(packages: &[String]) -> String {
 
 /// Makes room on /boot (GS603).
 pub fn unused_kernels(manager: Option<PackageManager>) -> Remedy {
-    let command = match manager {
-        Some(PackageManager::Apt) | None => "sudo apt-get autoremove --purge",
-        Some(PackageManager::Dnf) => "sudo dnf remove --oldinstallonly",
-        Some(PackageManager::Tdnf) => "sudo tdnf autoremove",
-        Some(PackageManager::Zypper) => "sudo zypper purge-kernels",
-    };
-    Remedy::new("remove kernels that are not used", [command])
+    let remove = packages::of(manager.unwrap_or(packages::ASSUMED)).by_hand.remove_old_kernels;
+    Remedy::new("remove kernels that are not used", [format!("sudo {remove}")])
 }
 
 /// The newest gcc that the nvcc of a toolkit takes, and the host's (GS705).

@@ -35,11 +35,10 @@
 //!   `gpusetup-database`, which the build script uses too.
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`]: fixed paths, ids of checks and rules, exit codes, texts of strangers,
 //!   what stands in for NVIDIA's servers.
-//! - [`causes`]: what each id means, and what helps.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
 //! - [`packages`]: apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
-//! - [`host`]: the facts of a host. [`cache`]: what was downloaded.
+//! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
 //! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
 //! - [`plan`]: a selection becomes steps.
 //! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.

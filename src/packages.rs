@@ -6,11 +6,11 @@
 //! never a guess.
 
 mod apt;
-mod commands;
 mod dnf;
 mod glob;
 pub mod ini;
 pub mod locks;
+mod manager;
 pub mod messages;
 mod records;
 mod rpm;
@@ -19,13 +19,45 @@ mod tdnf;
 mod zypper;
 
 pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
-pub use commands::{Commands, words};
+pub use manager::{ByHand, Manager, words};
 
 use crate::compat::PackageManager;
 use crate::system::{System, input};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+
+/// Makes the table of all managers: each variant with the value in its file. A host's manager is the first whose program is there.
+macro_rules! managers {
+    ($($kind:ident => $row:path,)+) => {
+        /// All of them, in the order in which a host is asked for them.
+        pub const ALL: &[PackageManager] = &[$(PackageManager::$kind),+];
+
+        /// What is known of a manager.
+        pub fn of(manager: PackageManager) -> &'static Manager {
+            match manager {
+                $(PackageManager::$kind => &$row,)+
+            }
+        }
+    };
+}
+
+// dpkg can be installed on Fedora and rpm on Debian: what counts is the tool that resolves dependencies.
+managers! {
+    Apt => apt::MANAGER,
+    Zypper => zypper::MANAGER,
+    // Where it is, dnf is an extra that keeps a history of its own.
+    Tdnf => tdnf::MANAGER,
+    Dnf => dnf::MANAGER,
+}
+
+/// What is assumed of a host whose manager is not known.
+pub const ASSUMED: PackageManager = PackageManager::Apt;
+
+/// The manager of a host, by its programs.
+pub fn find(is_there: impl Fn(&str) -> bool) -> Option<PackageManager> {
+    ALL.iter().copied().find(|manager| of(*manager).programs.iter().any(|program| is_there(program)))
+}
 
 /// Versions of packages, by their names.
 pub type Versions = BTreeMap<String, String>;
@@ -63,23 +95,7 @@ pub fn offered_versions(
     names: &BTreeSet<&str>,
     locked: &Versions,
 ) -> Result<Versions, Unknown> {
-    match manager {
-        PackageManager::Apt => apt::offered_versions(system, names, locked),
-        PackageManager::Dnf => dnf::offered_versions(system, names, locked),
-        // How it names the folders of its lists is not known here.
-        PackageManager::Tdnf => Err(Unknown::NotFetched),
-        PackageManager::Zypper => zypper::offered_versions(system, names, locked),
-    }
-}
-
-/// The commands of a manager.
-pub fn commands(manager: PackageManager) -> &'static Commands {
-    match manager {
-        PackageManager::Apt => &apt::COMMANDS,
-        PackageManager::Dnf => &dnf::COMMANDS,
-        PackageManager::Tdnf => &tdnf::COMMANDS,
-        PackageManager::Zypper => &zypper::COMMANDS,
-    }
+    (of(manager).offered_versions)(system, names, locked)
 }
 
 /// A text file of the configuration; empty if it does not exist.

@@ -7,7 +7,6 @@ use super::run::{Ended, agreed, begin, propose, take_back, tell_result, writing}
 use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
-use crate::compat::PackageManager;
 use crate::exit::Exit;
 use crate::host::{Facts, owners};
 use crate::operation::packages;
@@ -148,8 +147,8 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
 fn inventory(system: &System, facts: &Facts, unwanted: &Unwanted) -> Result<Inventory, Problem> {
     let Some(manager) = facts.os.package_manager else { return Ok(Inventory::default()) };
     let failed = |e: std::io::Error| {
-        let asked = if manager == PackageManager::Apt { "dpkg" } else { "rpm" };
-        Problem::unexpected(format!("cannot ask {asked} which packages are installed: {e}"))
+        let record = crate::packages::of(manager).record;
+        Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
     };
     let installed = packages::installed(system, manager).map_err(failed)?;
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;

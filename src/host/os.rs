@@ -2,7 +2,8 @@
 
 use super::Os;
 use super::reader::Reader;
-use crate::compat::{InitramfsTool, PackageManager};
+use crate::compat::InitramfsTool;
+use crate::packages;
 use std::collections::BTreeMap;
 
 /// The operating system that an os-release text names.
@@ -15,7 +16,7 @@ pub fn os(reader: &Reader, release: &str) -> Os {
     Os {
         version: field("VERSION_ID"),
         like: field("ID_LIKE").split_whitespace().map(str::to_owned).collect(),
-        package_manager: package_manager(reader),
+        package_manager: packages::find(|program| reader.is_file(program)),
         initramfs: initramfs(reader),
         immutable: immutable(reader),
         id,
@@ -40,19 +41,6 @@ fn unquote(value: &str) -> String {
         out.extend(if c == '\\' { chars.next() } else { Some(c) });
     }
     out
-}
-
-fn package_manager(reader: &Reader) -> Option<PackageManager> {
-    // dpkg can be installed on Fedora and rpm on Debian: what counts is the tool that resolves dependencies.
-    let tools = [
-        ("/usr/bin/apt-get", PackageManager::Apt),
-        ("/usr/bin/zypper", PackageManager::Zypper),
-        // Where it is, dnf is an extra that keeps a history of its own.
-        ("/usr/bin/tdnf", PackageManager::Tdnf),
-        ("/usr/bin/dnf", PackageManager::Dnf),
-        ("/usr/bin/dnf5", PackageManager::Dnf),
-    ];
-    tools.into_iter().find(|(path, _)| reader.is_file(path)).map(|(_, tool)| tool)
 }
 
 fn initramfs(reader: &Reader) -> Option<InitramfsTool> {

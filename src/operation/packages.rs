@@ -11,7 +11,7 @@ use crate::host::upstream;
 use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use crate::packages::supply::{Supply, behind_program};
-use crate::packages::{commands, locks, words};
+use crate::packages::{locks, of, words};
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -69,9 +69,9 @@ impl Packages {
 
     /// What is to come, with the versions of a lock file as the manager takes them on its command line.
     pub fn with_versions(&self) -> Vec<String> {
-        let commands = commands(self.manager);
+        let manager = of(self.manager);
         let named = |name: &String| match self.versions.get(name) {
-            Some(version) => commands.exactly(name, version),
+            Some(version) => manager.exactly(name, version),
             None => name.clone(),
         };
         self.install.iter().map(named).collect()
@@ -94,7 +94,7 @@ impl Packages {
     /// The commands that do it, in order, if nothing goes wrong.
     pub fn argv(&self) -> Vec<Vec<String>> {
         let mut all = Vec::new();
-        if let (Some(stream), Some(enable)) = (&self.stream, commands(self.manager).enable_stream) {
+        if let (Some(stream), Some(enable)) = (&self.stream, of(self.manager).enable_stream) {
             all.push(words(enable).into_iter().chain([stream.clone()]).collect());
         }
         if !self.remove.is_empty() {
@@ -122,7 +122,7 @@ impl Packages {
         }
         // Files that were lost are installed again too.
         let names: Vec<_> = self.install.iter().map(|name| quoted(name)).collect();
-        Some(format!("sudo {} {}", commands(self.manager).reinstall, names.join(" ")))
+        Some(format!("sudo {} {}", of(self.manager).by_hand.reinstall, names.join(" ")))
     }
 
     /// What it adds and changes.
@@ -198,23 +198,23 @@ pub fn finish() -> Operation {
 
 /// The command that installs, or the one that only says what it would do.
 fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
-    let commands = commands(wanted.manager);
-    let mut argv = words(if simulate { commands.simulate_install } else { commands.install });
+    let manager = of(wanted.manager);
+    let mut argv = words(if simulate { manager.simulate_install } else { manager.install });
     // apt is told of the versions in its preferences: what it cannot have in them is then named, and not only refused.
     argv.extend(if wanted.manager == PackageManager::Apt { wanted.install.clone() } else { wanted.with_versions() });
     behind_program(argv, pins::options(wanted))
 }
 
 fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec<String> {
-    let commands = commands(manager);
-    let mut argv = words(if simulate { commands.simulate_remove } else { commands.remove });
+    let manager = of(manager);
+    let mut argv = words(if simulate { manager.simulate_remove } else { manager.remove });
     argv.extend(names.iter().cloned());
     argv
 }
 
 /// The command that fetches the lists of packages, if the manager needs one.
 fn refresh_argv(manager: PackageManager) -> Option<Vec<String>> {
-    commands(manager).refresh.map(words)
+    of(manager).refresh.map(words)
 }
 
 fn program(argv: Vec<String>) -> Program {
@@ -237,7 +237,7 @@ impl Known {
 
 /// All of them. A list that was cut short would make the rest look new, and a rollback would remove it: no list is better.
 fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
-    let argv = commands(manager).list;
+    let argv = of(manager).list;
     let output = on.run(&Program::new(argv.iter().copied()).undisturbed())?;
     judge(argv[0], &output, None).map_err(io::Error::other)?;
     let package = |line: &str| {
@@ -588,7 +588,7 @@ fn performed(
         }
     }
     // A folder has the packages of one stream, and no list of streams.
-    if let (Some(stream), Some(enable), true) = (stream, commands(manager).enable_stream, supply.is_the_hosts()) {
+    if let (Some(stream), Some(enable), true) = (stream, of(manager).enable_stream, supply.is_the_hosts()) {
         run(words(enable).into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
@@ -666,7 +666,7 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     if gone.is_empty() {
         return Ok(Vec::new());
     }
-    let exactly: Vec<_> = gone.iter().map(|(name, version)| commands(manager).exactly(name, version)).collect();
+    let exactly: Vec<_> = gone.iter().map(|(name, version)| of(manager).exactly(name, version)).collect();
     let again = |names| Packages::to_install(manager, names);
     if run(install_argv(&again(exactly), false)).is_ok() {
         return Ok(Vec::new());
@@ -674,7 +674,7 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     // One that is no longer to be had must not keep the others away.
     let mut left = Vec::new();
     for (name, version) in gone {
-        let back = run(install_argv(&again(vec![commands(manager).exactly(name, version)]), false));
+        let back = run(install_argv(&again(vec![of(manager).exactly(name, version)]), false));
         if back.is_err() && run(install_argv(&again(vec![name.clone()]), false)).is_err() {
             left.push(format!("the package {name} {version}"));
         }

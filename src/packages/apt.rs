@@ -9,7 +9,7 @@ mod sources;
 pub mod stanza;
 mod version;
 
-use super::commands::Commands;
+use super::manager::{ByHand, Manager, edit_grub};
 use super::records::{Budget, each_record_of};
 use super::{Unknown, Versions, configuration};
 use crate::system::{System, on_all_cores};
@@ -34,12 +34,13 @@ pub const SOURCE: &str = "sources.list";
 
 /// How apt is called. Its refresh succeeds if some lists cannot be fetched, which is right: another's broken repository does not
 /// concern gpusetup.
-pub const COMMANDS: Commands = Commands {
+pub static MANAGER: Manager = Manager {
+    programs: &["/usr/bin/apt-get"],
+    record: DPKG,
     refresh: Some("apt-get -q -o DPkg::Lock::Timeout=900 update"),
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
               -o DPkg::Lock::Timeout=900 install",
-    reinstall: "apt-get install --reinstall",
     simulate_remove: "apt-get -s -q purge",
     remove: "apt-get -y -q -o DPkg::Lock::Timeout=900 purge",
     list: &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
@@ -53,6 +54,15 @@ pub const COMMANDS: Commands = Commands {
     ],
     process: None,
     from_folder,
+    offered_versions,
+    by_hand: ByHand {
+        install: "apt-get install",
+        reinstall: "apt-get install --reinstall",
+        cxx: "g++",
+        globs_versions: true,
+        remove_old_kernels: "apt-get autoremove --purge",
+        add_kernel_parameter: |parameter| edit_grub(parameter, "update-grub"),
+    },
 };
 
 fn from_folder(folder: &Path) -> Vec<String> {

@@ -3,12 +3,12 @@
 mod cache;
 mod modules;
 
-use super::commands::Commands;
 use super::ini::{Section, sections};
+use super::manager::{ByHand, Manager};
 use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
-use super::rpm::{LIST, LOCKS, architectures, version};
+use super::rpm::{CXX, LIST, LOCKS, RECORD, architectures, version};
 use super::{Unknown, Versions, configuration};
 use crate::system::System;
 use cache::Variables;
@@ -30,11 +30,12 @@ const UNSUPPORTED_KEYS: [&str; 6] =
     ["reposdir", "varsdir", "cachedir", "system_cachedir", "disable_excludes", "module_obsoletes"];
 
 /// How dnf is called. It waits for others of its kind by itself.
-pub const COMMANDS: Commands = Commands {
+pub static MANAGER: Manager = Manager {
+    programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
+    record: RECORD,
     refresh: None,
     simulate_install: "dnf -y -q --setopt=tsflags=test install",
     install: "dnf -y -q install",
-    reinstall: "dnf install",
     simulate_remove: "dnf -y -q --setopt=tsflags=test remove",
     remove: "dnf -y -q remove",
     list: &LIST,
@@ -51,6 +52,15 @@ pub const COMMANDS: Commands = Commands {
             "--setopt=gpusetup.module_hotfixes=1".to_owned(),
             format!("--setopt=cachedir={}", folder.join("lists").display()),
         ]
+    },
+    offered_versions,
+    by_hand: ByHand {
+        install: "dnf install",
+        reinstall: "dnf install",
+        cxx: CXX,
+        globs_versions: true,
+        remove_old_kernels: "dnf remove --oldinstallonly",
+        add_kernel_parameter: |parameter| vec![format!("sudo grubby --update-kernel=ALL --args={parameter}")],
     },
 };
 

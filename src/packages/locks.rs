@@ -1,7 +1,6 @@
 //! Locks of a package manager that somebody else holds: waited for, with the holder's name, before our own transaction
 //! begins. On a fresh machine that is apt's daily update or unattended-upgrades, for minutes.
 
-use super::commands;
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
@@ -34,12 +33,12 @@ pub fn wait(
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
     // Whoever holds a lock in a tree is a process of this machine.
     let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));
-    let at_work = commands(manager).process.and_then(|file| {
+    let at_work = super::of(manager).process.and_then(|file| {
         let pid: i32 = on.read_text(file).ok()??.trim().parse().ok()?;
         (pid > 0 && System::live().exists(format!("/proc/{pid}"))).then(|| named(pid, file))
     });
     at_work.or_else(|| {
-        commands(manager).locks.iter().find_map(|path| {
+        super::of(manager).locks.iter().find_map(|path| {
             let file = on.open(path).ok()?;
             // A lock for reading is refused by a lock for writing, and needs no right to write.
             let held = fcntl_getlk(file, &Flock::from(FlockType::ReadLock)).ok()??;

@@ -1,12 +1,16 @@
-//! What dnf and zypper share: repositories of rpm packages.
+//! What dnf, tdnf and zypper share: rpm, its packages and their repositories.
 
 pub mod pattern;
 pub mod repodata;
 pub mod version;
 
-use super::Unknown;
+use super::{Unknown, manager};
 use crate::system::System;
 
+/// The name of the program that keeps the record.
+pub const RECORD: &str = "rpm";
+/// The package of the C++ compiler.
+pub const CXX: &str = "gcc-c++";
 /// Lists every package as `installed NAME VERSION`.
 pub const LIST: [&str; 4] = ["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"];
 /// What rpm locks.
@@ -23,6 +27,11 @@ pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown
     loader
         .map(|(_, architectures)| architectures)
         .ok_or_else(|| Unknown::at("/lib64", "no loader shows the architecture"))
+}
+
+/// The commands that add a word to the kernel's command line, where the distribution has no grubby.
+pub fn edit_grub(parameter: &str) -> Vec<String> {
+    manager::edit_grub(parameter, "grub2-mkconfig -o /boot/grub2/grub.cfg")
 }
 
 /// For fuzzing.

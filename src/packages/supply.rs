@@ -1,7 +1,6 @@
 //! Where packages come from: the repositories that a host is set up with, or a folder of it that a bundle's packages were
 //! brought to.
 
-use super::commands;
 use crate::compat::PackageManager;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +25,7 @@ impl Supply {
     /// `argv` with the words behind the program's name that make it install from here alone.
     pub fn applied_to(&self, manager: PackageManager, argv: Vec<String>) -> Vec<String> {
         let Self::Folder(folder) = self else { return argv };
-        behind_program(argv, (commands(manager).from_folder)(folder))
+        behind_program(argv, (super::of(manager).from_folder)(folder))
     }
 
     /// The folder, where it is one.

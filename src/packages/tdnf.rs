@@ -1,14 +1,16 @@
 //! tdnf, Azure Linux's dnf. Where it keeps its lists is not known here, so what its repositories offer is not either.
 
-use super::commands::Commands;
-use super::rpm::{LIST, LOCKS};
+use super::Unknown;
+use super::manager::{ByHand, Manager};
+use super::rpm::{CXX, LIST, LOCKS, RECORD, edit_grub};
 
 /// How tdnf is called. It waits for others of its kind by itself.
-pub const COMMANDS: Commands = Commands {
+pub static MANAGER: Manager = Manager {
+    programs: &["/usr/bin/tdnf"],
+    record: RECORD,
     refresh: None,
     simulate_install: "tdnf -y --testonly install",
     install: "tdnf -y install",
-    reinstall: "tdnf install",
     simulate_remove: "tdnf -y --testonly remove",
     remove: "tdnf -y remove",
     list: &LIST,
@@ -25,5 +27,15 @@ pub const COMMANDS: Commands = Commands {
             "--setopt=gpusetup.gpgcheck=0".to_owned(),
             "--refresh".to_owned(),
         ]
+    },
+    // How it names the folders of its lists is not known here.
+    offered_versions: |_, _, _| Err(Unknown::NotFetched),
+    by_hand: ByHand {
+        install: "tdnf install",
+        reinstall: "tdnf install",
+        cxx: CXX,
+        globs_versions: false,
+        remove_old_kernels: "tdnf autoremove",
+        add_kernel_parameter: edit_grub,
     },
 };

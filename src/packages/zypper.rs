@@ -1,9 +1,9 @@
 //! zypper's repositories, and the locks that keep packages from being installed.
 
-use super::commands::Commands;
 use super::dnf::chosen;
 use super::glob::pattern_matches;
 use super::ini::sections;
+use super::manager::{ByHand, Manager};
 use super::records::Budget;
 use super::rpm::repodata::{Package, Repodata};
 use super::rpm::{architectures, version};
@@ -21,11 +21,12 @@ const MAIN: &str = "/etc/zypp/zypp.conf";
 const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path", "cachedir", "configdir"];
 
 /// How zypper is called. zypper and YaST do not wait for each other, they give up.
-pub const COMMANDS: Commands = Commands {
+pub static MANAGER: Manager = Manager {
+    programs: &["/usr/bin/zypper"],
+    record: rpm::RECORD,
     refresh: None,
     simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
     install: "zypper --non-interactive install --no-recommends",
-    reinstall: "zypper install --force",
     simulate_remove: "zypper --non-interactive remove --dry-run",
     remove: "zypper --non-interactive remove",
     list: &rpm::LIST,
@@ -44,6 +45,15 @@ pub const COMMANDS: Commands = Commands {
             "--plus-repo".to_owned(),
             format!("dir:{}", folder.display()),
         ]
+    },
+    offered_versions,
+    by_hand: ByHand {
+        install: "zypper install",
+        reinstall: "zypper install --force",
+        cxx: rpm::CXX,
+        globs_versions: false,
+        remove_old_kernels: "zypper purge-kernels",
+        add_kernel_parameter: rpm::edit_grub,
     },
 };
 

@@ -1,8 +1,8 @@
 //! GPUs that speak to each other over PCI.
 
-use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
+use crate::packages;
 use crate::text::quoted;
 
 /// NVIDIA's own words: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> of ports that redirect,
@@ -50,14 +50,7 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
 }
 
 /// Commands that put it on the kernel's command line.
-fn untranslated(seen: &Evidence) -> Vec<&'static str> {
-    const EDIT: &str = "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub";
-    match seen.facts.os.package_manager {
-        Some(PackageManager::Dnf) => vec!["sudo grubby --update-kernel=ALL --args=iommu=pt"],
-        Some(PackageManager::Tdnf | PackageManager::Zypper) => {
-            vec![EDIT, "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"]
-        }
-        Some(PackageManager::Apt) => vec![EDIT, "sudo update-grub"],
-        None => Vec::new(),
-    }
+fn untranslated(seen: &Evidence) -> Vec<String> {
+    let manager = seen.facts.os.package_manager.map(packages::of);
+    manager.map(|manager| (manager.by_hand.add_kernel_parameter)("iommu=pt")).unwrap_or_default()
 }

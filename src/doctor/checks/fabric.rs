@@ -2,9 +2,9 @@
 
 use super::nvml::{inside_fabric, outside_fabric};
 use crate::causes;
-use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::operation::{Operation, Service};
+use crate::packages;
 
 /// Fabric Manager where there are switches, and what the GPUs themselves say of their fabric: switches may be where only
 /// another machine sees them.
@@ -40,12 +40,10 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     let install = |cause: String| {
         let start = "sudo systemctl enable --now nvidia-fabricmanager".to_owned();
         // Other repositories have other names for it.
-        let bring =
-            seen.fabric_package.as_ref().zip(facts.os.package_manager).and_then(|(name, manager)| match manager {
-                PackageManager::Apt => Some(format!("sudo apt-get install '{name}={version}*'")),
-                PackageManager::Dnf => Some(format!("sudo dnf install '{name}-{version}*'")),
-                PackageManager::Tdnf | PackageManager::Zypper => None,
-            });
+        let manager = facts.os.package_manager.map(packages::of).filter(|manager| manager.by_hand.globs_versions);
+        let bring = seen.fabric_package.as_ref().zip(manager).map(|(name, manager)| {
+            format!("sudo {} '{}'", manager.by_hand.install, manager.exactly(name, &format!("{version}*")))
+        });
         Verdict::fail(cause).alone().advise(
             format!(
                 "install Fabric Manager {version}, to the last digit (the name is NVIDIA's repository's), and start it"

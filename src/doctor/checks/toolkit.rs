@@ -1,10 +1,10 @@
 //! The CUDA toolkits, and how programs and shells find them.
 
 use crate::causes;
-use crate::compat::PackageManager;
 use crate::doctor::{Answer, Evidence, Shells, Verdict};
 use crate::host::Toolkit;
 use crate::operation::{Link, Operation};
+use crate::packages::{self, ByHand};
 use crate::paths::host_compilers;
 use crate::plan::compile::Cause;
 use crate::plan::profile;
@@ -126,13 +126,9 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
     match (cause, seen.newest_gcc.get(&toolkit.path)) {
         (Cause::NewCompiler, Some(newest)) => verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest)),
         (Cause::NoCompiler, _) => {
-            let command = match seen.facts.os.package_manager {
-                Some(PackageManager::Dnf) => "sudo dnf install gcc-c++",
-                Some(PackageManager::Tdnf) => "sudo tdnf install gcc-c++",
-                Some(PackageManager::Zypper) => "sudo zypper install gcc-c++",
-                Some(PackageManager::Apt) | None => "sudo apt-get install g++",
-            };
-            verdict.advise("install the C++ compiler", [command])
+            let manager = packages::of(seen.facts.os.package_manager.unwrap_or(packages::ASSUMED));
+            let ByHand { install, cxx, .. } = manager.by_hand;
+            verdict.advise("install the C++ compiler", [format!("sudo {install} {cxx}")])
         }
         (Cause::LinksC, _) => match &seen.host_compiler {
             Some((file, line)) => verdict

@@ -1,0 +1,77 @@
+//! What is known of a package manager. Each has one value of [`Manager`], in its own file: what differs between them is there,
+//! and nobody else asks which one it is.
+
+use super::{Unknown, Versions};
+use crate::system::System;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A package manager. Commands are words between blanks; names of packages follow at the end.
+#[derive(Debug)]
+pub struct Manager {
+    /// The files that show that it is there.
+    pub programs: &'static [&'static str],
+    /// What keeps the record of installed packages, by name: dpkg or rpm.
+    pub record: &'static str,
+    /// Fetches the lists of packages. None for managers that do so themselves.
+    pub refresh: Option<&'static str>,
+    /// Says what an installation would do.
+    pub simulate_install: &'static str,
+    /// Installs, without recommended packages.
+    pub install: &'static str,
+    /// Says what a removal would do.
+    pub simulate_remove: &'static str,
+    /// Removes, with configuration files where the manager knows the difference.
+    pub remove: &'static str,
+    /// Lists every package as `STATUS NAME VERSION`.
+    pub list: &'static [&'static str],
+    /// Stands between a name and a version.
+    pub separator: &'static str,
+    /// Enables a module's stream, whose name follows.
+    pub enable_stream: Option<&'static str>,
+    /// Files that it locks, in that order.
+    pub locks: &'static [&'static str],
+    /// A file with the number of the process that is at work; libzypp's is empty or 0 between.
+    pub process: Option<&'static str>,
+    /// The words behind the program's name that make it install from a folder and nothing else.
+    pub from_folder: fn(&Path) -> Vec<String>,
+    /// See [`super::offered_versions`].
+    pub offered_versions: fn(&System, &BTreeSet<&str>, &Versions) -> Result<Versions, Unknown>,
+    /// What a person is advised to run.
+    pub by_hand: ByHand,
+}
+
+/// What is printed for a person to copy, where plans have something else, or nothing. Whoever prints it adds `sudo`.
+#[derive(Debug)]
+pub struct ByHand {
+    /// Installs.
+    pub install: &'static str,
+    /// Installs what is there already too, so that files that were lost come back.
+    pub reinstall: &'static str,
+    /// The package of the C++ compiler.
+    pub cxx: &'static str,
+    /// It takes a version that ends in `*`.
+    pub globs_versions: bool,
+    /// Removes kernels that are not used.
+    pub remove_old_kernels: &'static str,
+    /// The commands that add a word to the kernel's command line.
+    pub add_kernel_parameter: fn(&str) -> Vec<String>,
+}
+
+impl Manager {
+    /// A package in one version, as the manager takes it on its command line.
+    pub fn exactly(&self, name: &str, version: &str) -> String {
+        format!("{name}{}{version}", self.separator)
+    }
+}
+
+/// Has GRUB's scripts add a word to the kernel's command line; the last command is the distribution's own.
+pub fn edit_grub(parameter: &str, rebuild: &str) -> Vec<String> {
+    let edit = format!("sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{parameter} /' /etc/default/grub");
+    vec![edit, format!("sudo {rebuild}")]
+}
+
+/// The words of a command.
+pub fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
