@@ -5,12 +5,12 @@
 mod add_on;
 mod assumed;
 mod compiler;
-mod dpkg;
 mod driver;
 mod elf;
 mod gpu;
 mod graphics;
 mod holders;
+mod installed;
 mod kernel;
 mod kernel_module;
 mod libraries;
@@ -32,7 +32,6 @@ mod toolkit;
 
 pub use add_on::soname;
 pub use assumed::{SpecError, assumed_gpus};
-pub use dpkg::{installed as dpkg_installed, upstream};
 pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
 pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};

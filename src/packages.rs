@@ -12,6 +12,7 @@ pub mod ini;
 pub mod locks;
 mod manager;
 pub mod messages;
+mod record;
 mod records;
 mod rpm;
 pub mod supply;
@@ -20,6 +21,7 @@ mod zypper;
 
 pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
 pub use manager::{ByHand, Manager, words};
+pub use record::{Installed, Journal, RecordFile, upstream};
 
 use crate::compat::PackageManager;
 use crate::system::{System, input};

@@ -5,10 +5,9 @@ use super::files::{or_trust_owner, read_text};
 use super::options::{HostOptions, TrustOptions};
 use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
-use crate::host::dpkg_installed;
 use crate::operation::Packages;
 use crate::operation::packages;
-use crate::packages::{Versions, offered_versions};
+use crate::packages::{Versions, of, offered_versions};
 use crate::plan::{LockError, LockFile, Plan};
 use crate::planning::PlanningError;
 use crate::resolve::Method;
@@ -100,10 +99,8 @@ fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     if plan.packages().next().is_none() && !has_packaged_driver(plan) {
         return Ok(all);
     }
-    let here = match manager {
-        PackageManager::Apt => dpkg_installed(system).map_err(unknown)?,
-        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => Versions::new(),
-    };
+    let record = of(manager).record_file.as_ref();
+    let here = record.map(|record| record.installed(system)).transpose().map_err(unknown)?.unwrap_or_default();
     for wanted in plan.packages() {
         all.extend(offered_to(system, manager, wanted)?);
         all.extend(here.iter().filter(|(name, _)| wanted.install.contains(name)).map(|(n, v)| (n.clone(), v.clone())));

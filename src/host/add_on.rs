@@ -1,10 +1,11 @@
 //! Add-ons' libraries in toolkits and in the system's library directories: files, links, copies. No library is loaded.
 
-use super::dpkg::{Packages, upstream};
+use super::installed::Packages;
 use super::libraries::Listing;
 use super::reader::Reader;
 use super::{AddOnFiles, LibraryFile, Origin, Toolkit, elf};
 use crate::compat::AddOn;
+use crate::packages::upstream;
 use crate::system::{System, digest_of_file};
 use crate::version::AddOnVersion;
 use object::ReadCache;

@@ -1,9 +1,10 @@
 //! The default gcc and the C library, by files and packages. Neither is run: starting a compiler to ask its version would
 //! take longer than the whole plan.
 
-use super::dpkg::{Packages, upstream};
+use super::installed::Packages;
 use super::reader::Reader;
 use super::{Compiler, elf, kernel};
+use crate::packages::upstream;
 use object::ReadCache;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,12 @@
 //! The NVIDIA driver that is installed, and by whom: packages by dpkg's record, a runfile by its log and uninstaller, and in
 //! any case the versions in the names of its libraries. Several answers are a mixed install, and all are told.
 
-use super::dpkg::{Packages, upstream};
+use super::installed::Packages;
 use super::libraries::Listing;
 use super::reader::Reader;
 use super::{InstalledDriver, Origin};
 use crate::compat::{ModuleFlavour, PackageManager};
+use crate::packages::{self, upstream};
 use crate::version::DriverVersion;
 use std::path::PathBuf;
 
@@ -45,7 +46,7 @@ pub fn drivers(
             continue;
         }
         // With rpm its database would tell, which takes rpm to read; its licence files are a trace.
-        let rpm = !matches!(manager, None | Some(PackageManager::Apt)) && rpm_trace(reader);
+        let rpm = manager.is_some_and(|m| packages::of(m).record_file.is_none()) && rpm_trace(reader);
         let unversioned = runfile.is_none() && has_uninstaller(reader);
         let origin = match (unversioned, rpm) {
             (true, _) => Origin::Runfile,

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, add_on, compiler,
-    dpkg, driver, gpu, graphics, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci,
+    driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci,
     repositories, secure_boot, toolkit,
 };
 use crate::compat::{AddOnId, Database, Fabric};
@@ -65,7 +65,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let os = os::os(reader, &release);
     let (gpus, nvswitches) = gpus(reader, database, &look.gpus, machine.kind);
     let kernels = kernel::kernels(reader);
-    let packages = dpkg::Packages::read(reader, &database.add_ons);
+    let packages = installed::Packages::read(reader, &database.add_ons);
     let packages = packages.as_ref();
     let libraries = libraries::listings(reader, &database.add_ons);
     let mut drivers = driver::drivers(reader, packages, os.package_manager, &libraries);

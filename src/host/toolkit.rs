@@ -1,9 +1,10 @@
 //! CUDA toolkits below the prefix and the distribution's own, with their versions and who put them there. No nvcc is run.
 
-use super::dpkg::{Packages, upstream};
+use super::installed::Packages;
 use super::reader::Reader;
 use super::{Origin, Toolkit};
 use crate::compat::Database;
+use crate::packages::upstream;
 use crate::version::CudaVersion;
 use serde::Deserialize;
 use serde_json::json;

@@ -1,5 +1,6 @@
 //! apt's lists of packages, its sources and its preferences.
 
+mod dpkg;
 mod expression;
 mod origin;
 mod pins;
@@ -10,17 +11,18 @@ pub mod stanza;
 mod version;
 
 use super::manager::{ByHand, Manager, edit_grub};
-use super::records::{Budget, each_record_of};
+use super::records::{self, Budget, each_record_of};
 use super::{Unknown, Versions, configuration};
 use crate::system::{System, on_all_cores};
+use dpkg::STATUS;
 use origin::Origin;
 use policy::Record;
 use sources::Index;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 const LISTS: &str = "/var/lib/apt/lists";
-const STATUS: &str = "/var/lib/dpkg/status";
 /// The architectures of a host that has several; its own comes first.
 const ARCHITECTURES: &str = "/var/lib/dpkg/arch";
 /// The package whose architecture is the host's own.
@@ -37,6 +39,7 @@ pub const SOURCE: &str = "sources.list";
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/apt-get"],
     record: DPKG,
+    record_file: Some(dpkg::RECORD),
     refresh: Some("apt-get -q -o DPkg::Lock::Timeout=900 update"),
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
@@ -196,33 +199,26 @@ struct Status {
 impl Status {
     fn read(system: &System, names: &BTreeSet<&str>, budget: &Budget) -> Result<Self, Unknown> {
         let (mut native, mut records) = (None, Vec::new());
-        each_record_of(system, Path::new(STATUS), b"\n\n", budget, |stanza| {
-            let stanza = stanza.trim_ascii_start();
-            let Some(name) = stanza::package(stanza).map(|n| String::from_utf8_lossy(&n).into_owned()) else {
-                return Ok(());
-            };
+        let unknown = |e: io::Error| Unknown::at(STATUS, e);
+        let file = records::open(system, Path::new(STATUS), budget).map_err(unknown)?;
+        dpkg::each_package(file, |name, stanza| {
             let architecture = || stanza::text(stanza, "Architecture").into_owned();
             if name == DPKG {
                 native = Some(architecture());
             }
-            if names.contains(name.as_str()) {
-                records.push((name.clone(), architecture(), Record::read(&name, stanza, 0, is_installed(stanza))));
+            if names.contains(name) {
+                let record = Record::read(name, stanza, 0, dpkg::is_present(stanza));
+                records.push((name.to_owned(), architecture(), record));
             }
             Ok(())
-        })?;
+        })
+        .map_err(unknown)?;
         let native = native.ok_or_else(|| Unknown::at(STATUS, "dpkg itself is not in it"))?;
         records.retain(|(_, architecture, record)| {
             [&*native, "all"].contains(&&**architecture) && !record.version.is_empty()
         });
         Ok(Self { native, records: records.into_iter().map(|(name, _, record)| (name, record)).collect() })
     }
-}
-
-/// What was removed may have left its configuration.
-fn is_installed(stanza: &[u8]) -> bool {
-    let status = stanza::text(stanza, "Status");
-    let state = status.split_whitespace().nth(2);
-    state.is_some_and(|state| state != "not-installed" && state != "config-files")
 }
 
 /// For fuzzing.

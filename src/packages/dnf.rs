@@ -33,6 +33,7 @@ const UNSUPPORTED_KEYS: [&str; 6] =
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
     record: RECORD,
+    record_file: None,
     refresh: None,
     simulate_install: "dnf -y -q --setopt=tsflags=test install",
     install: "dnf -y -q install",

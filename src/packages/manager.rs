@@ -1,7 +1,7 @@
 //! What is known of a package manager. Each has one value of [`Manager`], in its own file: what differs between them is there,
 //! and nobody else asks which one it is.
 
-use super::{Unknown, Versions};
+use super::{RecordFile, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,6 +13,8 @@ pub struct Manager {
     pub programs: &'static [&'static str],
     /// What keeps the record of installed packages, by name: dpkg or rpm.
     pub record: &'static str,
+    /// That record, where it can be read as a file.
+    pub record_file: Option<RecordFile>,
     /// Fetches the lists of packages. None for managers that do so themselves.
     pub refresh: Option<&'static str>,
     /// Says what an installation would do.

@@ -8,6 +8,7 @@ use super::rpm::{CXX, LIST, LOCKS, RECORD, edit_grub};
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/tdnf"],
     record: RECORD,
+    record_file: None,
     refresh: None,
     simulate_install: "tdnf -y --testonly install",
     install: "tdnf -y install",

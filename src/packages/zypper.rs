@@ -24,6 +24,7 @@ const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path"
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
     record: rpm::RECORD,
+    record_file: None,
     refresh: None,
     simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
     install: "zypper --non-interactive install --no-recommends",

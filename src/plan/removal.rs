@@ -148,7 +148,7 @@ impl RemovalPlanner<'_> {
         let version = driver.version.to_string();
         let offers = distribution(self.database, self.facts).map(|d| d.drivers.as_slice()).unwrap_or_default();
         let beside = |name: &String| offers.iter().any(|offer| offer.packages.contains(name));
-        let is_its = |name: &String, has: &str| crate::host::upstream(has) == version || beside(name);
+        let is_its = |name: &String, has: &str| crate::packages::upstream(has) == version || beside(name);
         let all = self.inventory.installed.iter();
         all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()
     }

@@ -128,7 +128,7 @@ fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
     let Some(driver) = &seen.facts.driver else { return Vec::new() };
     let wanted = driver.version.to_string();
     let trees = seen.dkms.iter().flat_map(|(name, versions)| versions.iter().map(move |v| (name, v)));
-    let of_driver = trees.filter(|(_, version)| crate::host::upstream(version) == wanted);
+    let of_driver = trees.filter(|(_, version)| crate::packages::upstream(version) == wanted);
     let each = of_driver.map(|(name, version)| {
         let module = format!("{name}/{version}");
         // What it has noted as installed may be gone all the same.

@@ -2,8 +2,9 @@
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
 use crate::compat::{Distribution, DriverOffer, PackageManager};
-use crate::host::{Facts, SecureBoot, dpkg_installed, upstream};
+use crate::host::{Facts, SecureBoot};
 use crate::operation::packages;
+use crate::packages::upstream;
 use crate::system::System;
 use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
@@ -153,10 +154,11 @@ fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
 
 /// All packages installed, where their record can be read without a program of a tree: rpm's cannot.
 fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<String, String> {
-    match manager {
-        Some(PackageManager::Apt) => dpkg_installed(system).unwrap_or_default(),
-        Some(manager) if system.is_live() => packages::installed(system, manager).unwrap_or_default(),
-        _ => BTreeMap::new(),
+    let Some(manager) = manager else { return BTreeMap::new() };
+    match &crate::packages::of(manager).record_file {
+        Some(record) => record.installed(system).unwrap_or_default(),
+        None if system.is_live() => packages::installed(system, manager).unwrap_or_default(),
+        None => BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,105 @@
+//! The packages that matter here and are installed, by the record of the host's package manager as far as it is a file.
+
+use super::reader::Reader;
+use crate::compat::AddOn;
+use crate::packages::{self, Installed, Journal, RecordFile};
+use std::collections::BTreeMap;
+
+/// Installed packages that matter, with their versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Packages {
+    versions: BTreeMap<String, String>,
+    /// Packages that the manager has not finished with, as `dpkg --audit` and dpkg's journal tell, of all there are.
+    pub unfinished: Vec<String>,
+}
+
+impl Packages {
+    /// What is installed; none where no record is there to be read. A record counts wherever it is: dpkg can be installed on
+    /// hosts of other managers.
+    pub fn read(reader: &mut Reader, add_ons: &[AddOn]) -> Option<Self> {
+        let mut records = packages::ALL.iter().filter_map(|manager| packages::of(*manager).record_file.as_ref());
+        records.find_map(|record| Self::of_record(reader, record, add_ons))
+    }
+
+    fn of_record(reader: &mut Reader, record: &RecordFile, add_ons: &[AddOn]) -> Option<Self> {
+        let what = "the packages installed";
+        let mut file = reader.open(what, record.path)?;
+        match (record.scan)(&mut file, &|name| matters(name) || add_ons.iter().any(|of| is_of(name, of))) {
+            Ok(Installed { versions, unfinished }) => {
+                let mut packages = Self { versions, unfinished };
+                packages.add_journal(reader, &record.journal);
+                Some(packages)
+            }
+            Err(e) => {
+                reader.miss(what, format_args!("{}: {e}", record.path));
+                None
+            }
+        }
+    }
+
+    /// Adds the packages of a journal to the unfinished ones; of a change that names none, its file.
+    fn add_journal(&mut self, reader: &mut Reader, journal: &Journal) {
+        let what = "dpkg's journal";
+        for file in reader.names(what, journal.folder).into_iter().filter(|name| (journal.is_change)(name)) {
+            let path = format!("{}/{file}", journal.folder);
+            let change = reader.head(what, &path, journal.longest).unwrap_or_default();
+            let name = (journal.package)(&change).map_or(path, str::to_owned);
+            if !self.unfinished.contains(&name) {
+                self.unfinished.push(name);
+            }
+        }
+    }
+
+    /// The version of a package, as its record says it.
+    pub fn version(&self, name: &str) -> Option<&str> {
+        self.versions.get(name).map(String::as_str)
+    }
+
+    /// Packages of an add-on's libraries, by name.
+    pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
+        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(n, _)| is_of(n, add_on))
+    }
+
+    /// Packages whose names begin so, by name.
+    pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
+        let start = start.to_owned();
+        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(move |(n, _)| n.starts_with(&start))
+    }
+}
+
+fn matters(package: &str) -> bool {
+    ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"].iter().any(|s| package.starts_with(s))
+}
+
+/// Whether a package of this name has an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.
+fn is_of(package: &str, add_on: &AddOn) -> bool {
+    package.starts_with(&add_on.library.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::System;
+
+    const JOURNAL: &str = "/var/lib/dpkg/updates";
+    const TEXT: &str = "Package: adduser\nStatus: install ok installed\nVersion: 3.134\n\n\
+        Package: man-db\nStatus: install ok half-configured\nVersion: 2\n\n\
+        Package: gcc-12\nStatus: hold ok installed\nVersion: 12.2.0-14+deb12u1\n";
+
+    #[test]
+    fn a_journal_that_was_not_merged_is_unfinished() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        assert_eq!(Packages::read(&mut Reader::new(&system), &[]), None);
+        system.make_directories(JOURNAL, 0o755).expect("made");
+        system.write("/var/lib/dpkg/status", TEXT.as_bytes(), 0o644).expect("written");
+        let read = || Packages::read(&mut Reader::new(&system), &[]).expect("there is a dpkg");
+        system.write(format!("{JOURNAL}/tmp.i"), b"#padding\n", 0o644).expect("written");
+        assert_eq!(read().unfinished, ["man-db"]);
+        assert_eq!((read().version("gcc-12"), read().version("adduser")), (Some("12.2.0-14+deb12u1"), None));
+        let record = "Package: cpp-14-x86-64-linux-gnu\nStatus: install reinstreq half-installed\n";
+        system.write(format!("{JOURNAL}/0000"), record.as_bytes(), 0o644).expect("written");
+        system.write(format!("{JOURNAL}/0001"), b"", 0o644).expect("written");
+        assert_eq!(read().unfinished, ["man-db", "cpp-14-x86-64-linux-gnu", "/var/lib/dpkg/updates/0001"]);
+    }
+}

@@ -1,0 +1,132 @@
+//! dpkg's record of packages. The file has megabytes, and `plan` has milliseconds: a package that does not matter costs one look
+//! at its name and its state.
+
+use super::stanza;
+use crate::packages::record::{Installed, Journal, RecordFile};
+use crate::packages::records::each_record;
+use std::io::{self, Read};
+
+/// The file of all packages.
+pub const STATUS: &str = "/var/lib/dpkg/status";
+
+/// dpkg's record. Its journal has files with numbers for names, each the new record of one package; apt refuses to work while
+/// there are any.
+pub const RECORD: RecordFile = RecordFile {
+    path: STATUS,
+    scan,
+    journal: Journal {
+        folder: "/var/lib/dpkg/updates",
+        is_change: |name| name.bytes().all(|b| b.is_ascii_digit()),
+        package: |text| text.lines().find_map(|line| line.strip_prefix("Package: ")).map(str::trim),
+        longest: 1 << 20,
+    },
+};
+
+/// Calls `each` with every package's name and stanza.
+pub fn each_package<E: From<io::Error>>(
+    from: impl Read,
+    mut each: impl FnMut(&str, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    each_record(from, b"\n\n", |stanza| {
+        let stanza = stanza.trim_ascii_start();
+        match stanza::package(stanza) {
+            Some(name) => each(&String::from_utf8_lossy(&name), stanza),
+            None => Ok(()),
+        }
+    })
+}
+
+fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed> {
+    let mut found = Installed::default();
+    each_package(from, |name, stanza| {
+        let status = stanza::text(stanza, "Status");
+        if is_unfinished(&status) {
+            found.unfinished.push(name.to_owned());
+        }
+        // "install ok half-configured" and the like are not installed either.
+        if wanted(name)
+            && status.ends_with(" ok installed")
+            && let Some(version) = stanza::field(stanza, "Version")
+        {
+            let version = || String::from_utf8_lossy(version).into_owned();
+            found.versions.entry(name.to_owned()).or_insert_with(version);
+        }
+        Ok::<_, io::Error>(())
+    })?;
+    Ok(found)
+}
+
+/// What `dpkg --audit` lists, by a package's `install ok installed`: what was wanted, whether it must be reinstalled, its state.
+fn is_unfinished(status: &str) -> bool {
+    const STATES: [&str; 5] = ["half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending"];
+    let mut words = status.split_whitespace().skip(1);
+    words.next() == Some("reinstreq") || words.next().is_some_and(|state| STATES.contains(&state))
+}
+
+/// Whether apt counts a package as there. What was removed may have left its configuration.
+pub fn is_present(stanza: &[u8]) -> bool {
+    let status = stanza::text(stanza, "Status");
+    let state = status.split_whitespace().nth(2);
+    state.is_some_and(|state| state != "not-installed" && state != "config-files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Package: adduser\nStatus: install ok installed\nVersion: 3.134\n\n\
+        Package: libcuda1\nStatus: install ok installed\nArchitecture: amd64\nVersion: 535.261.03-1~deb12u1\n\
+        Description: NVIDIA\n Package: not-this\n\n\
+        Package: nvidia-smi\nStatus: deinstall ok config-files\nVersion: 525.1-1\n\n\
+        Package: man-db\nStatus: install ok half-configured\nVersion: 2\n\n\
+        Package: gcc-12\nStatus: hold ok installed\nVersion: 12.2.0-14+deb12u1\n";
+
+    fn wanted(name: &str) -> bool {
+        name != "adduser"
+    }
+
+    /// Hands out a few bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let n = self.1.min(self.0.len()).min(into.len());
+            into[..n].copy_from_slice(&self.0[..n]);
+            self.0 = &self.0[n..];
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn only_what_is_installed_and_wanted_is_kept() {
+        for step in [1, 7, 64, 100_000] {
+            let found = scan(&mut Slow(TEXT.as_bytes(), step), &wanted).expect("readable");
+            assert_eq!(found.unfinished, ["man-db"]);
+            let versions = [("gcc-12", "12.2.0-14+deb12u1"), ("libcuda1", "535.261.03-1~deb12u1")];
+            assert_eq!(found.versions, versions.map(|(n, v)| (n.to_owned(), v.to_owned())).into());
+        }
+    }
+
+    #[test]
+    fn what_dpkg_audit_lists_is_unfinished() {
+        let states = [
+            "install reinstreq half-installed",
+            "install ok half-installed",
+            "install reinstreq installed",
+            "install ok unpacked",
+            "install ok half-configured",
+            "install ok triggers-awaited",
+            "install ok triggers-pending",
+        ];
+        assert!(states.into_iter().all(is_unfinished));
+        let sound =
+            ["install ok installed", "hold ok installed", "deinstall ok config-files", "purge ok not-installed", ""];
+        assert!(!sound.into_iter().any(is_unfinished));
+    }
+
+    #[test]
+    fn a_stanza_may_be_longer_than_a_block() {
+        let long = format!("Package: x\nDescription: {}\n\n{TEXT}", "y".repeat(600_000));
+        assert_eq!(scan(&mut long.as_bytes(), &wanted).expect("readable").versions.len(), 2);
+    }
+}
