@@ -20,7 +20,7 @@ mod tdnf;
 mod zypper;
 
 pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
-pub use manager::{ByHand, Manager, words};
+pub use manager::{ByHand, KernelHeaders, Manager, words};
 pub use record::{Installed, Journal, RecordFile, upstream};
 
 use crate::compat::PackageManager;

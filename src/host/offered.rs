@@ -3,7 +3,7 @@
 
 use super::{Facts, Unreadable};
 use crate::compat::{Database, Distribution, PackageManager};
-use crate::packages::{self, Unknown, Versions};
+use crate::packages::{self, KernelHeaders, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
 
@@ -55,35 +55,36 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
         .flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(&o.fabric_manager).chain(&o.imex));
     let extra = distribution.extra_repositories.iter().flat_map(|r| &r.packages);
     let release = facts.kernel().unwrap_or_default();
-    let headers = kernel_headers(facts, distribution).into_iter().map(|name| match distribution.package_manager {
-        PackageManager::Dnf => listed_as(&name, release).to_owned(),
-        _ => name,
+    let headers = kernel_headers(facts, distribution).into_iter();
+    let headers = headers.map(|name| match packages::of(distribution.package_manager).headers {
+        Some(KernelHeaders::ByVersion) => listed_as(&name, release).to_owned(),
+        Some(KernelHeaders::ByName) | None => name,
     });
     of_driver.chain(extra).cloned().chain(headers).collect()
 }
 
-/// The packages with the headers of the kernel that will run, by the names that ask for them: those of apt and dnf, which name or
-/// number them after the kernel.
+/// The packages with the headers of the kernel that will run, by the names that ask for them, if the manager's lists tell which
+/// kernel they are for.
 pub fn kernel_headers(facts: &Facts, distribution: &Distribution) -> Vec<String> {
-    let knows_lists = matches!(distribution.package_manager, PackageManager::Apt | PackageManager::Dnf);
-    let Some(release) = facts.kernel().filter(|_| knows_lists) else { return Vec::new() };
+    let are_told_apart = packages::of(distribution.package_manager).headers.is_some();
+    let Some(release) = facts.kernel().filter(|_| are_told_apart) else { return Vec::new() };
     let arch = facts.machine.arch.as_str();
     let all = distribution.headers_of(release, arch).chain(distribution.following(release, arch));
     all.filter(|name| name.contains(release)).collect()
 }
 
-/// Whether the repositories have the headers of the kernel that will run, asked for by such a name. dnf's lists tell only which
-/// version they would install: another one says nothing of this one.
+/// Whether the repositories have the headers of the kernel that will run, asked for by such a name. Where the version tells,
+/// only the one that would be installed is known: another one says nothing of this one.
 pub fn offers_headers(facts: &Facts, manager: PackageManager, name: &str) -> Option<bool> {
     let (offered, release) = (facts.offered.as_ref()?, facts.kernel()?);
-    if manager == PackageManager::Apt {
+    if packages::of(manager).headers? == KernelHeaders::ByName {
         return Some(offered.contains_key(name));
     }
     let rest = release.strip_prefix(offered.get(listed_as(name, release))?.as_str())?;
     (rest.is_empty() || rest.starts_with('.')).then_some(true)
 }
 
-/// What dnf's lists call the headers of a kernel: the name without the version.
+/// What lists call the headers of a kernel whose version tells the kernel: the name without the version.
 fn listed_as<'a>(name: &'a str, release: &str) -> &'a str {
     name.strip_suffix(release).and_then(|name| name.strip_suffix('-')).unwrap_or(name)
 }

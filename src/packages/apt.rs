@@ -10,7 +10,7 @@ mod sources;
 pub mod stanza;
 mod version;
 
-use super::manager::{ByHand, Manager, edit_grub};
+use super::manager::{ByHand, KernelHeaders, Manager, edit_grub};
 use super::records::{self, Budget, each_record_of};
 use super::{Unknown, Versions, configuration};
 use crate::system::{System, on_all_cores};
@@ -57,6 +57,7 @@ pub static MANAGER: Manager = Manager {
     ],
     process: None,
     from_folder,
+    headers: Some(KernelHeaders::ByName),
     offered_versions,
     by_hand: ByHand {
         install: "apt-get install",

@@ -4,7 +4,7 @@ mod cache;
 mod modules;
 
 use super::ini::{Section, sections};
-use super::manager::{ByHand, Manager};
+use super::manager::{ByHand, KernelHeaders, Manager};
 use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
@@ -54,6 +54,7 @@ pub static MANAGER: Manager = Manager {
             format!("--setopt=cachedir={}", folder.join("lists").display()),
         ]
     },
+    headers: Some(KernelHeaders::ByVersion),
     offered_versions,
     by_hand: ByHand {
         install: "dnf install",

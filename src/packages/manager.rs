@@ -37,10 +37,21 @@ pub struct Manager {
     pub process: Option<&'static str>,
     /// The words behind the program's name that make it install from a folder and nothing else.
     pub from_folder: fn(&Path) -> Vec<String>,
+    /// How its lists tell which kernel a package of headers is for. None if they are not read, or do not tell.
+    pub headers: Option<KernelHeaders>,
     /// See [`super::offered_versions`].
     pub offered_versions: fn(&System, &BTreeSet<&str>, &Versions) -> Result<Versions, Unknown>,
     /// What a person is advised to run.
     pub by_hand: ByHand,
+}
+
+/// How lists of packages tell which kernel headers are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelHeaders {
+    /// The kernel's release is in the package's name.
+    ByName,
+    /// The kernel's release is the package's version, with the architecture behind it.
+    ByVersion,
 }
 
 /// What is printed for a person to copy, where plans have something else, or nothing. Whoever prints it adds `sudo`.

@@ -29,6 +29,7 @@ pub static MANAGER: Manager = Manager {
             "--refresh".to_owned(),
         ]
     },
+    headers: None,
     // How it names the folders of its lists is not known here.
     offered_versions: |_, _, _| Err(Unknown::NotFetched),
     by_hand: ByHand {

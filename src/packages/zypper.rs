@@ -47,6 +47,7 @@ pub static MANAGER: Manager = Manager {
             format!("dir:{}", folder.display()),
         ]
     },
+    headers: None,
     offered_versions,
     by_hand: ByHand {
         install: "zypper install",
