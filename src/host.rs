@@ -21,7 +21,6 @@ mod modules;
 mod offered;
 mod openpgp;
 mod os;
-mod owners;
 mod pci;
 mod probe;
 mod reader;
@@ -36,7 +35,6 @@ pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text 
 pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
-pub use owners::owners;
 pub use probe::{GpuSource, Look, NotAHost, probe};
 pub use repositories::{AptSource, apt_sources};
 pub use system::SystemId;

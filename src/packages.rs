@@ -12,6 +12,7 @@ pub mod ini;
 pub mod locks;
 mod manager;
 pub mod messages;
+mod owners;
 mod record;
 mod records;
 mod rpm;
@@ -21,6 +22,7 @@ mod zypper;
 
 pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
 pub use manager::{ByHand, KernelHeaders, Manager, words};
+pub use owners::owners;
 pub use record::{Installed, Journal, RecordFile, upstream};
 
 use crate::compat::PackageManager;

@@ -8,8 +8,9 @@ use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
 use crate::exit::Exit;
-use crate::host::{Facts, owners};
+use crate::host::Facts;
 use crate::operation::packages;
+use crate::packages::{of, owners};
 use crate::plan::{Inventory, Plan, Unwanted};
 use crate::planning::Planner;
 use crate::render;
@@ -147,7 +148,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
 fn inventory(system: &System, facts: &Facts, unwanted: &Unwanted) -> Result<Inventory, Problem> {
     let Some(manager) = facts.os.package_manager else { return Ok(Inventory::default()) };
     let failed = |e: std::io::Error| {
-        let record = crate::packages::of(manager).record;
+        let record = of(manager).record;
         Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
     };
     let installed = packages::installed(system, manager).map_err(failed)?;

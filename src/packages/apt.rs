@@ -40,6 +40,7 @@ pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/apt-get"],
     record: DPKG,
     record_file: Some(dpkg::RECORD),
+    each_file: dpkg::each_file,
     refresh: Some("apt-get -q -o DPkg::Lock::Timeout=900 update"),
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \

@@ -8,7 +8,7 @@ use super::manager::{ByHand, KernelHeaders, Manager};
 use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
-use super::rpm::{CXX, LIST, LOCKS, RECORD, architectures, version};
+use super::rpm::{CXX, LIST, LOCKS, RECORD, architectures, each_file, version};
 use super::{Unknown, Versions, configuration};
 use crate::system::System;
 use cache::Variables;
@@ -34,6 +34,7 @@ pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
     record: RECORD,
     record_file: None,
+    each_file,
     refresh: None,
     simulate_install: "dnf -y -q --setopt=tsflags=test install",
     install: "dnf -y -q install",

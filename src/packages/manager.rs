@@ -4,6 +4,7 @@
 use super::{RecordFile, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 /// A package manager. Commands are words between blanks; names of packages follow at the end.
@@ -15,6 +16,8 @@ pub struct Manager {
     pub record: &'static str,
     /// That record, where it can be read as a file.
     pub record_file: Option<RecordFile>,
+    /// Calls a function with every file of the installed packages, behind the name of its package.
+    pub each_file: fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>,
     /// Fetches the lists of packages. None for managers that do so themselves.
     pub refresh: Option<&'static str>,
     /// Says what an installation would do.

@@ -5,7 +5,8 @@ pub mod repodata;
 pub mod version;
 
 use super::{Unknown, manager};
-use crate::system::System;
+use crate::system::{Program, System};
+use std::io;
 
 /// The name of the program that keeps the record.
 pub const RECORD: &str = "rpm";
@@ -15,6 +16,13 @@ pub const CXX: &str = "gcc-c++";
 pub const LIST: [&str; 4] = ["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"];
 /// What rpm locks.
 pub const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
+
+/// Calls `each` with the name of every package and a file of it. They are in a database that only rpm reads.
+pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
+    let said = system.run(&Program::new(["rpm", "-qa", "--qf", "[%{=NAME}\\t%{FILENAMES}\\n]"]))?;
+    said.text.lines().filter_map(|line| line.split_once('\t')).for_each(|(package, file)| each(package, file));
+    Ok(())
+}
 
 /// The architectures of packages that a host takes, its own first; by the loader that its programs start with.
 pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown> {

@@ -2,13 +2,14 @@
 
 use super::Unknown;
 use super::manager::{ByHand, Manager};
-use super::rpm::{CXX, LIST, LOCKS, RECORD, edit_grub};
+use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub};
 
 /// How tdnf is called. It waits for others of its kind by itself.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/tdnf"],
     record: RECORD,
     record_file: None,
+    each_file,
     refresh: None,
     simulate_install: "tdnf -y --testonly install",
     install: "tdnf -y install",

@@ -25,6 +25,7 @@ pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
     record: rpm::RECORD,
     record_file: None,
+    each_file: rpm::each_file,
     refresh: None,
     simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
     install: "zypper --non-interactive install --no-recommends",

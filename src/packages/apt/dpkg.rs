@@ -1,10 +1,12 @@
-//! dpkg's record of packages. The file has megabytes, and `plan` has milliseconds: a package that does not matter costs one look
+//! dpkg's record of packages, and its lists of their files. The record has megabytes, and `plan` has milliseconds: a package that does not matter costs one look
 //! at its name and its state.
 
 use super::stanza;
 use crate::packages::record::{Installed, Journal, RecordFile};
 use crate::packages::records::each_record;
+use crate::system::System;
 use std::io::{self, Read};
+use std::path::Path;
 
 /// The file of all packages.
 pub const STATUS: &str = "/var/lib/dpkg/status";
@@ -34,6 +36,18 @@ pub fn each_package<E: From<io::Error>>(
             None => Ok(()),
         }
     })
+}
+
+/// Calls `each` with the name of every package and a file of it, by the lists as they lie.
+pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
+    const LISTS: &str = "/var/lib/dpkg/info";
+    for name in system.list(LISTS)? {
+        let Some(package) = name.strip_suffix(".list") else { continue };
+        let package = package.split_once(':').map_or(package, |(name, _)| name);
+        let text = system.read(Path::new(LISTS).join(&name))?;
+        String::from_utf8_lossy(&text).lines().for_each(|file| each(package, file));
+    }
+    Ok(())
 }
 
 fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed> {

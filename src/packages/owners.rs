@@ -1,13 +1,10 @@
-//! Which packages put files in certain places: what has to go when these are to go. dpkg's lists are read as they lie; rpm
-//! keeps its own in a database that only rpm reads.
+//! Which packages put files in certain places: what has to go when these are to go.
 
 use crate::compat::PackageManager;
-use crate::system::{Program, System};
+use crate::system::System;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-
-const LISTS: &str = "/var/lib/dpkg/info";
 
 /// For each of `paths`, the packages that own it or something below it.
 pub fn owners(
@@ -21,20 +18,7 @@ pub fn owners(
             owners.entry(path.clone()).or_insert_with(BTreeSet::new).insert(package.to_owned());
         }
     };
-    match manager {
-        PackageManager::Apt => {
-            for name in system.list(LISTS)? {
-                let Some(package) = name.strip_suffix(".list") else { continue };
-                let package = package.split_once(':').map_or(package, |(name, _)| name);
-                let text = system.read(Path::new(LISTS).join(&name))?;
-                String::from_utf8_lossy(&text).lines().for_each(|file| note(package, file));
-            }
-        }
-        PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => {
-            let said = system.run(&Program::new(["rpm", "-qa", "--qf", "[%{=NAME}\\t%{FILENAMES}\\n]"]))?;
-            said.text.lines().filter_map(|line| line.split_once('\t')).for_each(|(package, file)| note(package, file));
-        }
-    }
+    (super::of(manager).each_file)(system, &mut note)?;
     Ok(owners)
 }
 
@@ -47,6 +31,8 @@ fn lies_in(file: &Path, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LISTS: &str = "/var/lib/dpkg/info";
 
     #[test]
     fn dpkgs_lists_tell_who_owns_what() {
