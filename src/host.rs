@@ -36,7 +36,6 @@ pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};
-pub use repositories::{AptSource, apt_sources};
 pub use system::SystemId;
 pub use toolkit::version_file;
 
@@ -516,7 +515,7 @@ impl Facts {
     /// Whether a repository is enabled that any of these marks means (`seen_as` of the database).
     pub fn has_enabled(&self, marks: &[String]) -> bool {
         let meant =
-            |line: &String| marks.iter().any(|mark| repositories::is_meant(line, mark, self.os.package_manager));
+            |line: &String| marks.iter().any(|mark| crate::packages::is_meant(line, mark, self.os.package_manager));
         self.repositories.iter().any(meant)
     }
 

@@ -8,22 +8,24 @@
 mod apt;
 mod dnf;
 mod glob;
-pub mod ini;
+mod ini;
 pub mod locks;
 mod manager;
 pub mod messages;
 mod owners;
 mod record;
 mod records;
+mod repositories;
 mod rpm;
 pub mod supply;
 mod tdnf;
 mod zypper;
 
-pub use apt::{SOURCE as APT_SOURCE, source as apt_source, stanza};
+pub use apt::{AptSource, SOURCE as APT_SOURCE, apt_sources, source as apt_source};
 pub use manager::{ByHand, KernelHeaders, Manager, words};
 pub use owners::owners;
 pub use record::{Installed, Journal, RecordFile, upstream};
+pub use repositories::Repositories;
 
 use crate::compat::PackageManager;
 use crate::system::{System, input};
@@ -102,6 +104,18 @@ pub fn offered_versions(
     (of(manager).offered_versions)(system, names, locked)
 }
 
+/// Whether a line of the enabled repositories is one that a mark means: a part of its address, or what the manager takes for
+/// its name.
+pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool {
+    if mark.contains('/') {
+        return line.contains(mark);
+    }
+    match manager {
+        Some(manager) => (of(manager).is_meant)(line, mark),
+        None => rpm::repositories::is_meant(line, mark),
+    }
+}
+
 /// A text file of the configuration; empty if it does not exist.
 fn configuration(system: &System, path: &Path) -> Result<String, Unknown> {
     const LIMIT: u64 = 1 << 20;
@@ -122,4 +136,31 @@ pub fn read_anything(text: &str) {
     rpm::read_anything(text);
     zypper::read_anything(text);
     let _ = ini::sections(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_known_by_its_components_its_name_or_its_address() {
+        let (apt, dnf) = (Some(PackageManager::Apt), Some(PackageManager::Dnf));
+        for (line, mark, manager, want) in [
+            ("http://deb.debian.org/debian bookworm non-free", "non-free", apt, true),
+            ("http://deb.debian.org/debian bookworm non-free-firmware", "non-free", apt, false),
+            ("http://security.debian.org bullseye-security non-free", "bullseye-security non-free", apt, true),
+            ("http://deb.debian.org/debian bullseye non-free", "bullseye-security non-free", apt, false),
+            ("https://mirrors.example/metalink?repo=epel-9&arch=$basearch epel", "epel", dnf, true),
+            (
+                "https://yum.example/repo/OracleLinux/OL9/developer/EPEL/$basearch/ ol9_developer_EPEL",
+                "epel",
+                dnf,
+                true,
+            ),
+            ("https://dl.example/pub/rocky/9/BaseOS/x86_64/os baseos", "epel", dnf, false),
+            ("https://cuda.example/compute/cuda/repos/rhel9/x86_64/ cuda", "example/compute/cuda/repos", dnf, true),
+        ] {
+            assert_eq!(is_meant(line, mark, manager), want, "{line}: {mark}");
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! apt's lists of packages, its sources and its preferences.
 
 mod dpkg;
+mod entries;
 mod expression;
 mod origin;
 mod pins;
 mod policy;
 mod settings;
 mod sources;
-pub mod stanza;
+mod stanza;
 mod version;
 
 use super::manager::{ByHand, KernelHeaders, Manager, edit_grub};
@@ -15,6 +16,7 @@ use super::records::{self, Budget, each_record_of};
 use super::{Unknown, Versions, configuration};
 use crate::system::{System, on_all_cores};
 use dpkg::STATUS;
+pub use entries::{AptSource, apt_sources};
 use origin::Origin;
 use policy::Record;
 use sources::Index;
@@ -41,6 +43,8 @@ pub static MANAGER: Manager = Manager {
     record: DPKG,
     record_file: Some(dpkg::RECORD),
     each_file: dpkg::each_file,
+    repositories: entries::REPOSITORIES,
+    is_meant: entries::is_meant,
     refresh: Some("apt-get -q -o DPkg::Lock::Timeout=900 update"),
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \

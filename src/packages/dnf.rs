@@ -9,7 +9,7 @@ use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
 use super::rpm::{CXX, LIST, LOCKS, RECORD, architectures, each_file, version};
-use super::{Unknown, Versions, configuration};
+use super::{Unknown, Versions, configuration, rpm};
 use crate::system::System;
 use cache::Variables;
 use std::cmp::Reverse;
@@ -35,6 +35,8 @@ pub static MANAGER: Manager = Manager {
     record: RECORD,
     record_file: None,
     each_file,
+    repositories: rpm::repositories::OF_YUM,
+    is_meant: rpm::repositories::is_meant,
     refresh: None,
     simulate_install: "dnf -y -q --setopt=tsflags=test install",
     install: "dnf -y -q install",

@@ -1,6 +1,7 @@
 //! What is known of a package manager. Each has one value of [`Manager`], in its own file: what differs between them is there,
 //! and nobody else asks which one it is.
 
+use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
@@ -18,6 +19,10 @@ pub struct Manager {
     pub record_file: Option<RecordFile>,
     /// Calls a function with every file of the installed packages, behind the name of its package.
     pub each_file: fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>,
+    /// The files that name its repositories.
+    pub repositories: &'static [Repositories],
+    /// Whether a line of [`Repositories`] is the repository that a word without a slash means.
+    pub is_meant: fn(line: &str, mark: &str) -> bool,
     /// Fetches the lists of packages. None for managers that do so themselves.
     pub refresh: Option<&'static str>,
     /// Says what an installation would do.

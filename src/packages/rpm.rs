@@ -2,6 +2,7 @@
 
 pub mod pattern;
 pub mod repodata;
+pub mod repositories;
 pub mod version;
 
 use super::{Unknown, manager};

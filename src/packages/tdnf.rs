@@ -2,7 +2,7 @@
 
 use super::Unknown;
 use super::manager::{ByHand, Manager};
-use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub};
+use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub, repositories};
 
 /// How tdnf is called. It waits for others of its kind by itself.
 pub static MANAGER: Manager = Manager {
@@ -10,6 +10,8 @@ pub static MANAGER: Manager = Manager {
     record: RECORD,
     record_file: None,
     each_file,
+    repositories: repositories::OF_YUM,
+    is_meant: repositories::is_meant,
     refresh: None,
     simulate_install: "tdnf -y --testonly install",
     install: "tdnf -y install",

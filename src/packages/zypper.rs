@@ -5,6 +5,7 @@ use super::glob::pattern_matches;
 use super::ini::sections;
 use super::manager::{ByHand, Manager};
 use super::records::Budget;
+use super::repositories::Repositories;
 use super::rpm::repodata::{Package, Repodata};
 use super::rpm::{architectures, version};
 use super::{Unknown, Versions, configuration, rpm};
@@ -26,6 +27,8 @@ pub static MANAGER: Manager = Manager {
     record: rpm::RECORD,
     record_file: None,
     each_file: rpm::each_file,
+    repositories: &[Repositories { path: REPOSITORIES, ending: Some(".repo"), read: rpm::repositories::lines }],
+    is_meant: rpm::repositories::is_meant,
     refresh: None,
     simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
     install: "zypper --non-interactive install --no-recommends",

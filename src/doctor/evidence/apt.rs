@@ -1,7 +1,8 @@
 //! NVIDIA's repositories as apt has them, the keys that apt believes for each, and what apt asks of a key.
 
 use super::{Answer, names, text};
-use crate::host::{AptSource, PublicKey, apt_sources, public_keys};
+use crate::host::{PublicKey, public_keys};
+use crate::packages::{AptSource, apt_sources};
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
