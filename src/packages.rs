@@ -5,7 +5,9 @@
 //! `apt-cache policy`, `dnf repoquery --available` and `zypper search --details`. What cannot be understood is [`Unknown`],
 //! never a guess.
 
+mod abilities;
 mod apt;
+mod asked;
 mod dnf;
 mod glob;
 mod ini;
@@ -21,10 +23,12 @@ pub mod supply;
 mod tdnf;
 mod zypper;
 
+pub use abilities::{AutomaticMarks, Interruption, Preferences, Simulated, Simulation};
 pub use apt::{AptSource, SOURCE as APT_SOURCE, apt_sources, source as apt_source};
-pub use manager::{ByHand, KernelHeaders, Manager, words};
+pub use asked::{is_among, is_asked_for};
+pub use manager::{ByHand, EachFile, KernelHeaders, Manager, behind_program, words};
 pub use owners::owners;
-pub use record::{Installed, Journal, RecordFile, upstream};
+pub use record::{Installed, Journal, RecordFile, Scan, upstream};
 pub use repositories::Repositories;
 
 use crate::compat::PackageManager;

@@ -4,11 +4,11 @@
 use super::config::RunConfig;
 use super::{Failure, reserve};
 use crate::causes;
-use crate::compat::PackageManager;
 use crate::fetch::{Wanted, is_cached};
 use crate::host::holders;
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Packages, Run, Standing, Unpack, packages};
+use crate::packages::of;
 use crate::packages::supply::Supply;
 use crate::paths::RESERVE;
 use crate::plan::{Plan, Room, State, Step};
@@ -117,10 +117,10 @@ pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Fa
 
 /// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.
 fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Failure> {
-    const DPKG: &str = "/var/lib/dpkg";
-    if wanted.manager == PackageManager::Apt && on.space(DPKG).is_ok_and(|s| s.no_exec) {
+    let scripts = of(wanted.manager).scripts.filter(|folder| on.space(folder).is_ok_and(|space| space.no_exec));
+    if let Some(folder) = scripts {
         let sentence =
-            format!("nothing can be executed in {DPKG} ({}), where the scripts of packages are", CheckId::GS602);
+            format!("nothing can be executed in {folder} ({}), where the scripts of packages are", CheckId::GS602);
         return Err(Failure::Blocked(sentence));
     }
     // What a bundle offers is looked at when it is here: the host's own lists say nothing of it.

@@ -9,8 +9,9 @@
 use super::BundleError;
 use crate::compat::PackageManager;
 use crate::host::SystemId;
-use crate::operation::packages::{Packages, is_among, pins, said};
+use crate::operation::packages::{Packages, said};
 use crate::operation::program::ProgramError;
+use crate::packages::{self, is_among};
 use crate::plan::Plan;
 use crate::sum::sha256;
 use crate::system::{Program, System, digest};
@@ -186,12 +187,13 @@ impl Manager<'_> {
             self.run(["module", "enable", stream].map(str::to_owned))?;
         }
         let mut argv: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        if self.kind == PackageManager::Apt && !transaction.versions.is_empty() {
-            let own = self.on.read_text(pins::OWN).map_err(BundleError::io(Path::new(pins::OWN)))?.unwrap_or_default();
+        let preferences = packages::of(self.kind).preferences.as_ref().filter(|_| !transaction.versions.is_empty());
+        if let Some(preferences) = preferences {
+            let own = self.on.read_text(preferences.own).map_err(BundleError::io(Path::new(preferences.own)))?;
             let path = self.work.join("pins");
-            let text = pins::text(&transaction.versions, &own);
+            let text = (preferences.text)(&transaction.versions, &own.unwrap_or_default());
             self.on.write(&path, text.as_bytes(), 0o600).map_err(BundleError::io(&path))?;
-            argv.extend(["-o".to_owned(), format!("Dir::Etc::preferences={}", self.at("pins"))]);
+            argv.extend((preferences.options)(&self.at("pins")));
         }
         argv.extend(transaction.with_versions());
         if self.kind == PackageManager::Apt {

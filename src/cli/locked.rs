@@ -84,9 +84,9 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
         all.extend(of_driver(plan, packages::installed(system, manager).map_err(unknown)?));
     }
     for wanted in plan.packages() {
-        all.extend(match manager {
-            PackageManager::Apt => packages::transaction(system, wanted).map_err(unknown)?,
-            PackageManager::Dnf | PackageManager::Tdnf | PackageManager::Zypper => offered_to(system, manager, wanted)?,
+        all.extend(match packages::transaction(system, wanted).map_err(unknown)? {
+            Some(versions) => versions,
+            None => offered_to(system, manager, wanted)?,
         });
     }
     Ok(all)

@@ -9,8 +9,8 @@ use super::{Counts, Operation, Run, Standing};
 use crate::compat::PackageManager;
 use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
-use crate::packages::supply::{Supply, behind_program};
-use crate::packages::{locks, of, upstream, words};
+use crate::packages::supply::Supply;
+use crate::packages::{Interruption, Simulated, behind_program, is_asked_for, locks, of, upstream, words};
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -187,20 +187,18 @@ pub enum PackagesError {
     Program(#[from] ProgramError),
 }
 
-/// What lets dpkg finish what it was cut off from, with an administrator's changes kept.
-const FINISH: [&str; 5] = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"];
-
-/// That, as an operation of a plan.
-pub fn finish() -> Operation {
-    Run::new(FINISH, LIMIT.as_secs()).locking(PackageManager::Apt).into()
+/// The operation that lets a manager finish what it was cut off from; none for those that leave nothing behind.
+pub fn finish(manager: PackageManager) -> Option<Operation> {
+    let interruption = of(manager).interruption.as_ref()?;
+    Some(Run::new(words(interruption.finish), LIMIT.as_secs()).locking(manager).into())
 }
 
 /// The command that installs, or the one that only says what it would do.
 fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
     let manager = of(wanted.manager);
     let mut argv = words(if simulate { manager.simulate_install } else { manager.install });
-    // apt is told of the versions in its preferences: what it cannot have in them is then named, and not only refused.
-    argv.extend(if wanted.manager == PackageManager::Apt { wanted.install.clone() } else { wanted.with_versions() });
+    // Where preferences have the versions, what cannot be had in them is named, and not only refused.
+    argv.extend(if manager.preferences.is_some() { wanted.install.clone() } else { wanted.with_versions() });
     behind_program(argv, pins::options(wanted))
 }
 
@@ -268,35 +266,6 @@ fn present(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>>
     Ok(known.filter(|k| k.state != "not-installed" && k.state != "config-files").map(|k| k.name).collect())
 }
 
-/// What the package manager holds as it is, for an administrator. dnf and zypper refuse by themselves to touch what is
-/// locked.
-fn held(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
-    if manager != PackageManager::Apt {
-        return Ok(BTreeSet::new());
-    }
-    // dpkg-query leaves out what is held and not installed. A foreign architecture's stands behind a colon.
-    let output = on.run(&Program::new(unwritten(words("apt-mark showhold"))))?;
-    Ok(output.text.lines().filter_map(|l| l.split(':').next()).map(|l| l.trim().to_owned()).collect())
-}
-
-/// Whether a package is what a name on the package manager's command line asks for. Packages of kernels are asked for in one
-/// version: dnf and tdnf take `kernel-devel-5.14.0-570.el9.x86_64`, zypper takes `kernel-default-devel=6.4.0-150600.23.65`, which
-/// is what the kernel calls itself: SUSE's packages have the number of their build behind it.
-fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
-    let Some(rest) = asked.strip_prefix(name) else { return false };
-    if let Some(asked) = rest.strip_prefix('=') {
-        return version.strip_prefix(asked).is_some_and(|build| build.is_empty() || build.starts_with('.'));
-    }
-    let is_architecture = |text: &str| text.strip_prefix('.').is_some_and(|word| !word.contains('.'));
-    let of_version = |rest: &str| rest.strip_prefix(version).is_some_and(|end| end.is_empty() || is_architecture(end));
-    rest.is_empty() || rest.strip_prefix('-').is_some_and(of_version)
-}
-
-/// Whether packages, by name and version, have one that a name on the command line asks for.
-pub fn is_among(asked: &str, packages: &BTreeMap<String, String>) -> bool {
-    packages.iter().any(|(name, version)| is_asked_for(asked, name, version))
-}
-
 /// Whether they are all there, and those to go are not.
 pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let now = known_installed(on, wanted.manager)?;
@@ -311,7 +280,7 @@ pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     let manager = wanted.manager;
     let now = installed(on, manager)?;
     let removed = wanted.remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
-    let mut automatic = if manager == PackageManager::Apt { automatic(on)? } else { BTreeSet::new() };
+    let mut automatic = automatic(on, manager)?;
     automatic.retain(|name| now.contains_key(name) && wanted.install.iter().chain(&wanted.remove).any(|n| n == name));
     let before = present(on, manager)?.into_iter().collect();
     let unowned = if now.contains_key(DKMS) { Vec::new() } else { absent(on, &SIGNING_KEY)? };
@@ -342,30 +311,24 @@ fn remove_unowned(on: &System, done: &Transaction, now: &BTreeSet<String>) -> io
     Ok(())
 }
 
-/// Where apt notes which packages are there only because others need them: stanzas of `Package`, `Architecture` and
-/// `Auto-Installed`. dnf and zypper leave the reason of a package that is there already as it is.
-const EXTENDED_STATES: &str = "/var/lib/apt/extended_states";
-
-/// The packages that apt notes as installed automatically.
-fn automatic(on: &System) -> io::Result<BTreeSet<String>> {
-    let text = on.read_text(EXTENDED_STATES)?.unwrap_or_default();
-    let stanzas = text.split("\n\n").filter(|stanza| stanza.lines().any(|l| l.trim_end() == "Auto-Installed: 1"));
-    let names = stanzas.filter_map(|stanza| stanza.lines().find_map(|l| l.strip_prefix("Package: ")));
-    Ok(names.map(|name| name.trim().to_owned()).collect())
+/// The packages that the manager notes as installed automatically.
+fn automatic(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
+    let Some(marks) = &of(manager).automatic else { return Ok(BTreeSet::new()) };
+    Ok((marks.read)(&on.read_text(marks.file)?.unwrap_or_default()))
 }
 
 /// Marks packages as installed automatically again, as far as they are there.
 fn mark_automatic(on: &System, done: &Transaction) -> io::Result<()> {
-    if done.automatic.is_empty() {
+    let Some(marks) = of(done.manager).automatic.as_ref().filter(|_| !done.automatic.is_empty()) else {
         return Ok(());
-    }
+    };
     let now = installed(on, done.manager)?;
     let names: Vec<_> = done.automatic.iter().filter(|name| now.contains_key(*name)).cloned().collect();
     if names.is_empty() {
         return Ok(());
     }
-    let argv: Vec<_> = words("apt-mark -q auto").into_iter().chain(names).collect();
-    judge("apt-mark auto", &on.run(&program(argv))?, None).map_err(io::Error::other)
+    let argv: Vec<_> = words(marks.mark).into_iter().chain(names).collect();
+    judge(marks.mark, &on.run(&program(argv))?, None).map_err(io::Error::other)
 }
 
 /// The way back as it is known afterwards: what was added goes, and nothing that came later by somebody else's hand.
@@ -376,8 +339,8 @@ pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
     Ok(Transaction { before: Vec::new(), added: Some(added), ..intended })
 }
 
-/// What a transaction would do beside what it is for, by apt's simulation. The other managers remove nothing to install
-/// something unless they are told to. A simulation that fails is no answer: lists may have to be fetched first.
+/// What a transaction would do beside what it is for, by the manager's simulation if it can be read. A simulation that fails is
+/// no answer: lists may have to be fetched first.
 pub fn check(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
     pinned(on, wanted, || judged(on, wanted, supply))
 }
@@ -420,13 +383,11 @@ fn pinned(
 fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
     let Packages { manager, install, remove, versions, .. } = wanted;
     let manager = *manager;
-    if manager != PackageManager::Apt {
-        return Ok(());
-    }
-    let ask = |source| ProgramError::Start { program: "apt-get".to_owned(), source };
+    let Some(simulation) = &of(manager).simulation else { return Ok(()) };
+    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
     let here = if versions.is_empty() { BTreeMap::new() } else { installed(on, manager).map_err(ask)? };
-    // apt refuses by itself to change what is held; this only says so before the first change.
-    let held = held(on, manager).unwrap_or_default();
+    // The manager refuses by itself to change what is held; this only says so before the first change.
+    let held = (simulation.held)(on).unwrap_or_default();
     for (verb, names, argv) in [
         ("installing", install, supply.applied_to(manager, install_argv(wanted, true))),
         ("removing", remove, remove_argv(manager, remove, true)),
@@ -434,14 +395,15 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
         if names.is_empty() {
             continue;
         }
-        let Ok(output) = on.run(&Program::new(unwritten(argv))) else { continue };
+        let Ok(output) = on.run(&looking(manager, argv)) else { continue };
         if output.succeeded() {
-            judge_simulation(&format!("{verb} {}", names.join(", ")), &output.text, remove, &held)?;
-            let strangers = pins::strangers(versions, &coming(&output.text), &here);
+            let simulated = (simulation.read)(&output.text);
+            judge_simulation(&format!("{verb} {}", names.join(", ")), &simulated, remove, &held)?;
+            let strangers = pins::strangers(versions, &simulated.coming, &here);
             if !strangers.is_empty() {
                 return Err(PackagesError::Strangers { strangers });
             }
-            of_the_plan(wanted, &coming(&output.text))?;
+            of_the_plan(wanted, &simulated.coming)?;
         }
     }
     Ok(())
@@ -458,78 +420,57 @@ fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(
     Ok(())
 }
 
-/// The same without a cache of apt's lists, which it would write: nothing is changed by a look.
-fn unwritten(argv: Vec<String>) -> Vec<String> {
-    behind_program(argv, ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned))
+/// A command that only looks, and writes no cache.
+fn looking(manager: PackageManager, argv: Vec<String>) -> Program {
+    Program::new((of(manager).without_cache)(argv))
 }
 
 /// What removing these takes along: packages that need them.
 pub fn taken_along(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Vec<String>> {
-    if manager != PackageManager::Apt || remove.is_empty() {
+    let Some(simulation) = of(manager).simulation.as_ref().filter(|_| !remove.is_empty()) else {
         return Ok(Vec::new());
-    }
-    let output = on.run(&Program::new(unwritten(remove_argv(manager, remove, true))))?;
-    let all = simulated(&output.text, &["Remv", "Purg"]);
+    };
+    let output = on.run(&looking(manager, remove_argv(manager, remove, true)))?;
+    let all = (simulation.read)(&output.text).removed;
     Ok(all.into_iter().filter(|name| !remove.contains(name)).collect())
 }
 
 fn judge_simulation(
     wanted: &str,
-    simulation: &str,
+    simulated: &Simulated,
     remove: &[String],
     held: &BTreeSet<String>,
 ) -> Result<(), PackagesError> {
-    let removed: Vec<_> =
-        simulated(simulation, &["Remv", "Purg"]).into_iter().filter(|n| !remove.contains(n)).collect();
+    let removed: Vec<_> = simulated.removed.iter().filter(|name| !remove.contains(name)).cloned().collect();
     if !removed.is_empty() {
         return Err(PackagesError::WouldRemove { wanted: wanted.to_owned(), removed });
     }
-    let changed = simulated(simulation, &["Inst", "Remv", "Purg"]);
-    let held: Vec<_> = changed.into_iter().filter(|name| held.contains(name)).collect();
+    let held: Vec<_> = simulated.changed.iter().filter(|name| held.contains(*name)).cloned().collect();
     if held.is_empty() { Ok(()) } else { Err(PackagesError::Held { wanted: wanted.to_owned(), held }) }
 }
 
-/// What a simulation would install, with the versions: `Inst NAME [VERSION] (VERSION REPOSITORY [ARCHITECTURE])`.
-fn coming(simulation: &str) -> BTreeMap<String, String> {
-    let package = |line: &str| {
-        let rest = line.strip_prefix("Inst ")?;
-        let version = rest.split_once(" (")?.1.split_whitespace().next()?;
-        Some((rest.split_whitespace().next()?.to_owned(), version.to_owned()))
-    };
-    simulation.lines().filter_map(package).collect()
-}
-
-/// What apt would bring to install these, with the versions, and what of them is there already.
-pub fn transaction(on: &System, wanted: &Packages) -> Result<BTreeMap<String, String>, PackagesError> {
-    let start = |source| ProgramError::Start { program: "apt-get".to_owned(), source };
+/// What would come to install these, with the versions, and what of them is there already; none if the manager's simulation
+/// cannot be read.
+pub fn transaction(on: &System, wanted: &Packages) -> Result<Option<BTreeMap<String, String>>, PackagesError> {
+    let manager = of(wanted.manager);
+    let Some(simulation) = &manager.simulation else { return Ok(None) };
+    let start = |source| ProgramError::Start { program: manager.simulate_install.to_owned(), source };
     let here = installed(on, wanted.manager).map_err(start)?;
-    let output = on.run(&Program::new(unwritten(install_argv(wanted, true)))).map_err(start)?;
-    judge("apt-get -s install", &output, None)?;
+    let output = on.run(&looking(wanted.manager, install_argv(wanted, true))).map_err(start)?;
+    judge(manager.simulate_install, &output, None)?;
     let named = wanted.install.iter().filter_map(|name| Some((name.clone(), here.get(name)?.clone())));
-    Ok(named.chain(coming(&output.text)).collect())
+    Ok(Some(named.chain((simulation.read)(&output.text).coming).collect()))
 }
 
-/// The packages of a simulation's lines that begin so: `Remv NAME [VERSION]`.
-fn simulated(simulation: &str, verbs: &[&str]) -> Vec<String> {
-    let name = |line: &str| {
-        let (verb, rest) = line.split_once(' ')?;
-        verbs.contains(&verb).then(|| rest.split_whitespace().next().map(str::to_owned))?
-    };
-    simulation.lines().filter_map(name).collect()
-}
-
-/// dpkg that was cut off in the middle says so until it is let finish.
-fn repair(on: &System, manager: PackageManager) -> io::Result<()> {
-    let cut_off = || on.list("/var/lib/dpkg/updates").is_ok_and(|names| !names.is_empty());
-    if manager != PackageManager::Apt
-        || !cut_off() && on.run(&Program::new(["dpkg", "--audit"]).undisturbed())?.text.is_empty()
-    {
+/// A manager that was cut off in the middle says so until it is let finish.
+fn repair(on: &System, manager: PackageManager, interruption: &Interruption) -> io::Result<()> {
+    if !(interruption.is_left)(on)? {
         return Ok(());
     }
     // Of a gpusetup that was killed, the package manager may still be at work.
     locks::wait(on, manager, LOCKED, &mut |_, _| {}).map_err(io::Error::other)?;
-    let name = FINISH.join(" ");
-    judge(&name, &on.run(&program(words(&name)))?, None).map_err(io::Error::other)
+    let finish = interruption.finish;
+    judge(finish, &on.run(&program(words(finish)))?, None).map_err(io::Error::other)
 }
 
 /// What a package manager said that ended well; else why it did not.
@@ -571,7 +512,10 @@ fn performed(
         let start = |source| ProgramError::Start { program: name.clone(), source };
         said(&name, on.run_telling(&asked, progress).map_err(start)?)
     };
-    repair(on, manager).map_err(|source| ProgramError::Start { program: "dpkg --configure -a".to_owned(), source })?;
+    if let Some(interruption) = &of(manager).interruption {
+        let start = |source| ProgramError::Start { program: interruption.finish.to_owned(), source };
+        repair(on, manager, interruption).map_err(start)?;
+    }
     if let Some(refresh) = refresh_argv(manager)
         && (!pins::gone(on, wanted, supply)?.is_empty() || run(install_argv(wanted, true)).is_err())
     {
@@ -647,6 +591,7 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
         Some(added) => added.iter().filter(|name| now.contains(*name)).cloned().collect(),
         None => now.iter().filter(|name| !before.contains(name)).cloned().collect(),
     };
+    let interruption = of(manager).interruption.as_ref();
     let run = |argv: Vec<String>| -> io::Result<()> {
         let name = argv.join(" ");
         judge(&name, &on.run(&program(argv))?, None).map_err(io::Error::other)
@@ -654,13 +599,10 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     if !added.is_empty()
         && let Err(e) = run(remove_argv(manager, &added, false))
     {
-        if manager != PackageManager::Apt {
-            return Err(e);
-        }
-        // apt does not touch what was cut off while it was unpacked; dpkg does.
-        run(words("dpkg --force-remove-reinstreq --purge").into_iter().chain(added).collect())?;
+        let Some(interruption) = interruption else { return Err(e) };
+        run(words(interruption.remove).into_iter().chain(added).collect())?;
     }
-    repair(on, manager)?;
+    interruption.map_or(Ok(()), |interruption| repair(on, manager, interruption))?;
     let gone: Vec<_> = done.removed.iter().filter(|(name, _)| !now.contains(*name)).collect();
     if gone.is_empty() {
         return Ok(Vec::new());
@@ -684,7 +626,9 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    let _ = judge_simulation("x", text, &[], &BTreeSet::new());
+    for simulation in crate::packages::ALL.iter().filter_map(|manager| of(*manager).simulation.as_ref()) {
+        let _ = judge_simulation("x", &(simulation.read)(text), &[], &BTreeSet::new());
+    }
 }
 
 #[cfg(test)]
@@ -697,10 +641,12 @@ mod tests {
         let manager = PackageManager::Apt;
         let drivers = ["libcuda1", "nvidia-kernel-dkms"].map(|name| (name.to_owned(), planned)).into();
         let wanted = Packages { drivers, ..Packages::to_install(manager, vec!["libcuda1".to_owned()]) };
-        let come = |text: &str| of_the_plan(&wanted, &coming(text));
-        assert!(come("Inst libcuda1 (535.261.03-1~deb12u1 Debian:12 [amd64])\nInst x (1 Debian:12 [all])\n").is_ok());
-        assert!(come("").is_ok(), "what is there stays");
-        let other = come("Inst libcuda1 [535.261.03-1] (1:535.274.02-1~deb12u1 Debian:12 [amd64])\n");
+        let come = |coming: &[(&str, &str)]| {
+            of_the_plan(&wanted, &coming.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect())
+        };
+        assert!(come(&[("libcuda1", "535.261.03-1~deb12u1"), ("x", "1")]).is_ok());
+        assert!(come(&[]).is_ok(), "what is there stays");
+        let other = come(&[("libcuda1", "1:535.274.02-1~deb12u1")]);
         let said = other.expect_err("another").to_string();
         for part in ["535.261.03", "535.274.02 (libcuda1)", "gpusetup plan"] {
             assert!(said.contains(part), "{said}");
@@ -708,42 +654,18 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_one_version_is_found_by_the_name_that_asks_for_it() {
-        for (asked, name, version) in [
-            ("dkms", "dkms", "3.0.11-1.el9"),
-            ("kernel-devel-5.14.0-570.el9.x86_64", "kernel-devel", "5.14.0-570.el9"),
-            ("kernel-uek-devel-5.15.0-302.167.6.el9uek.x86_64", "kernel-uek-devel", "5.15.0-302.167.6.el9uek"),
-            ("kernel-devel-6.6.134.1-2.azl3", "kernel-devel", "6.6.134.1-2.azl3"),
-            ("kernel-default-devel=6.4.0-150600.23.65", "kernel-default-devel", "6.4.0-150600.23.65.1"),
-            ("kernel-default-devel=6.4.0-150600.23.65", "kernel-default-devel", "6.4.0-150600.23.65"),
-        ] {
-            assert!(is_asked_for(asked, name, version), "{asked}: {name} {version}");
-        }
-        for (asked, name, version) in [
-            ("dkms", "dkms-nvidia", "1-1"),
-            ("dkms-nvidia", "dkms", "nvidi-1"),
-            ("kernel-devel-5.14.0-570.el9.x86_64", "kernel-devel", "5.14.0-503.el9"),
-            ("kernel-devel-5.14.0-570.12.1.el9.x86_64", "kernel-devel", "5.14.0-570"),
-            ("kernel-devel-5.14.0-570.el9.x86_64", "kernel", "5.14.0-570.el9"),
-            ("kernel-default-devel=6.4.0-150600.23.6", "kernel-default-devel", "6.4.0-150600.23.65.1"),
-            ("kernel-default-devel=6.4.0-150600.23.65", "kernel-default", "6.4.0-150600.23.65.1"),
-        ] {
-            assert!(!is_asked_for(asked, name, version), "{asked}: {name} {version}");
-        }
-    }
-
-    #[test]
-    fn a_simulation_tells_what_would_go_and_what_is_held() {
-        let text =
-            "Inst a [1] (2 Debian:12 [amd64])\nRemv nvidia-driver-535 [535.1-0]\nPurg b [1]\nConf a (2 Debian:12)\n";
-        assert_eq!(simulated(text, &["Remv", "Purg"]), ["nvidia-driver-535", "b"]);
-        assert!(simulated("Inst Remv (1)\n", &["Remv"]).is_empty());
+    fn what_would_go_or_is_held_is_refused() {
+        let both = ["nvidia-driver-535", "b"];
+        let simulated = Simulated {
+            removed: both.map(str::to_owned).to_vec(),
+            changed: ["a", both[0], both[1]].map(str::to_owned).to_vec(),
+            ..Simulated::default()
+        };
         let names = |all: &[&str]| all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let judged = |remove: &[&str], held: &[&str]| {
-            judge_simulation("installing a", text, &names(remove), &names(held).into_iter().collect())
+            judge_simulation("installing a", &simulated, &names(remove), &names(held).into_iter().collect())
                 .map_err(|e| e.to_string())
         };
-        let both = ["nvidia-driver-535", "b"];
         assert_eq!(judged(&["b"], &[]), Err("installing a would also remove nvidia-driver-535 (GS402)".to_owned()));
         assert_eq!(judged(&both, &["c"]), Ok(()));
         assert_eq!(
@@ -758,18 +680,6 @@ mod tests {
         // There is no dpkg-query in it; a rollback would remove every package that is not in the list.
         let nothing = Packages::to_install(PackageManager::Apt, Vec::new());
         assert!(intend(&System::at(dir.path()), &nothing).is_err());
-    }
-
-    #[test]
-    fn what_apt_installed_by_itself_is_known() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let on = System::at(dir.path());
-        assert!(automatic(&on).expect("no such file").is_empty());
-        on.make_directories("/var/lib/apt", 0o755).expect("made");
-        let text = "Package: gcc-10\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: make\nArchitecture: amd64\n\
-                    Auto-Installed: 0\n\nPackage: libx\nArchitecture: amd64\nAuto-Installed: 1\n";
-        on.write(EXTENDED_STATES, text.as_bytes(), 0o644).expect("written");
-        assert_eq!(automatic(&on).expect("read").into_iter().collect::<Vec<_>>(), ["gcc-10", "libx"]);
     }
 
     #[test]

@@ -6,14 +6,16 @@ mod expression;
 mod origin;
 mod pins;
 mod policy;
+mod preferences;
 mod settings;
+mod simulation;
 mod sources;
 mod stanza;
 mod version;
 
 use super::manager::{ByHand, KernelHeaders, Manager, edit_grub};
 use super::records::{self, Budget, each_record_of};
-use super::{Unknown, Versions, configuration};
+use super::{Unknown, Versions, behind_program, configuration};
 use crate::system::{System, on_all_cores};
 use dpkg::STATUS;
 pub use entries::{AptSource, apt_sources};
@@ -62,6 +64,12 @@ pub static MANAGER: Manager = Manager {
     ],
     process: None,
     from_folder,
+    without_cache,
+    simulation: Some(simulation::SIMULATION),
+    automatic: Some(simulation::AUTOMATIC),
+    preferences: Some(preferences::PREFERENCES),
+    interruption: Some(dpkg::INTERRUPTION),
+    scripts: Some("/var/lib/dpkg"),
     headers: Some(KernelHeaders::ByName),
     offered_versions,
     by_hand: ByHand {
@@ -73,6 +81,10 @@ pub static MANAGER: Manager = Manager {
         add_kernel_parameter: |parameter| edit_grub(parameter, "update-grub"),
     },
 };
+
+fn without_cache(argv: Vec<String>) -> Vec<String> {
+    behind_program(argv, ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned))
+}
 
 fn from_folder(folder: &Path) -> Vec<String> {
     let at = |name: &str| folder.join(name).display().to_string();

@@ -57,6 +57,12 @@ pub static MANAGER: Manager = Manager {
             format!("--setopt=cachedir={}", folder.join("lists").display()),
         ]
     },
+    without_cache: |argv| argv,
+    simulation: None,
+    automatic: None,
+    preferences: None,
+    interruption: None,
+    scripts: None,
     headers: Some(KernelHeaders::ByVersion),
     offered_versions,
     by_hand: ByHand {

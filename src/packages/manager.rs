@@ -1,6 +1,7 @@
 //! What is known of a package manager. Each has one value of [`Manager`], in its own file: what differs between them is there,
 //! and nobody else asks which one it is.
 
+use super::abilities::{AutomaticMarks, Interruption, Preferences, Simulation};
 use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
 use crate::system::System;
@@ -17,8 +18,8 @@ pub struct Manager {
     pub record: &'static str,
     /// That record, where it can be read as a file.
     pub record_file: Option<RecordFile>,
-    /// Calls a function with every file of the installed packages, behind the name of its package.
-    pub each_file: fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>,
+    /// What tells whose the files of the installed packages are.
+    pub each_file: EachFile,
     /// The files that name its repositories.
     pub repositories: &'static [Repositories],
     /// Whether a line of [`Repositories`] is the repository that a word without a slash means.
@@ -45,6 +46,18 @@ pub struct Manager {
     pub process: Option<&'static str>,
     /// The words behind the program's name that make it install from a folder and nothing else.
     pub from_folder: fn(&Path) -> Vec<String>,
+    /// A command that only looks, kept from writing a cache: nothing is changed by a look.
+    pub without_cache: fn(Vec<String>) -> Vec<String>,
+    /// See [`Simulation`].
+    pub simulation: Option<Simulation>,
+    /// See [`AutomaticMarks`].
+    pub automatic: Option<AutomaticMarks>,
+    /// See [`Preferences`].
+    pub preferences: Option<Preferences>,
+    /// See [`Interruption`].
+    pub interruption: Option<Interruption>,
+    /// The folder from which it executes the scripts of packages; none if that is one for temporary files.
+    pub scripts: Option<&'static str>,
     /// How its lists tell which kernel a package of headers is for. None if they are not read, or do not tell.
     pub headers: Option<KernelHeaders>,
     /// See [`super::offered_versions`].
@@ -61,6 +74,9 @@ pub enum KernelHeaders {
     /// The kernel's release is the package's version, with the architecture behind it.
     ByVersion,
 }
+
+/// Calls a function with the name of every installed package and a file of it.
+pub type EachFile = fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>;
 
 /// What is printed for a person to copy, where plans have something else, or nothing. Whoever prints it adds `sudo`.
 #[derive(Debug)]
@@ -95,4 +111,10 @@ pub fn edit_grub(parameter: &str, rebuild: &str) -> Vec<String> {
 /// The words of a command.
 pub fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A command with more words right behind its program's name.
+pub fn behind_program(mut argv: Vec<String>, more: impl IntoIterator<Item = String>) -> Vec<String> {
+    argv.splice(1..1, more);
+    argv
 }

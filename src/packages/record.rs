@@ -10,11 +10,14 @@ use std::io::{self, Read};
 pub struct RecordFile {
     /// Where it is.
     pub path: &'static str,
-    /// Reads it, and keeps the versions of packages that are wanted.
-    pub scan: fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>,
+    /// Reads it.
+    pub scan: Scan,
     /// What belongs to it and was not written to it yet.
     pub journal: Journal,
 }
+
+/// Reads a record, and keeps the versions of packages that are wanted.
+pub type Scan = fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>;
 
 /// A folder of changes that the package manager merges into its record when it ends. One that is left there says that it did not.
 #[derive(Debug)]

@@ -1,14 +1,9 @@
 //! Where packages come from: the repositories that a host is set up with, or a folder of it that a bundle's packages were
 //! brought to.
 
+use super::manager::behind_program;
 use crate::compat::PackageManager;
 use std::path::{Path, PathBuf};
-
-/// A command with more words right behind its program's name.
-pub fn behind_program(mut argv: Vec<String>, more: impl IntoIterator<Item = String>) -> Vec<String> {
-    argv.splice(1..1, more);
-    argv
-}
 
 /// Where packages come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

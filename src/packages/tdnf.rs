@@ -32,6 +32,12 @@ pub static MANAGER: Manager = Manager {
             "--refresh".to_owned(),
         ]
     },
+    without_cache: |argv| argv,
+    simulation: None,
+    automatic: None,
+    preferences: None,
+    interruption: None,
+    scripts: None,
     headers: None,
     // How it names the folders of its lists is not known here.
     offered_versions: |_, _, _| Err(Unknown::NotFetched),

@@ -51,6 +51,12 @@ pub static MANAGER: Manager = Manager {
             format!("dir:{}", folder.display()),
         ]
     },
+    without_cache: |argv| argv,
+    simulation: None,
+    automatic: None,
+    preferences: None,
+    interruption: None,
+    scripts: None,
     headers: None,
     offered_versions,
     by_hand: ByHand {

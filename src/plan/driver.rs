@@ -2,8 +2,9 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use crate::compat::{Artifact, ModuleFlavour, PackageManager};
+use crate::compat::{Artifact, ModuleFlavour};
 use crate::operation::{Operation, Packages, Run};
+use crate::packages;
 use crate::resolve::{ChosenDriver, Install};
 use crate::version::DriverVersion;
 
@@ -25,15 +26,16 @@ pub fn install_driver(context: &StepContext) -> Step {
             step(StepId::InstallDriver, title, why, Vec::new())
         }
         Install::Packages(offer) => {
-            let manager = context.distribution.map_or(PackageManager::Apt, |d| d.package_manager);
+            let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
-            let packages = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
-            // Only apt is asked for their version before it installs.
-            let drivers = if manager == PackageManager::Apt { offer.versioned_packages(desktop) } else { &[] };
+            let wanted = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
+            // Their versions are looked at before they are installed, where a simulation tells them.
+            let is_told = packages::of(manager).simulation.is_some();
+            let drivers = if is_told { offer.versioned_packages(desktop) } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
                 drivers: drivers.iter().map(|name| (name.clone(), version)).collect(),
-                ..packages
+                ..wanted
             });
             let why = format!("{}, whose updates then come with the system's", offer.repository.name);
             step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])

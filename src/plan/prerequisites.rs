@@ -4,7 +4,7 @@
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
 use crate::causes;
-use crate::compat::{Distribution, PackageManager};
+use crate::compat::Distribution;
 use crate::host::{Facts, Kernel, kernel_headers, offers_headers};
 use crate::ids::CheckId;
 use crate::operation::{Operation, Packages, packages};
@@ -68,9 +68,9 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     let operation = Operation::Packages(Packages::to_install(manager, names));
     let mut acts = vec![Act { operation, satisfied: !missing }];
     let unfinished = &context.facts.unfinished_packages;
-    if missing && !unfinished.is_empty() && manager == PackageManager::Apt {
+    if let Some(finish) = packages::finish(manager).filter(|_| missing && !unfinished.is_empty()) {
         why.insert(0, causes::cut_off(unfinished));
-        acts.insert(0, Act::needed(packages::finish()));
+        acts.insert(0, Act::needed(finish));
     }
     (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
 }

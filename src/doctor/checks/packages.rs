@@ -8,6 +8,11 @@ use crate::operation::{Operation, Packages, packages};
 use crate::text::bytes;
 use std::path::Path;
 
+/// What lets it finish. Its record is read wherever there is one, whatever manager the host has.
+fn finish() -> Option<Operation> {
+    crate::packages::ALL.iter().find_map(|manager| packages::finish(*manager))
+}
+
 pub fn done(seen: &Evidence) -> Verdict {
     let unfinished = &seen.facts.unfinished_packages;
     let packages = if unfinished.is_empty() {
@@ -15,7 +20,7 @@ pub fn done(seen: &Evidence) -> Verdict {
     } else {
         Verdict::fail(causes::cut_off(unfinished))
             .saw("/var/lib/dpkg/status and /var/lib/dpkg/updates".to_owned())
-            .repair("let it finish; if that fails, /boot may be full", [packages::finish()])
+            .repair("let it finish; if that fails, /boot may be full", finish())
             // What was only half unpacked is unpacked again by apt alone.
             .then(["sudo apt-get install --fix-broken", "df -h /boot"])
     };

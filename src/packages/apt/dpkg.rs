@@ -2,9 +2,10 @@
 //! at its name and its state.
 
 use super::stanza;
+use crate::packages::abilities::Interruption;
 use crate::packages::record::{Installed, Journal, RecordFile};
 use crate::packages::records::each_record;
-use crate::system::System;
+use crate::system::{Program, System};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -23,6 +24,18 @@ pub const RECORD: RecordFile = RecordFile {
         longest: 1 << 20,
     },
 };
+
+/// dpkg says so until it is let finish. apt does not touch what was cut off while it was unpacked; dpkg does.
+pub const INTERRUPTION: Interruption = Interruption {
+    is_left: was_cut_off,
+    finish: "dpkg --force-confdef --force-confold --configure -a",
+    remove: "dpkg --force-remove-reinstreq --purge",
+};
+
+fn was_cut_off(on: &System) -> io::Result<bool> {
+    let in_journal = on.list(RECORD.journal.folder).is_ok_and(|names| !names.is_empty());
+    Ok(in_journal || !on.run(&Program::new(["dpkg", "--audit"]).undisturbed())?.text.is_empty())
+}
 
 /// Calls `each` with every package's name and stanza.
 pub fn each_package<E: From<io::Error>>(
