@@ -9,6 +9,7 @@ mod abilities;
 mod apt;
 mod asked;
 mod dnf;
+mod fetcher;
 mod glob;
 mod ini;
 pub mod locks;
@@ -24,8 +25,9 @@ mod tdnf;
 mod zypper;
 
 pub use abilities::{AutomaticMarks, Interruption, Preferences, Simulated, Simulation};
-pub use apt::{AptSource, SOURCE as APT_SOURCE, apt_sources, source as apt_source};
+pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
+pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};
 pub use manager::{ByHand, EachFile, KernelHeaders, Manager, behind_program, words};
 pub use owners::owners;
 pub use record::{Installed, Journal, RecordFile, Scan, upstream};

@@ -7,7 +7,7 @@ use super::{Bundle, BundleError};
 use crate::cache;
 use crate::host::SystemId;
 use crate::operation::{Download, Operation};
-use crate::packages::{APT_SOURCE, apt_source};
+use crate::packages::of;
 use crate::plan::Plan;
 use crate::system::trust::is_ours_alone;
 use crate::system::{System, digest};
@@ -142,20 +142,19 @@ impl Bundle {
                 }
             }
         }
-        self.name_to_apt(on, plan)
+        self.put_folder_files(on, plan)
     }
 
-    /// What apt needs beside the packages: a source that names their folder, and folders of its own.
-    fn name_to_apt(&self, on: &System, plan: &Plan) -> Result<(), BundleError> {
-        if self.repository(plan).is_none_or(|r| r.manager != crate::compat::PackageManager::Apt) {
-            return Ok(());
-        }
+    /// What the manager needs beside the packages.
+    fn put_folder_files(&self, on: &System, plan: &Plan) -> Result<(), BundleError> {
+        let files = self.repository(plan).and_then(|repository| of(repository.manager).folder_files.as_ref());
+        let Some(files) = files else { return Ok(()) };
         let folder = self.folder(&plan.request.cache);
-        for own in ["lists/partial", "archives/partial"] {
+        for own in files.folders {
             on.make_directories(folder.join(own), 0o700).map_err(BundleError::io(&folder))?;
         }
-        let path = folder.join(APT_SOURCE);
-        on.write(&path, apt_source(&folder).as_bytes(), 0o600).map_err(BundleError::io(&path))
+        let path = folder.join(files.source);
+        on.write(&path, (files.text)(&folder).as_bytes(), 0o600).map_err(BundleError::io(&path))
     }
 }
 

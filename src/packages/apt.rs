@@ -3,6 +3,7 @@
 mod dpkg;
 mod entries;
 mod expression;
+mod fetcher;
 mod origin;
 mod pins;
 mod policy;
@@ -35,9 +36,6 @@ const DPKG: &str = "dpkg";
 /// Where a list lies, whatever it is compressed with; apt takes the first that is there.
 const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
 
-/// The file in a bundle's folder that names it to apt.
-pub const SOURCE: &str = "sources.list";
-
 /// How apt is called. Its refresh succeeds if some lists cannot be fetched, which is right: another's broken repository does not
 /// concern gpusetup.
 pub static MANAGER: Manager = Manager {
@@ -63,7 +61,9 @@ pub static MANAGER: Manager = Manager {
         "/var/cache/apt/archives/lock",
     ],
     process: None,
-    from_folder,
+    from_folder: fetcher::from_folder,
+    folder_files: Some(fetcher::FOLDER_FILES),
+    fetcher: fetcher::FETCHER,
     without_cache,
     simulation: Some(simulation::SIMULATION),
     automatic: Some(simulation::AUTOMATIC),
@@ -84,31 +84,6 @@ pub static MANAGER: Manager = Manager {
 
 fn without_cache(argv: Vec<String>) -> Vec<String> {
     behind_program(argv, ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned))
-}
-
-fn from_folder(folder: &Path) -> Vec<String> {
-    let at = |name: &str| folder.join(name).display().to_string();
-    let options = [
-        format!("Dir::Etc::sourcelist={}", at(SOURCE)),
-        "Dir::Etc::sourceparts=-".to_owned(),
-        format!("Dir::State::lists={}", at("lists")),
-        format!("Dir::Cache::archives={}", at("archives")),
-        "Dir::Cache::pkgcache=".to_owned(),
-        "Dir::Cache::srcpkgcache=".to_owned(),
-        "Acquire::Languages=none".to_owned(),
-        // A host without a network often has no right time either.
-        "Acquire::Check-Date=false".to_owned(),
-        // Its own user may not enter the folder, and everything in it is verified.
-        "APT::Sandbox::User=root".to_owned(),
-    ];
-    options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
-}
-
-/// The text of [`SOURCE`]. The folder's packages were verified by whoever copied them there: there is no key that apt could know.
-pub fn source(folder: &Path) -> String {
-    // In a source's line a blank ends a word; apt reads it as a percent code.
-    let path = folder.display().to_string().replace('%', "%25").replace(' ', "%20");
-    format!("deb [trusted=yes] file:{path} ./\n")
 }
 
 /// A package's records, by its name.

@@ -3,13 +3,14 @@
 mod cache;
 mod modules;
 
+use super::fetcher::{Fetcher, Index};
 use super::ini::{Section, sections};
 use super::manager::{ByHand, KernelHeaders, Manager};
 use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
 use super::rpm::{CXX, LIST, LOCKS, RECORD, architectures, each_file, version};
-use super::{Unknown, Versions, configuration, rpm};
+use super::{Unknown, Versions, configuration, manager, rpm};
 use crate::system::System;
 use cache::Variables;
 use std::cmp::Reverse;
@@ -57,6 +58,18 @@ pub static MANAGER: Manager = Manager {
             format!("--setopt=cachedir={}", folder.join("lists").display()),
         ]
     },
+    folder_files: None,
+    fetcher: Fetcher {
+        argv: fetcher_argv,
+        folders: rpm::FETCHER_FOLDERS,
+        record: None,
+        refresh: None,
+        enable_stream: Some("module enable"),
+        install: "--downloadonly install",
+        local: None,
+        ending: ".rpm",
+        index: Index::Made(rpm::INDEX),
+    },
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
@@ -74,6 +87,20 @@ pub static MANAGER: Manager = Manager {
         add_kernel_parameter: |parameter| vec![format!("sudo grubby --update-kernel=ALL --args={parameter}")],
     },
 };
+
+fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
+    let at = |name: &str| work.join(name).display().to_string();
+    let options = [
+        format!("--installroot={}", at("root")),
+        format!("--releasever={release}"),
+        "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
+        "--setopt=varsdir=/etc/dnf/vars".to_owned(),
+        format!("--setopt=cachedir={}", at("cache")),
+        // As an option of its own it is another in each of dnf's versions; this is the same in all.
+        format!("--setopt=destdir={}", at("archives")),
+    ];
+    manager::words("dnf -y -q").into_iter().chain(options).collect()
+}
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {

@@ -2,6 +2,7 @@
 //! and nobody else asks which one it is.
 
 use super::abilities::{AutomaticMarks, Interruption, Preferences, Simulation};
+use super::fetcher::{Fetcher, FolderFiles};
 use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
 use crate::system::System;
@@ -46,6 +47,10 @@ pub struct Manager {
     pub process: Option<&'static str>,
     /// The words behind the program's name that make it install from a folder and nothing else.
     pub from_folder: fn(&Path) -> Vec<String>,
+    /// What it needs in that folder beside packages and their lists.
+    pub folder_files: Option<FolderFiles>,
+    /// How it fetches packages for such a folder.
+    pub fetcher: Fetcher,
     /// A command that only looks, kept from writing a cache: nothing is changed by a look.
     pub without_cache: fn(Vec<String>) -> Vec<String>,
     /// See [`Simulation`].

@@ -5,6 +5,7 @@ pub mod repodata;
 pub mod repositories;
 pub mod version;
 
+use super::fetcher::MadeIndex;
 use super::{Unknown, manager};
 use crate::system::{Program, System};
 use std::io;
@@ -37,6 +38,15 @@ pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown
         .map(|(_, architectures)| architectures)
         .ok_or_else(|| Unknown::at("/lib64", "no loader shows the architecture"))
 }
+
+/// The folders that the program needs where it fetches packages to.
+pub const FETCHER_FOLDERS: &[&str] = &["root", "archives", "cache"];
+/// The lists of a repository, which createrepo_c makes.
+pub const INDEX: MadeIndex = MadeIndex {
+    names: &["rpm", "-qp", "--nosignature", "--qf", "%{NAME} %{EVR}\\n"],
+    make: Some("createrepo_c --quiet"),
+    lists: "repodata",
+};
 
 /// The commands that add a word to the kernel's command line, where the distribution has no grubby.
 pub fn edit_grub(parameter: &str) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! tdnf, Azure Linux's dnf. Where it keeps its lists is not known here, so what its repositories offer is not either.
 
 use super::Unknown;
-use super::manager::{ByHand, Manager};
-use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub, repositories};
+use super::fetcher::{Fetcher, Index};
+use super::manager::{ByHand, Manager, words};
+use super::rpm::{CXX, FETCHER_FOLDERS, INDEX, LIST, LOCKS, RECORD, each_file, edit_grub, repositories};
+use std::path::Path;
 
 /// How tdnf is called. It waits for others of its kind by itself.
 pub static MANAGER: Manager = Manager {
@@ -32,6 +34,18 @@ pub static MANAGER: Manager = Manager {
             "--refresh".to_owned(),
         ]
     },
+    folder_files: None,
+    fetcher: Fetcher {
+        argv: fetcher_argv,
+        folders: FETCHER_FOLDERS,
+        record: None,
+        refresh: None,
+        enable_stream: None,
+        install: "install",
+        local: None,
+        ending: ".rpm",
+        index: Index::Made(INDEX),
+    },
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
@@ -50,3 +64,15 @@ pub static MANAGER: Manager = Manager {
         add_kernel_parameter: edit_grub,
     },
 };
+
+fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
+    let at = |name: &str| work.join(name).display().to_string();
+    let options = [
+        format!("--installroot={}", at("root")),
+        format!("--releasever={release}"),
+        "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
+        "--downloadonly".to_owned(),
+        format!("--downloaddir={}", at("archives")),
+    ];
+    words("tdnf -y").into_iter().chain(options).collect()
+}

@@ -1,9 +1,10 @@
 //! zypper's repositories, and the locks that keep packages from being installed.
 
 use super::dnf::chosen;
+use super::fetcher::{Fetcher, Index, MadeIndex};
 use super::glob::pattern_matches;
 use super::ini::sections;
-use super::manager::{ByHand, Manager};
+use super::manager::{ByHand, Manager, words};
 use super::records::Budget;
 use super::repositories::Repositories;
 use super::rpm::repodata::{Package, Repodata};
@@ -51,6 +52,19 @@ pub static MANAGER: Manager = Manager {
             format!("dir:{}", folder.display()),
         ]
     },
+    folder_files: None,
+    fetcher: Fetcher {
+        argv: fetcher_argv,
+        folders: rpm::FETCHER_FOLDERS,
+        record: None,
+        refresh: None,
+        enable_stream: None,
+        install: "install --download-only --no-recommends",
+        local: None,
+        ending: ".rpm",
+        // It takes a folder of packages as it is.
+        index: Index::Made(MadeIndex { make: None, ..rpm::INDEX }),
+    },
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
@@ -68,6 +82,17 @@ pub static MANAGER: Manager = Manager {
         add_kernel_parameter: rpm::edit_grub,
     },
 };
+
+fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {
+    let at = |name: &str| work.join(name).display().to_string();
+    let options = [
+        ["--root".to_owned(), at("root")],
+        ["--reposd-dir".to_owned(), REPOSITORIES.to_owned()],
+        ["--cache-dir".to_owned(), at("cache")],
+        ["--pkg-cache-dir".to_owned(), at("archives")],
+    ];
+    words("zypper --non-interactive").into_iter().chain(options.into_iter().flatten()).collect()
+}
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
