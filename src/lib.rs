@@ -36,7 +36,7 @@
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`]: fixed paths, ids of checks and rules, exit codes, texts of strangers,
 //!   what stands in for NVIDIA's servers.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
-//! - [`packages`]: apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
+//! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
 //! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
 //! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.

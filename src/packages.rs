@@ -1,4 +1,9 @@
-//! The package managers, a file each: how they are called, what they lock and print, and what a host's repositories offer.
+//! The package managers, a file each: how they are called, what they lock and print, what is installed and by whom, what a
+//! host's repositories offer, and how packages are fetched for another host.
+//!
+//! What differs between them is in one value of [`Manager`], which [`of`] has; nothing outside asks which manager it is.
+//! What two managers share is in a file that says so: `rpm`, `ini`, `repositories`, `record`. A new manager is a variant of
+//! [`PackageManager`], a file with its `MANAGER`, and a row in the table below.
 //!
 //! What is offered is read from the files that the package manager has already downloaded. No program is started and nothing is
 //! downloaded, so a tree that belongs to strangers can be asked as safely as the live host. The answers are those of

@@ -92,6 +92,23 @@ fn ids_are_no_texts_in_the_program() {
     assert!(wrong.is_empty(), "use CheckId and RuleId here:\n{}", lines(&wrong));
 }
 
+/// What differs between package managers is in `packages`: whoever asks which one it is knows something that belongs there.
+#[test]
+fn only_packages_tells_package_managers_apart() {
+    let mut wrong = BTreeSet::new();
+    for (module, code) in codes("src").into_iter().filter(|(module, _)| module.first().is_none_or(|m| m != "packages"))
+    {
+        let found =
+            code.lines().filter(|line| ["PackageManager::", "PackageManager as "].iter().any(|p| line.contains(p)));
+        wrong.extend(found.map(|line| format!("{}: {}", module.join("::"), line.trim())));
+    }
+    assert!(
+        wrong.is_empty(),
+        "make this a field of packages::Manager, or a function in each manager's file:\n{}",
+        lines(&wrong)
+    );
+}
+
 /// Documents, tests and snapshots name ids that there are.
 #[test]
 fn ids_that_are_named_exist() {
