@@ -63,4 +63,6 @@ pub struct Interruption {
     pub finish: &'static str,
     /// Removes packages that were cut off while they were unpacked; their names follow.
     pub remove: &'static str,
+    /// What a person runs if that does not help.
+    pub by_hand: &'static str,
 }

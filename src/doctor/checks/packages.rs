@@ -5,25 +5,13 @@ use super::{NOTHING, no_driver_of_its_own};
 use crate::causes;
 use crate::doctor::{Evidence, Verdict};
 use crate::operation::{Operation, Packages, packages};
+use crate::packages::{ALL, of};
 use crate::text::bytes;
 use std::path::Path;
 
-/// What lets it finish. Its record is read wherever there is one, whatever manager the host has.
-fn finish() -> Option<Operation> {
-    crate::packages::ALL.iter().find_map(|manager| packages::finish(*manager))
-}
-
 pub fn done(seen: &Evidence) -> Verdict {
     let unfinished = &seen.facts.unfinished_packages;
-    let packages = if unfinished.is_empty() {
-        Verdict::pass()
-    } else {
-        Verdict::fail(causes::cut_off(unfinished))
-            .saw("/var/lib/dpkg/status and /var/lib/dpkg/updates".to_owned())
-            .repair("let it finish; if that fails, /boot may be full", finish())
-            // What was only half unpacked is unpacked again by apt alone.
-            .then(["sudo apt-get install --fix-broken", "df -h /boot"])
-    };
+    let packages = if unfinished.is_empty() { Verdict::pass() } else { cut_off(unfinished) };
     let largest = seen.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.size).max();
     let boot = seen.facts.space.iter().find(|s| s.path == Path::new("/boot"));
     let room = match (boot, largest) {
@@ -41,6 +29,20 @@ pub fn done(seen: &Evidence) -> Verdict {
         (None, _) => Verdict::pass(),
     };
     Verdict::worst([packages, room]).unwrap_or_else(Verdict::pass)
+}
+
+fn cut_off(unfinished: &[String]) -> Verdict {
+    let verdict = Verdict::fail(causes::cut_off(unfinished));
+    // The record is read wherever there is one, whatever manager the host has.
+    let found = ALL.iter().find_map(|manager| {
+        let (all, finish) = (of(*manager), packages::finish(*manager)?);
+        Some((all.record_file.as_ref()?, finish, all.interruption.as_ref()?))
+    });
+    let Some((record, finish, interruption)) = found else { return verdict };
+    verdict
+        .saw(format!("{} and {}", record.path, record.journal.folder))
+        .repair("let it finish; if that fails, /boot may be full", [finish])
+        .then([format!("sudo {}", interruption.by_hand), "df -h /boot".to_owned()])
 }
 
 pub fn smi(seen: &Evidence) -> Verdict {

@@ -1,5 +1,5 @@
-//! dpkg's record of packages, and its lists of their files. The record has megabytes, and `plan` has milliseconds: a package that does not matter costs one look
-//! at its name and its state.
+//! dpkg's record of packages, and its lists of their files. The record has megabytes, and `plan` has milliseconds: a package
+//! that does not matter costs one look at its name and its state.
 
 use super::stanza;
 use crate::packages::abilities::Interruption;
@@ -30,6 +30,8 @@ pub const INTERRUPTION: Interruption = Interruption {
     is_left: was_cut_off,
     finish: "dpkg --force-confdef --force-confold --configure -a",
     remove: "dpkg --force-remove-reinstreq --purge",
+    // What was only half unpacked is unpacked again by apt alone.
+    by_hand: "apt-get install --fix-broken",
 };
 
 fn was_cut_off(on: &System) -> io::Result<bool> {
