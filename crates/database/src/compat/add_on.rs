@@ -2,83 +2,21 @@
 //! its files are called, where they go, how its version is read. What its releases need and where they are published are rows,
 //! too, so that no code knows any of them.
 
+use super::short_name::short_name;
 use super::{Artifact, Database, SourceId};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::fmt;
-use std::str::FromStr;
+use serde::{Deserialize, Serialize};
 
-/// The short name of an add-on, as users and files have it: `cudnn`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AddOnId {
-    /// ASCII, padded with zeroes.
-    name: [u8; Self::MOST],
+short_name! {
+    /// The short name of an add-on, as users and files have it: `cudnn`.
+    AddOnId: most 16, also b"", pattern "^[a-z0-9]{1,16}$", described "An add-on, `nccl`.";
+    /// A text that is no name of an add-on.
+    AddOnIdError: "`{0}` is no name of an add-on: 1 to 16 small letters and digits"
 }
 
 impl AddOnId {
-    /// The most letters that one may have.
-    pub const MOST: usize = 16;
-
     /// The add-on that frameworks name, and `--cudnn`.
-    pub const CUDNN: Self = Self { name: *b"cudnn\0\0\0\0\0\0\0\0\0\0\0" };
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        let length = self.name.iter().position(|byte| *byte == 0).unwrap_or(Self::MOST);
-        std::str::from_utf8(&self.name[..length]).unwrap_or_default()
-    }
-}
-
-/// A text that is no name of an add-on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no name of an add-on: 1 to 16 small letters and digits")]
-pub struct AddOnIdError(String);
-
-impl FromStr for AddOnId {
-    type Err = AddOnIdError;
-    fn from_str(text: &str) -> Result<Self, AddOnIdError> {
-        let is_name = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        if !is_name || text.is_empty() || text.len() > Self::MOST {
-            return Err(AddOnIdError(text.to_owned()));
-        }
-        let mut name = [0; Self::MOST];
-        name[..text.len()].copy_from_slice(text.as_bytes());
-        Ok(Self { name })
-    }
-}
-
-impl fmt::Display for AddOnId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Debug for AddOnId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl Serialize for AddOnId {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(self.as_str())
-    }
-}
-
-#[cfg(feature = "schemas")]
-impl schemars::JsonSchema for AddOnId {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "AddOnId".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "pattern": "^[a-z0-9]{1,16}$", "description": "An add-on, `nccl`."})
-    }
-}
-
-impl<'de> Deserialize<'de> for AddOnId {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(de::Error::custom)
-    }
+    pub const CUDNN: Self = Self::of(b"cudnn");
 }
 
 /// A library that goes into a toolkit.

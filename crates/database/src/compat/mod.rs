@@ -9,6 +9,7 @@ mod export;
 mod load;
 mod problem;
 mod query;
+mod short_name;
 mod tally;
 
 pub use add_on::{
