@@ -2,10 +2,11 @@
 //!
 //! What differs from host to host is an argument. `explain` gives stand-ins for it, such as `KEY.der`.
 
-use crate::compat::{ModuleFlavour, PackageManager};
+use crate::compat::{Companion, ModuleFlavour, PackageManager, VersionRule};
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
 use crate::text::{quoted, quoted_path};
+use crate::version::DriverVersion;
 use std::fmt::{Display, Formatter};
 use std::path::Path;
 
@@ -195,9 +196,14 @@ pub fn oldest_driver(least: impl Display, have: impl Display) -> String {
     format!("it needs driver {least} or newer, not {have}")
 }
 
-/// What CUDA needs where NVSwitches join GPUs (GS801).
-pub fn fabric_manager(driver: impl Display) -> String {
-    format!("CUDA needs Fabric Manager of exactly driver {driver}")
+/// Who needs a companion of this driver, and which version of it: `CUDA needs Fabric Manager of exactly driver 580.95.05` (GS801).
+pub fn companion(of: &Companion, driver: DriverVersion) -> String {
+    let needed = format!("{} {}", of.who_needs, of.title);
+    match of.version {
+        VersionRule::Driver => format!("{needed} of exactly driver {driver}"),
+        VersionRule::Branch => format!("{needed} of driver branch {}", driver.branch),
+        VersionRule::Own => needed,
+    }
 }
 
 /// A driver that programs use (GS502).
@@ -216,11 +222,14 @@ pub const NO_EXEC: &str =
 
 /// The id that doctor has for what a rule refuses.
 pub fn of_rule(rule: Rule) -> Option<CheckId> {
-    let Rule::Of(rule) = rule else { return None };
+    let rule = match rule {
+        Rule::Of(rule) => rule,
+        Rule::DriverHas(_) => return Some(CheckId::GS801),
+        Rule::AddOn(..) | Rule::CudaHas(_) => return None,
+    };
     match rule {
         RuleId::DriverKnowsGpu | RuleId::GpuKnown => Some(CheckId::GS503),
         RuleId::DriverHasModules => Some(CheckId::GS504),
-        RuleId::DriverHasFabricManager | RuleId::DriverHasImex => Some(CheckId::GS801),
         RuleId::DriverRunsOnKernel => Some(CheckId::GS107),
         RuleId::CudaHostCompiler | RuleId::CudaHostHeaders => Some(CheckId::GS705),
         RuleId::CudaRunsOnDriver => Some(CheckId::GS707),

@@ -1,7 +1,7 @@
 //! Names that users, scripts and tests may rely on: the ids of checks, and the names of the rules that choose. Each is one of a
 //! closed set, so that a typo does not compile.
 
-use crate::compat::AddOnId;
+use crate::compat::{AddOnId, CompanionId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -295,10 +295,6 @@ ids! {
     DriverKnowsGpu = "driver-knows-gpu",
     /// The driver has kernel modules of a flavour that runs the GPU.
     DriverHasModules = "driver-has-modules",
-    /// Fabric Manager is published in exactly the driver's version.
-    DriverHasFabricManager = "driver-has-fabric-manager",
-    /// IMEX is published in exactly the driver's version.
-    DriverHasImex = "driver-has-imex",
     /// The driver branch supports a kernel as old as the host's.
     DriverRunsOnKernel = "driver-runs-on-kernel",
     /// The driver comes the way that was asked for.
@@ -411,11 +407,16 @@ ids! {
 pub enum Rule {
     /// About no add-on.
     Of(RuleId),
+    /// This companion is published in a version that goes with the driver: `driver-has-imex`.
+    DriverHas(CompanionId),
     /// About this add-on: `cudnn-for-cuda`.
     AddOn(AddOnId, AddOnRule),
     /// A release of the add-on that was asked for is built for the toolkit: `cuda-has-cudnn`.
     CudaHas(AddOnId),
 }
+
+/// What stands before the companion's name in [`Rule::DriverHas`].
+const DRIVER_HAS: &str = "driver-has-";
 
 /// What stands before the add-on's name in [`Rule::CudaHas`].
 const CUDA_HAS: &str = "cuda-has-";
@@ -436,6 +437,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Of(id) => id.fmt(f),
+            Self::DriverHas(id) => f.pad(&format!("{DRIVER_HAS}{id}")),
             Self::AddOn(id, rule) => f.pad(&format!("{id}-{rule}")),
             Self::CudaHas(id) => f.pad(&format!("{CUDA_HAS}{id}")),
         }
@@ -446,14 +448,17 @@ impl FromStr for Rule {
     type Err = UnknownId;
 
     fn from_str(text: &str) -> Result<Self, UnknownId> {
-        let of_add_on = || {
+        let of_row = || {
+            if let Some(id) = text.strip_prefix(DRIVER_HAS) {
+                return Some(Self::DriverHas(id.parse().ok()?));
+            }
             if let Some(id) = text.strip_prefix(CUDA_HAS) {
                 return Some(Self::CudaHas(id.parse().ok()?));
             }
             let (id, rule) = text.split_once('-')?;
             Some(Self::AddOn(id.parse().ok()?, rule.parse().ok()?))
         };
-        text.parse().map(Self::Of).or_else(|unknown| of_add_on().ok_or(unknown))
+        text.parse().map(Self::Of).or_else(|unknown| of_row().ok_or(unknown))
     }
 }
 
@@ -479,6 +484,9 @@ mod tests {
             assert_eq!(id.as_str().to_lowercase().parse(), Ok(*id));
         }
         assert!(RuleId::ALL.iter().all(|rule| rule.as_str().parse() == Ok(*rule)));
+        let imex = Rule::DriverHas("imex".parse().expect("an id"));
+        assert_eq!(("driver-has-imex".parse(), imex.to_string()), (Ok(imex), "driver-has-imex".to_owned()));
+        assert_eq!("driver-has-modules".parse(), Ok(Rule::Of(RuleId::DriverHasModules)));
         assert!("GS000".parse::<CheckId>().is_err_and(|e| e.to_string() == "`GS000` is not known"));
     }
 

@@ -22,7 +22,7 @@ pub use toolkit::Shells;
 use super::device;
 use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
-use crate::compat::{AddOn, AddOnId, Database, Distribution, Role, Sxid, Xid};
+use crate::compat::{AddOn, AddOnId, Companion, CompanionId, Database, Distribution, Sxid, Xid};
 use crate::host::Facts;
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, distribution, known_card};
@@ -129,9 +129,9 @@ pub struct Evidence {
     /// Of its libcudas, those of compatibility packages that are for this driver and these GPUs.
     #[serde(skip)]
     pub forward_compatible: BTreeSet<PathBuf>,
-    /// What Fabric Manager's package for the driver is called in NVIDIA's repository.
+    /// What the database says of Fabric Manager.
     #[serde(skip)]
-    pub fabric_package: Option<String>,
+    pub fabric_companion: Option<Companion>,
     /// Where LD_LIBRARY_PATH is set for everybody: the file, and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// What each SONAME of cuDNN, loaded as a program would, says its version is.
@@ -249,7 +249,7 @@ pub fn gather(
         host_compiler: senses
             .at(Sense::HostCompiler, || set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"]).into_iter().next()),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
-        fabric_manager: senses.at(Sense::FabricManager, || fabric_manager(system, &facts)),
+        fabric_manager: senses.at(Sense::FabricManager, || fabric_manager(system, &facts, database)),
         failed_builds: senses.at(Sense::DkmsLogs, || failed_builds(system, &dkms)),
         dkms,
         unlinked_headers: senses.at(Sense::Headers, || unlinked_headers(system, &facts)),
@@ -260,7 +260,7 @@ pub fn gather(
         shells: senses.at(Sense::Shells, || shells(system, &facts)),
         loader_directories: senses.at(Sense::LoaderDirectories, || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
-        fabric_package: None,
+        fabric_companion: None,
         cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
         library_paths: senses.at(Sense::LibraryPaths, || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
         denied,
@@ -326,7 +326,7 @@ impl Evidence {
             loader_directories: BTreeSet::new(),
             cached: Vec::new(),
             forward_compatible: BTreeSet::new(),
-            fabric_package: None,
+            fabric_companion: None,
             library_paths: Vec::new(),
             cudnn: BTreeMap::new(),
             add_ons: BTreeMap::new(),
@@ -364,8 +364,7 @@ impl Evidence {
                 (gpu.name, gpu.compute_capability) = (Some(card.name.clone()), card.capability);
             }
         }
-        let named = |(manager, version)| database.name_of(Role::FabricManager, manager, version);
-        self.fabric_package = facts.os.package_manager.zip(facts.driver.as_ref().map(|d| d.version)).and_then(named);
+        self.fabric_companion = database.companion(CompanionId::FABRIC_MANAGER).cloned();
         self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
         self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();
@@ -379,6 +378,22 @@ impl Evidence {
         let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
         self.sxids = numbers.into_iter().filter_map(|n| database.sxid(n).cloned()).collect();
         self
+    }
+
+    /// What people call Fabric Manager.
+    pub fn fabric_title(&self) -> String {
+        self.fabric_companion.as_ref().map_or_else(|| CompanionId::FABRIC_MANAGER.to_string(), |c| c.title.clone())
+    }
+
+    /// The units of Fabric Manager as commands have them, `nvidia-fabricmanager`.
+    pub fn fabric_units(&self) -> impl Iterator<Item = &str> {
+        let units = self.fabric_companion.iter().flat_map(|c| &c.units);
+        units.map(|unit| unit.strip_suffix(".service").unwrap_or(unit))
+    }
+
+    /// The commands that start Fabric Manager.
+    pub fn fabric_start(&self) -> impl Iterator<Item = String> {
+        self.fabric_units().map(|unit| format!("sudo systemctl enable --now {unit}"))
     }
 
     /// What the database says of an add-on.

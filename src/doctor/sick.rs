@@ -8,6 +8,7 @@ use super::{
     Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FabricManager,
     FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
+use crate::compat::CompanionId;
 use crate::database::embedded;
 use crate::host::{AddOnFiles, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
 use crate::ids::CheckId;
@@ -95,7 +96,7 @@ pub fn sound() -> Evidence {
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
         forward_compatible: Default::default(),
-        fabric_package: Some("nvidia-fabricmanager".to_owned()),
+        fabric_companion: database.companion(CompanionId::FABRIC_MANAGER).cloned(),
         library_paths: Vec::new(),
         add_ons: BTreeMap::new(),
         known_add_ons: database.add_ons.clone(),

@@ -52,7 +52,7 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
     let of_driver = distribution
         .drivers
         .iter()
-        .flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(&o.fabric_manager).chain(&o.imex));
+        .flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(o.companions.values()));
     let extra = distribution.extra_repositories.iter().flat_map(|r| &r.packages);
     let release = facts.kernel().unwrap_or_default();
     let headers = kernel_headers(facts, distribution).into_iter();

@@ -6,7 +6,7 @@ use super::{
     prerequisites, toolkit, verify,
 };
 use crate::causes;
-use crate::compat::{AddOn, Database, ReleaseLimit, Role};
+use crate::compat::{AddOn, Companion, Database, Fabric, PackageManager, ReleaseLimit, VersionRule};
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
@@ -16,7 +16,7 @@ use crate::resolve::{
 };
 use crate::sum::sha256;
 use crate::text::bytes;
-use crate::version::dotted;
+use crate::version::{DriverVersion, dotted};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -347,42 +347,61 @@ fn total(steps: &[Step], of: fn(&Step) -> Option<u64>) -> Option<u64> {
 
 /// What makes the NVSwitches of the host work: without it CUDA fails, though nvidia-smi looks healthy.
 fn joined_by_switches(database: &Database, context: &StepContext, driver: &ChosenDriver, joined: Joined) -> String {
-    let manager = context.distribution.map(|d| d.package_manager);
-    let version = driver.version;
-    let named = |role| {
-        let package = match driver.install {
-            Install::Packages(offer) if offer.joining(role).is_some() => {
-                offer.joining(role).map(|name| format!("in {} the package {name}", offer.repository.name))
-            }
-            _ => manager
-                .and_then(|m| database.name_of(role, m, version))
-                .map(|name| format!("in NVIDIA's repository the package {name}")),
-        };
-        package.map(|package| format!(" ({package})")).unwrap_or_default()
-    };
-    let name = joined.fabric.map_or("", |f| &f.name);
-    let (packages, modules) = joined.fabric.map_or((&[][..], &[][..]), |f| (&f.packages, &f.kernel_modules));
     let host = match joined.seen {
-        0 => format!("GPUs like these are joined by NVSwitches ({name})"),
+        0 => format!("GPUs like these are joined by NVSwitches ({})", joined.fabric.name),
         count => format!("this host has {count} NVSwitches"),
     };
-    if joined.needs() == Role::Imex {
-        return format!(
-            "{host}: Fabric Manager runs there, not on this host. Programs that share memory between hosts need IMEX of \
-             exactly driver {version}{}",
-            named(Role::Imex)
-        );
+    let manager = context.distribution.map(|d| d.package_manager);
+    let needed = |companion: &Companion| {
+        let package = package_of(companion, driver, manager).map(|package| format!(" ({package})"));
+        causes::companion(companion, driver.version) + &package.unwrap_or_default()
+    };
+    let following = joined.needs(database).filter(|companion| companion.version != VersionRule::Own).map(needed);
+    let sentences: Vec<_> = run_elsewhere(database, joined.fabric).into_iter().chain(following).collect();
+    format!("{host}: {}{}", sentences.join(". "), needed_besides(database, joined, driver.version, manager))
+}
+
+/// What the hosts of other NVSwitches run, and other machines than this one.
+fn run_elsewhere(database: &Database, fabric: &Fabric) -> Option<String> {
+    let titles: Vec<_> = fabric.elsewhere.iter().map(|id| database.companion_title(*id)).collect();
+    let verb = if titles.len() > 1 { "run" } else { "runs" };
+    (!titles.is_empty()).then(|| format!("{} {verb} there, not on this host", titles.join(" and ")))
+}
+
+/// What NVSwitches need in any version, as the end of a sentence.
+fn needed_besides(
+    database: &Database,
+    joined: Joined,
+    driver: DriverVersion,
+    manager: Option<PackageManager>,
+) -> String {
+    let separate = joined.needs(database).filter(|companion| companion.version == VersionRule::Own);
+    let packages: Vec<_> = separate.map(|c| c.package(manager, driver).unwrap_or_else(|| c.title.clone())).collect();
+    let modules = &joined.fabric.kernel_modules;
+    let besides = [
+        (!packages.is_empty()).then(|| format!("{} of NVIDIA's repository", packages.join(", "))),
+        (!modules.is_empty()).then(|| format!("the kernel modules {}", modules.join(" and "))),
+    ];
+    let besides: Vec<_> = besides.into_iter().flatten().collect();
+    if besides.is_empty() {
+        return String::new();
     }
-    let mut text = format!("{host}: {}{}", causes::fabric_manager(version), named(Role::FabricManager));
-    if !packages.is_empty() {
-        text += &format!(
-            ", with {} of NVIDIA's repository and the kernel modules {}. Until all of these run, CUDA fails with error 802 \
-             (system not yet initialized), while nvidia-smi looks healthy",
-            packages.join(", "),
-            modules.join(" and ")
-        );
+    format!(
+        ", with {}. Until all of these run, CUDA fails with error 802 (system not yet initialized), while nvidia-smi looks \
+         healthy",
+        besides.join(" and ")
+    )
+}
+
+/// The package of a companion, and who has it: the repository that the driver is from, or NVIDIA's.
+fn package_of(companion: &Companion, driver: &ChosenDriver, manager: Option<PackageManager>) -> Option<String> {
+    if let Install::Packages(offer) = driver.install
+        && let Some(name) = offer.companions.get(&companion.id)
+    {
+        return Some(format!("in {} the package {name}", offer.repository.name));
     }
-    text
+    let name = companion.package(Some(manager?), driver.version)?;
+    Some(format!("in NVIDIA's repository the package {name}"))
 }
 
 fn totals(steps: &[Step]) -> Totals {

@@ -132,7 +132,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         }
         Refusal::NoCapability(n) => vec![card(n)],
         Refusal::NotWanted
-        | Refusal::NotJoined(_)
+        | Refusal::NoCompanion(_)
         | Refusal::NotPackaged
         | Refusal::Packaged
         | Refusal::NoSum(_)

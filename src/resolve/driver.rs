@@ -4,8 +4,8 @@
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Card, Conflict, Joined, Method, Prefer, Request};
 use crate::compat::{
-    BranchKind, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer, DriverVariant,
-    Maturity, ModuleFlavour, Role,
+    BranchKind, Companion, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
+    DriverVariant, Maturity, ModuleFlavour, VersionRule,
 };
 use crate::host::Facts;
 use crate::ids::RuleId;
@@ -66,7 +66,11 @@ pub fn candidates<'a>(
     cards: &[Card],
 ) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
     let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
-    let needed = Joined::of(database, facts).map(Joined::needs);
+    let needed: Vec<_> = Joined::of(database, facts)
+        .into_iter()
+        .flat_map(|joined| joined.needs(database))
+        .filter(|companion| companion.version != VersionRule::Own)
+        .collect();
     // Most releases follow one of the same branch.
     let mut last: Option<(&DriverBranch, Result<(), Refusal>)> = None;
     for (version, maturity, install) in known.iter().copied() {
@@ -78,7 +82,7 @@ pub fn candidates<'a>(
         last = of_branch;
         let kernel = if matches!(install, Install::Kept(..)) { Ok(()) } else { kernel };
         let verdict = examine(version, branch, &install, request, cards)
-            .and_then(|modules| runs_switches(database, version, &install, facts, request, needed).map(|()| modules))
+            .and_then(|modules| has_companions(database, version, &install, facts, request, &needed).map(|()| modules))
             .and_then(|modules| kernel.map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
         match verdict {
@@ -190,32 +194,48 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
     }
 }
 
-/// A host with NVSwitches computes only while Fabric Manager of the driver's version runs, and one of an NVLink domain reaches
-/// the others only through IMEX of that version. Of packages that one must be in the same repository. Of runfiles NVIDIA publishes
-/// one beside those for data centres, and IMEX with it; not all of them are known, so a version that is named is not refused.
-fn runs_switches(
+/// A host with NVSwitches computes only with what manages them, in a version that goes with the driver's. Of packages that one
+/// must be in the same repository. Of runfiles NVIDIA publishes one beside those for data centres; not all of them are known, so a
+/// version that is named is not refused.
+fn has_companions(
     database: &Database,
     version: DriverVersion,
     install: &Install,
     facts: &Facts,
     request: &Request,
-    needed: Option<Role>,
+    needed: &[&Companion],
 ) -> Result<(), Refusal> {
-    let Some(role) = needed else { return Ok(()) };
-    let offered = |name: &String, offer: &DriverOffer| match &facts.offered {
-        Some(all) if offer.module_stream.is_none() => all.get(name).and_then(|v| upstream(v)) == Some(version),
+    let is_offered = |name: &String, offer: &DriverOffer, rule: VersionRule| match &facts.offered {
+        Some(all) if offer.module_stream.is_none() => {
+            all.get(name).and_then(|v| upstream(v)).is_some_and(|has| rule.accepts(has, version))
+        }
         _ => true,
     };
-    let runs = match install {
-        Install::Packages(offer) => offer.joining(role).is_some_and(|name| offered(name, offer)),
+    let is_there = |companion: &Companion| match install {
+        Install::Packages(offer) => {
+            offer.companions.get(&companion.id).is_some_and(|name| is_offered(name, offer, companion.version))
+        }
         Install::Runfile(_) if !matches!(request.driver, Want::Meeting(_)) => {
-            let arch = super::cuda_arch(&facts.machine.arch);
-            let manager = |a: &DriverArtifact| a.variant == DriverVariant::FabricManager && a.artifact.arch == arch;
-            database.driver(version).is_some_and(|release| release.artifacts.iter().any(manager))
+            is_published(database, companion, version, super::cuda_arch(&facts.machine.arch))
         }
         Install::Runfile(_) | Install::CudaRunfile(_) | Install::Kept(..) => true,
     };
-    if runs { Ok(()) } else { Err(Refusal::NotJoined(role)) }
+    match needed.iter().find(|companion| !is_there(companion)) {
+        None => Ok(()),
+        Some(missing) => Err(Refusal::NoCompanion(missing.id)),
+    }
+}
+
+/// Whether an archive of a companion is known that goes with a driver, or of the one that NVIDIA publishes it with.
+fn is_published(database: &Database, companion: &Companion, version: DriverVersion, arch: &str) -> bool {
+    let published = DriverVariant::Companion(companion.published_with.unwrap_or(companion.id));
+    // Newest first.
+    let first = database.drivers.partition_point(|release| release.version.branch > version.branch);
+    let of_branch = database.drivers[first..].iter().take_while(|release| release.version.branch == version.branch);
+    of_branch
+        .filter(|release| companion.version.accepts(release.version, version))
+        .flat_map(|release| &release.artifacts)
+        .any(|a| a.variant == published && a.artifact.arch == arch)
 }
 
 /// Whether what is installed of a branch supports a kernel as old as the one that will run.
@@ -410,7 +430,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged | Refusal::Packaged | Refusal::NotJoined(_) => 3,
+        Refusal::NotPackaged | Refusal::Packaged | Refusal::NoCompanion(_) => 3,
         Refusal::FlavoursExclude(..)
         | Refusal::FlavourUnfit(..)
         | Refusal::FlavourNotOffered(_)

@@ -1,13 +1,13 @@
 //! What joins the GPUs of a host to each other beyond the PCI bus, and what of it only a matching manager starts.
 
-use crate::compat::{Database, Fabric, PciDevice, Role};
+use crate::compat::{Companion, Database, Fabric, PciDevice};
 use crate::host::Facts;
 
 /// The NVSwitches of a host: those seen, or what its GPUs tell of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Joined<'a> {
-    /// What the database says of them; none for a bridge that it does not know.
-    pub fabric: Option<&'a Fabric>,
+    /// What the database says of them.
+    pub fabric: &'a Fabric,
     /// How many NVSwitches were seen; none where only the GPUs tell.
     pub seen: usize,
 }
@@ -22,22 +22,22 @@ impl<'a> Joined<'a> {
                 Some(bridge) => fabrics().find(|f| f.generation == bridge.generation),
                 None => fabrics().find(|f| f.vital_product_data.is_some()),
             };
-            return Some(Self { fabric, seen: facts.nvswitches.len() });
+            return fabric.map(|fabric| Self { fabric, seen: facts.nvswitches.len() });
         }
-        fabrics().find(|f| shows(f, facts)).map(|fabric| Self { fabric: Some(fabric), seen: 0 })
+        fabrics().find(|f| shows(database, f, facts)).map(|fabric| Self { fabric, seen: 0 })
     }
 
-    /// What this host itself runs, in the driver's version.
-    pub fn needs(self) -> Role {
-        self.fabric.map_or(Role::FabricManager, |f| f.needs)
+    /// What this host itself needs beside the driver.
+    pub fn needs(self, database: &'a Database) -> impl Iterator<Item = &'a Companion> {
+        self.fabric.needs.iter().filter_map(|id| database.companion(*id))
     }
 }
 
 /// Whether the GPUs tell that there are switches, though none was seen. On the PCI bus of a real host they would have been.
-fn shows(fabric: &Fabric, facts: &Facts) -> bool {
+fn shows(database: &Database, fabric: &Fabric, facts: &Facts) -> bool {
     let is_joined = |id: &str| device(id).is_some_and(|id| fabric.gpus.contains(&id));
     let of_boards = || facts.gpus.iter().filter(|g| is_joined(&g.pci_id));
-    let on_bus = fabric.needs == Role::FabricManager && fabric.vital_product_data.is_none();
+    let on_bus = database.nvswitches.iter().any(|bridge| bridge.generation == fabric.generation);
     let assumed = of_boards().filter(|g| g.assumed).count();
     if on_bus { assumed >= fabric.gpus_per_board } else { of_boards().next().is_some() }
 }

@@ -3,7 +3,7 @@
 
 use super::{Card, Rejection, Request};
 use crate::causes;
-use crate::compat::{AddOn, AddOnId, Database, DriverBranch, Maturity, ModuleFlavour, Role};
+use crate::compat::{AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturity, ModuleFlavour, VersionRule};
 use crate::host::Os;
 use crate::ids::{AddOnRule, Rule, RuleId};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
@@ -31,8 +31,8 @@ pub enum Refusal {
     NoFlavour(usize, u16),
     /// Another version was asked for.
     NotWanted,
-    /// NVSwitches join the GPUs, and what they need is not known in exactly this version.
-    NotJoined(Role),
+    /// NVSwitches join the GPUs, and what they need is not known in a version that goes with this one.
+    NoCompanion(CompanionId),
     /// Packages were asked for.
     NotPackaged,
     /// The runfile was asked for.
@@ -141,6 +141,7 @@ impl Refusal {
     pub fn rule(self, of: Layer) -> Rule {
         match (self, of) {
             (Self::NoAddOn(id), _) => Rule::CudaHas(id),
+            (Self::NoCompanion(id), _) => Rule::DriverHas(id),
             (_, Layer::AddOn(id)) => Rule::AddOn(id, self.add_on_rule()),
             (_, Layer::Driver | Layer::Cuda) => Rule::Of(self.rule_of_layer(of)),
         }
@@ -172,14 +173,12 @@ impl Refusal {
             ) => RuleId::DriverKnowsGpu,
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => RuleId::DriverHasModules,
             (Self::FlavourNotOffered(_), _) => RuleId::ModulesWanted,
-            (Self::NotJoined(Role::Imex), _) => RuleId::DriverHasImex,
-            (Self::NotJoined(_), _) => RuleId::DriverHasFabricManager,
             (Self::NotPackaged | Self::Packaged, _) => RuleId::DriverMethod,
             (Self::Unripe(_), _) => RuleId::DriverReleaseKind,
             (Self::BranchOver(_), _) => RuleId::DriverBranchLife,
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
             (Self::NotWanted | Self::Unknown | Self::OtherLine(_) | Self::NoAddOn(_), _) => RuleId::CudaWanted,
-            (Self::NoSum(_), Layer::Driver) => RuleId::DriverPublished,
+            (Self::NoSum(_), Layer::Driver) | (Self::NoCompanion(_), _) => RuleId::DriverPublished,
             (Self::NoSum(_) | Self::NoRunfile, _) => RuleId::CudaPublished,
             (
                 Self::NoCapability(_)
@@ -262,11 +261,12 @@ impl Refusal {
                     told.os.name
                 ),
             },
-            Self::NotJoined(role) => {
-                let what = if role == Role::Imex { "IMEX" } else { "Fabric Manager" };
+            Self::NoCompanion(id) => {
+                let title = told.database.companion_title(id);
+                let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
+                let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
                 format!(
-                    "NVSwitches join the GPUs of this host, which need {what} of exactly the driver's version, and \
-                     none is known for this one"
+                    "NVSwitches join the GPUs of this host, which need {title} of {version}, and none is known for this one"
                 )
             }
             Self::Packaged => "the runfile was asked for".to_owned(),

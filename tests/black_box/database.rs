@@ -134,20 +134,11 @@ fn a_sum_on_which_sources_differ_is_no_sum() {
 }
 
 #[test]
-fn packages_changed_their_names_with_580_and_a_module_with_570_148() {
-    let name = |role, manager, driver: &str| SHIPPED.name_of(role, manager, driver.parse().expect("valid"));
-    for (role, manager, driver, called) in [
-        (Role::FabricManager, PackageManager::Apt, "575.57.08", "nvidia-fabricmanager-575"),
-        (Role::FabricManager, PackageManager::Apt, "580.65.06", "nvidia-fabricmanager"),
-        (Role::FabricManager, PackageManager::Dnf, "570.211.01", "nvidia-fabric-manager"),
-        (Role::FabricManager, PackageManager::Dnf, "595.71.05", "nvidia-fabricmanager"),
-        (Role::Imex, PackageManager::Apt, "570.211.01", "nvidia-imex-570"),
-        (Role::Imex, PackageManager::Dnf, "580.65.06", "nvidia-imex"),
-        (Role::OpenDkmsModule, PackageManager::Dnf, "570.133.20", "nvidia-open"),
-        (Role::OpenDkmsModule, PackageManager::Dnf, "570.148.08", "nvidia"),
-    ] {
-        assert_eq!(name(role, manager, driver).as_deref(), Some(called), "{role:?} {manager:?} {driver}");
-    }
+fn a_module_changed_its_name_with_570_148() {
+    let name =
+        |driver: &str| SHIPPED.name_of(Role::OpenDkmsModule, PackageManager::Dnf, driver.parse().expect("valid"));
+    assert_eq!(name("570.133.20").as_deref(), Some("nvidia-open"));
+    assert_eq!(name("570.148.08").as_deref(), Some("nvidia"));
 }
 
 #[test]
@@ -362,6 +353,89 @@ fn a_wrong_component_is_pointed_at() {
             .lines()
             .any(|l| l.contains(&format!("compat/more.yaml:{line}: ")) && words.iter().all(|w| l.contains(w)));
         assert!(pointed, "line {line}, {words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_wrong_companion_is_pointed_at() {
+    let good = "companions:
+  - id: weaver
+    title: Weaver
+    purpose: weaves
+    who_needs: CUDA needs
+    version: driver
+    packages:
+      - {package_manager: apt, from: \"580.00\", name: weaver, sources: [notes]}
+      - {package_manager: apt, name: \"weaver-{branch}\", sources: [notes]}
+    units: [weaver.service]
+    sources: [notes]
+  - id: thread
+    title: Thread
+    purpose: is woven
+    who_needs: Weaver needs
+    version: own
+    packages: [{name: thread, sources: [notes]}]
+    sources: [notes]
+gpus:
+  - {device: \"2330\", name: H100, chip: GH100, architecture: Hopper, modules: [open], sources: [notes]}
+nvswitches:
+  - {device: \"22a3\", name: NVSwitch, generation: 3, sources: [notes]}
+fabrics:
+  - generation: 3
+    name: HGX
+    needs: [weaver, thread]
+    gpus: [\"2330\"]
+    gpus_per_board: 8
+    sources: [notes]
+driver_branches:
+  - {branch: 580, kind: long-term, modules: [open], default_modules: open, sources: [notes]}
+drivers:
+  - version: \"580.95.05\"
+    maturity: production
+    artifacts:
+      - {variant: weaver, artifact: {arch: x86_64, file: weaver.tar.xz, sources: [notes]}}
+distributions:
+  - id: loom
+    version: \"1\"
+    name: Loom
+    package_manager: apt
+    initramfs: dracut
+    headers: [headers]
+    build_tools: [make]
+    gxx: g++
+    drivers:
+      - branch: 580
+        modules: open
+        archs: [x86_64]
+        repository: {name: Loom}
+        packages: [driver]
+        companions: {weaver: weaver}
+        sources: [notes]
+    sources: [notes]
+";
+    let parsed = parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", good)]);
+    assert!(parsed.is_ok(), "{parsed:?}");
+    for (replace, by, words) in [
+        ("id: thread", "id: weaver", &["companions weaver: id", "is there twice"][..]),
+        ("id: thread", "id: Thread", &["`Thread` is no name of a companion"]),
+        ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is no companion"]),
+        ("needs: [weaver, thread]", "needs: [thread]", &["fabrics 3: needs", "follows the driver's"]),
+        ("gpus_per_board: 8", "gpus_per_board: 8\n    elsewhere: [weaver]", &["elsewhere: weaver is needed"]),
+        ("generation: 3, sources", "generation: 4, sources", &["nvswitches 22a3: generation: 4 is no generation"]),
+        ("[{name: thread, sources: [notes]}]", "[]", &["companions thread: packages: no repository offers it"]),
+        ("name: \"weaver-{branch}\"", "name: \"weaver-{major}\"", &["weaver-{major} has a place for something else"]),
+        ("from: \"580.00\", ", "", &["weaver-{branch} is a second name for the same drivers"]),
+        ("units: [weaver.service]", "units: [weaver]", &["units: weaver does not say what kind"]),
+        ("units: [weaver.service]", "published_with: yarn", &["published_with: yarn is no companion"]),
+        ("variant: weaver", "variant: yarn", &["drivers weaver.tar.xz: variant: yarn is no companion"]),
+        ("{weaver: weaver}", "{yarn: yarn}", &["distributions loom 1: companions: yarn is no companion"]),
+        ("{weaver: weaver}", "{thread: thread}", &["companions: thread has a version of its own"]),
+        ("name: weaver, sources: [notes]", "name: weaver, sources: []", &["companions weaver", "without a source"]),
+    ] {
+        assert_eq!(good.matches(replace).count(), 1, "{replace}");
+        let said = refused(&good.replace(replace, by));
+        let pointed = |l: &str| l.contains("compat/more.yaml:") && words.iter().all(|w| l.contains(w));
+        assert!(said.lines().any(pointed), "{words:?}: {said}");
     }
 }
 

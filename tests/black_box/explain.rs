@@ -129,6 +129,22 @@ fn the_database_is_exported_under_the_names_of_the_contract() {
     for list in ["architectures", "driver_branches", "drivers", "cuda", "cudnn", "frameworks", "mig_profiles"] {
         assert!(export[list].is_array(), "{list}");
     }
+    // Scripts read these from before there was a list of companions.
+    let drivers =
+        || export["distributions"].as_array().expect("a list").iter().flat_map(|d| d["drivers"].as_array()).flatten();
+    assert!(
+        drivers()
+            .all(|d| d["fabric_manager"] == d["companions"]["fabric-manager"] && d["imex"] == d["companions"]["imex"])
+    );
+    assert!(drivers().all(|d| d.get("imex").is_some()) && drivers().any(|d| d["imex"] == "nvidia-imex-580"));
+    let renames = export["renames"].as_array().expect("a list");
+    let renamed = |role: &str, manager: &str| {
+        let row =
+            renames.iter().find(|r| r["role"] == role && r["package_manager"] == manager).expect("a change of name");
+        ["before", "from", "after"].map(|key| row[key].as_str().unwrap_or_default())
+    };
+    assert_eq!(renamed("fabric-manager", "dnf"), ["nvidia-fabric-manager", "580.00", "nvidia-fabricmanager"]);
+    assert_eq!(renamed("imex", "apt"), ["nvidia-imex-{branch}", "580.00", "nvidia-imex"]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What plans say of hosts, boards and limits that are easily overlooked.
 
 use crate::common::{Ran, Tree, run};
+use gpusetup::compat::files;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Plans for the facts of a tree after a change.
 fn plan_for(tree: &Tree, change: impl FnOnce(&mut Value), arguments: &[&str]) -> Ran {
@@ -313,6 +315,71 @@ fn the_library_that_the_installer_of_runfiles_loads_is_there_or_archives_are_unp
     assert!(!plan["steps"].to_string().contains("cuda_13.2.1_595.58.03_linux.run"), "{plan}");
     let why = "libxml2.so.2, of which no package is known for Ubuntu 26.04";
     assert!(plan["reasons"].to_string().contains(why), "{plan}");
+}
+
+/// A folder with the project's facts after a change of some files, each by its path.
+fn facts_with(changes: &[(&str, &dyn Fn(String) -> String)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the project's facts") {
+        let path = folder.path().join(&name);
+        let text = match changes.iter().find(|(file, _)| *file == name) {
+            Some((_, change)) => change(text),
+            None => text,
+        };
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+    folder
+}
+
+#[test]
+fn a_companion_is_a_row_and_nothing_else() {
+    let rows = |text: String| {
+        text + "  - {id: weaver, title: Weaver, purpose: weaves, who_needs: Looms need, version: driver, sources: [deepops], \
+                packages: [{name: \"nvidia-weaver-{branch}\", sources: [deepops]}]}\n"
+            + "  - {id: spindle, title: Spindle, purpose: spins, who_needs: Wheels need, version: branch, sources: [deepops], \
+               packages: [{name: spindle, sources: [deepops]}], published_with: fabric-manager}\n"
+    };
+    let needed = |text: String| {
+        let (before, hopper) = text.split_once("generation: 3").expect("boards of Hopper");
+        format!("{before}generation: 3{}", hopper.replacen("[fabric-manager]", "[fabric-manager, spindle, weaver]", 1))
+    };
+    let offered = "imex: \"nvidia-imex-580\" }";
+    let with_both = "imex: \"nvidia-imex-580\", spindle: \"spindle-580\", weaver: \"weaver-580\" }";
+    let offer = |text: String| {
+        assert!(text.contains(offered));
+        text.replace(offered, with_both)
+    };
+    let [manifest, boards, ubuntu] = ["compat/companions.yaml", "compat/nvswitches.yaml", "compat/distros/ubuntu.yaml"];
+    let unoffered = facts_with(&[(manifest, &rows), (boards, &needed)]);
+    let tree = Tree::ubuntu_24_04();
+    let plan = |folder: &tempfile::TempDir, gpu: &str, more: &[&str]| {
+        let database = folder.path().to_str().expect("UTF-8");
+        tree.run(&[&["plan", "--json", "--database", database, "--gpu", gpu], more].concat())
+    };
+    // Neither a runfile nor a repository is known to have one: only what CUDA's runfile brings is left.
+    let chosen = plan(&unoffered, "10de:2330x8", &[]).json();
+    let rejected = chosen["rejected"].as_array().expect("a list");
+    let weaver = rejected.iter().find(|r| r["rule"] == "driver-has-weaver").expect("a driver without it");
+    let because = weaver["because"].as_str().unwrap_or_default();
+    assert!(because.contains("which need Weaver of exactly the driver's version"), "{weaver}");
+    // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name.
+    let named = plan(&unoffered, "10de:2330x8", &["--driver", "580.95.05", "--method", "runfile"]).json();
+    let ends = ". Looms need Weaver of exactly driver 580.95.05 (in NVIDIA's repository the package nvidia-weaver-580)";
+    assert!(warnings(&named, "GS801")[0].ends_with(ends), "{named}");
+    for part in [
+        "CUDA needs Fabric Manager of exactly driver 580.95.05 (",
+        ". Wheels need Spindle of driver branch 580 (in NVIDIA's repository the package spindle). Looms",
+    ] {
+        assert!(warnings(&named, "GS801")[0].contains(part), "{named}");
+    }
+    let ampere = plan(&unoffered, "10de:20b0x8", &[]).json();
+    assert!(!warnings(&ampere, "GS801")[0].contains("Weaver"), "other boards do not need it: {ampere}");
+    // The repository that has it decides the driver.
+    let offering = facts_with(&[(manifest, &rows), (boards, &needed), (ubuntu, &offer)]);
+    let packaged = plan(&offering, "10de:2330x8", &["--method", "packages"]).json();
+    assert_eq!(packaged["selection"]["driver"]["version"], "580.178.04", "{packaged}");
+    assert!(warnings(&packaged, "GS801")[0].ends_with("(in Ubuntu restricted the package weaver-580)"), "{packaged}");
 }
 
 #[test]

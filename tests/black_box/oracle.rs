@@ -4,8 +4,8 @@
 
 use crate::fleet::Fleet;
 use gpusetup::compat::{
-    AddOnArtifact, AddOnId, BranchKind, CudaRelease, Database, Distribution, DriverArtifact, DriverBranch,
-    DriverVariant, Fabric, Maturity, ModuleFlavour, Role,
+    AddOnArtifact, AddOnId, BranchKind, CompanionId, CudaRelease, Database, Distribution, DriverArtifact, DriverBranch,
+    DriverVariant, Fabric, Maturity, ModuleFlavour,
 };
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, Origin, Toolkit};
@@ -225,7 +225,11 @@ fn has_switches(db: &Database, facts: &Facts) -> bool {
 
 /// Whether the switches are in trays of their own.
 fn is_in_a_rack(db: &Database, facts: &Facts) -> bool {
-    !has_switches(db, facts) && has_gpus_of(db, facts, |f| f.needs == Role::Imex)
+    !has_switches(db, facts) && has_gpus_of(db, facts, |f| f.needs.contains(&companion("imex")))
+}
+
+fn companion(name: &str) -> CompanionId {
+    name.parse().expect("an id")
 }
 
 fn has_gpus_of(db: &Database, facts: &Facts, fabric: fn(&Fabric) -> bool) -> bool {
@@ -286,7 +290,8 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         };
         // Fabric Manager, or IMEX in a rack, must have the version of the driver to the last number.
         let rack = is_in_a_rack(db, facts);
-        let managed = match (if rack { &offer.imex } else { &offer.fabric_manager }, &facts.offered) {
+        let manager = companion(if rack { "imex" } else { "fabric-manager" });
+        let managed = match (offer.companions.get(&manager), &facts.offered) {
             _ if !rack && !has_switches(db, facts) => true,
             (None, _) => false,
             (Some(name), Some(all)) if offer.module_stream.is_none() => {
@@ -304,7 +309,8 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         let Some(b) = branch(release.version.branch) else { continue };
         // NVIDIA publishes Fabric Manager, and IMEX with it, beside its drivers for data centres.
         let server = if arch == "aarch64" { "sbsa" } else { arch };
-        let manager = |a: &&DriverArtifact| a.variant == DriverVariant::FabricManager && a.artifact.arch == server;
+        let archive = DriverVariant::Companion(companion("fabric-manager"));
+        let manager = |a: &&DriverArtifact| a.variant == archive && a.artifact.arch == server;
         let joined = has_switches(db, facts) || is_in_a_rack(db, facts);
         let named = matches!(request.driver, Want::Meeting(_));
         if joined && !named && release.artifacts.iter().find(manager).is_none() {

@@ -108,7 +108,7 @@ impl<'a> Fleet<'a> {
             let some = if branch == 0 || dice.one_in(6) { drivers } else { &drivers[start..start + branch] };
             let version = dice.of(some).version;
             let version = format!("{}{version}{}", dice.of(&["", "3:"]), dice.of(&["-1", "-0ubuntu1~22", ""]));
-            let more = offer.desktop_packages.iter().chain(&offer.fabric_manager).chain(&offer.imex);
+            let more = offer.desktop_packages.iter().chain(offer.companions.values());
             for package in offer.packages.iter().chain(more) {
                 if !dice.one_in(8) {
                     all.insert(package.clone(), version.clone());

@@ -151,8 +151,8 @@ fn not_ready(seen: &Evidence) -> Verdict {
     let cause = "the GPUs are not joined by NVLink yet: CUDA says that the system is not ready (error 802)";
     Verdict::fail(cause)
         .advise(
-            "start Fabric Manager; in a virtual machine the host has to",
-            ["sudo systemctl enable --now nvidia-fabricmanager", "nvidia-smi -q | grep -A 3 Fabric"],
+            format!("start {}; in a virtual machine the host has to", seen.fabric_title()),
+            seen.fabric_start().chain(["nvidia-smi -q | grep -A 3 Fabric".to_owned()]),
         )
         .only_from(&[CheckId::GS801])
 }

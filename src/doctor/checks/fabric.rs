@@ -26,45 +26,47 @@ fn fabric(seen: &Evidence) -> Option<Verdict> {
         Verdict::fail(format!("{count} GPUs are not in their fabric: CUDA says \"system not yet initialized\" (802)"))
     };
     let verdict = outside.into_iter().fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
+    let logs = seen.fabric_units().map(|unit| format!("journalctl -u {unit} -n 50"));
     Some(verdict.advise(
-        "start Fabric Manager, and see what it says; in a virtual machine the host has to",
-        ["sudo systemctl enable --now nvidia-fabricmanager", "journalctl -u nvidia-fabricmanager -n 50"],
+        format!("start {}, and see what it says; in a virtual machine the host has to", seen.fabric_title()),
+        seen.fabric_start().chain(logs),
     ))
+}
+
+fn start(unit: String) -> Operation {
+    Operation::Service(Service { unit, enabled: true })
 }
 
 fn service(seen: &Evidence) -> Option<Verdict> {
     let facts = &seen.facts;
     let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty())?;
     let switches = format!("{} NVSwitches", facts.nvswitches.len());
-    let version = driver.version;
+    let (version, title) = (driver.version, seen.fabric_title());
+    let companion = seen.fabric_companion.as_ref()?;
+    let needed = causes::companion(companion, version);
     let install = |cause: String| {
-        let start = "sudo systemctl enable --now nvidia-fabricmanager".to_owned();
         // Other repositories have other names for it.
+        let name = companion.package(facts.os.package_manager, version);
         let manager = facts.os.package_manager.map(packages::of).filter(|manager| manager.by_hand.globs_versions);
-        let bring = seen.fabric_package.as_ref().zip(manager).map(|(name, manager)| {
-            format!("sudo {} '{}'", manager.by_hand.install, manager.exactly(name, &format!("{version}*")))
+        let bring = name.zip(manager).map(|(name, manager)| {
+            format!("sudo {} '{}'", manager.by_hand.install, manager.exactly(&name, &format!("{version}*")))
         });
         Verdict::fail(cause).alone().advise(
-            format!(
-                "install Fabric Manager {version}, to the last digit (the name is NVIDIA's repository's), and start it"
-            ),
-            bring.into_iter().chain([start]),
+            format!("install {title} {version}, to the last digit (the name is NVIDIA's repository's), and start it"),
+            bring.into_iter().chain(seen.fabric_start()),
         )
     };
     let verdict = match &seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
-        Answer::Failed(why) => install(format!("{}, and {why}", causes::fabric_manager(version))),
+        Answer::Failed(why) => install(format!("{needed}, and {why}")),
         Answer::Is(manager) if manager.version != version => {
-            install(format!("{}, and {} is installed", causes::fabric_manager(version), manager.version))
+            install(format!("{needed}, and {} is installed", manager.version))
         }
-        Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(
-            "Fabric Manager is installed and does not run: CUDA says \"system not yet initialized\" (802)",
-        )
-        .repair(
-            "start it",
-            [Operation::Service(Service { unit: "nvidia-fabricmanager.service".to_owned(), enabled: true })],
-        ),
-        Answer::Is(manager) => Verdict::pass().saw(format!("Fabric Manager {}", manager.version)),
+        Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(format!(
+            "{title} is installed and does not run: CUDA says \"system not yet initialized\" (802)"
+        ))
+        .repair("start it", companion.units.iter().map(|unit| start(unit.clone()))),
+        Answer::Is(manager) => Verdict::pass().saw(format!("{title} {}", manager.version)),
     };
     Some(verdict.saw(switches))
 }

@@ -1,7 +1,7 @@
 //! What belongs to the driver and only other programs tell.
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
-use crate::compat::{Distribution, DriverOffer, PackageManager};
+use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager};
 use crate::host::{Facts, SecureBoot};
 use crate::operation::packages;
 use crate::packages::upstream;
@@ -68,7 +68,7 @@ pub fn hmm_disabled(system: &System) -> Option<bool> {
 }
 
 /// Asked where there are NVSwitches to manage.
-pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
+pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
     if facts.nvswitches.is_empty() {
         return Answer::NotAsked("there is no NVSwitch".to_owned());
@@ -76,8 +76,11 @@ pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
     if !system.exists(PROGRAM) {
         return Answer::Failed("it is not installed".to_owned());
     }
+    let Some(companion) = database.companion(CompanionId::FABRIC_MANAGER) else {
+        return Answer::NotAsked("the database does not know what it is called".to_owned());
+    };
     if !system.is_live() {
-        return fabric_package(system, facts);
+        return fabric_package(system, facts, companion);
     }
     let version = match ask(system, [PROGRAM, "--version"], Duration::from_secs(10)) {
         // "Fabric Manager version is : 535.183.01"
@@ -86,16 +89,18 @@ pub fn fabric_manager(system: &System, facts: &Facts) -> Answer<FabricManager> {
         Answer::NotAsked(why) => return Answer::NotAsked(why),
     };
     let Some(version) = version else { return Answer::Failed("it does not say its version".to_owned()) };
-    let unit = ["systemctl", "is-active", "nvidia-fabricmanager.service"];
-    let active = Some(matches!(ask(system, unit, Duration::from_secs(10)), Answer::Is(_)));
+    let is_active = |unit: &String| {
+        matches!(ask(system, ["systemctl", "is-active", unit.as_str()], Duration::from_secs(10)), Answer::Is(_))
+    };
+    let active = Some(companion.units.iter().all(is_active));
     Answer::Is(FabricManager { version, active })
 }
 
 /// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or without the branch in its name.
-fn fabric_package(system: &System, facts: &Facts) -> Answer<FabricManager> {
+fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answer<FabricManager> {
     let installed = installed(system, facts.os.package_manager);
     let version = |(name, version): (&String, &String)| {
-        let version = name.starts_with("nvidia-fabricmanager").then(|| upstream(version).parse().ok())?;
+        let version = companion.is_package(name).then(|| upstream(version).parse().ok())?;
         version.map(|version| FabricManager { version, active: None })
     };
     installed.iter().find_map(version).map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)

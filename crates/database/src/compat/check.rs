@@ -2,7 +2,10 @@
 //! Works on a database in memory; where a wrong fact stands in the files is looked up by [`super::problem`].
 
 use super::problem::{Problem, Record};
-use super::{AddOn, AddOnId, Artifact, CallForm, Database, FrameworkNeeds, Gpu, SourceId};
+use super::{
+    AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant, Fabric, FrameworkNeeds, Gpu,
+    SourceId, VersionRule,
+};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
@@ -25,6 +28,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     }
     c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
     hardware(database, &mut c);
+    companions(database, &mut c);
     drivers(database, &mut c);
     toolkits(database, &mut c);
     components(database, &mut c);
@@ -173,6 +177,9 @@ fn hardware(database: &Database, c: &mut Checker) {
         if database.gpu(s.device, None).is_some() {
             c.wrong(&record, "device", "is the id of a GPU too");
         }
+        if !database.fabrics.iter().any(|f| f.generation == s.generation) {
+            c.wrong(&record, "generation", format!("{} is no generation of a fabric", s.generation));
+        }
     }
     c.unique("fabrics", "generation", database.fabrics.iter().map(|f| f.generation));
     for f in &database.fabrics {
@@ -184,6 +191,7 @@ fn hardware(database: &Database, c: &mut Checker) {
         if f.gpus_per_board < 2 {
             c.wrong(&record, "gpus_per_board", "are too few to be joined");
         }
+        needs_of_fabric(database, f, &record, c);
     }
     c.unique("sxids", "sxid", database.sxids.iter().map(|x| x.sxid.to_string()));
     for x in &database.sxids {
@@ -192,6 +200,51 @@ fn hardware(database: &Database, c: &mut Checker) {
     c.unique("xids", "xid", database.xids.iter().map(|x| x.xid.to_string()));
     for x in &database.xids {
         c.sourced(&Record::of("xids", "xid", x.xid), &x.sources);
+    }
+}
+
+fn needs_of_fabric(database: &Database, f: &Fabric, record: &Record, c: &mut Checker) {
+    for (key, companions) in [("needs", &f.needs), ("elsewhere", &f.elsewhere)] {
+        companions.iter().for_each(|id| c.known_companion(database, record, key, *id));
+    }
+    // A driver is chosen by what must have its version.
+    let follows = |id: &CompanionId| database.companion(*id).is_none_or(|of| of.version != VersionRule::Own);
+    if !f.needs.iter().any(follows) {
+        c.wrong(record, "needs", "names no companion whose version follows the driver's");
+    }
+    if let Some(both) = f.elsewhere.iter().find(|id| f.needs.contains(*id)) {
+        c.wrong(record, "elsewhere", format!("{both} is needed on the host, too"));
+    }
+}
+
+fn companions(database: &Database, c: &mut Checker) {
+    c.unique("companions", "id", database.companions.iter().map(|of| of.id));
+    for of in &database.companions {
+        companion(database, of, &Record::of("companions", "id", of.id), c);
+    }
+}
+
+fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Checker) {
+    c.sourced(record, &of.sources);
+    let is_offered = || database.offers().any(|offer| offer.companions.contains_key(&of.id));
+    if of.packages.is_empty() && !is_offered() {
+        c.wrong(record, "packages", "no repository offers it");
+    }
+    let mut seen = HashSet::new();
+    for package in &of.packages {
+        c.sourced(record, &package.sources);
+        if package.name.replace("{branch}", "").contains(['{', '}']) {
+            c.wrong(record, "packages", format!("{} has a place for something else than the {{branch}}", package.name));
+        }
+        if !seen.insert((package.package_manager, package.from)) {
+            c.wrong(record, "packages", format!("{} is a second name for the same drivers", package.name));
+        }
+    }
+    if let Some(unit) = of.units.iter().find(|unit| !unit.contains('.')) {
+        c.wrong(record, "units", format!("{unit} does not say what kind of unit it is"));
+    }
+    if let Some(other) = of.published_with {
+        c.known_companion(database, record, "published_with", other);
     }
 }
 
@@ -260,6 +313,9 @@ fn drivers(database: &Database, c: &mut Checker) {
         }
         for a in &d.artifacts {
             c.artifact("drivers", &a.artifact, d.version);
+            if let DriverVariant::Companion(id) = a.variant {
+                c.known_companion(database, &Record::of("drivers", "file", &a.artifact.file), "variant", id);
+            }
         }
     }
 }
@@ -445,6 +501,12 @@ fn distributions(database: &Database, c: &mut Checker) {
             if offer.packages.is_empty() {
                 c.wrong(&record, "drivers", "an offer without packages");
             }
+            for id in offer.companions.keys() {
+                c.known_companion(database, &record, "companions", *id);
+                if database.companion(*id).is_some_and(|of| of.version == VersionRule::Own) {
+                    c.wrong(&record, "companions", format!("{id} has a version of its own: it goes with no driver"));
+                }
+            }
         }
     }
 }
@@ -457,6 +519,12 @@ impl Checker {
     fn known_add_on(&mut self, database: &Database, record: &Record, id: AddOnId) {
         if database.add_on(id).is_none() {
             self.wrong(record, "add_on", format!("{id} is no add-on of the database"));
+        }
+    }
+
+    fn known_companion(&mut self, database: &Database, record: &Record, key: &'static str, id: CompanionId) {
+        if database.companion(id).is_none() {
+            self.wrong(record, key, format!("{id} is no companion of the database"));
         }
     }
 

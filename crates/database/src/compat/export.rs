@@ -2,11 +2,11 @@
 //! artifact beside what it belongs to. Only a shape: nothing is looked up or decided here.
 
 use super::{
-    AddOn, AddOnId, AddOnRange, Architecture, Artifact, ComponentRelease, Database, DriverBranch, DriverVariant, Gpu,
-    Maturity,
+    AddOn, AddOnId, AddOnRange, Architecture, Artifact, Companion, CompanionId, ComponentRelease, Database,
+    DriverBranch, DriverOffer, DriverVariant, Gpu, Maturity, PackageManager, Rename, Role, SourceId,
 };
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// All of it, ready to be written as JSON.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,8 @@ pub struct Export<'a> {
     mig_profiles: &'a [super::MigProfile],
     cuda_guides: &'a [super::CudaGuide],
     forward_compatibility: &'a [super::ForwardCompatibility],
-    renames: &'a [super::Rename],
+    renames: Vec<ExportedRename<'a>>,
+    companions: &'a [Companion],
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +93,75 @@ struct ExportedArchive<'a> {
     artifact: &'a Artifact,
 }
 
+/// A driver's packages, with the keys that two companions had before there were others.
+#[derive(Debug, Serialize)]
+struct ExportedOffer<'a> {
+    #[serde(flatten)]
+    offer: &'a DriverOffer,
+    fabric_manager: Option<&'a String>,
+    imex: Option<&'a String>,
+}
+
+/// The drivers of a distribution: for scripts as [`ExportedOffer`]s, for the compact form as they are.
+pub(super) fn offers<S: Serializer>(offers: &[DriverOffer], s: S) -> Result<S::Ok, S::Error> {
+    if !s.is_human_readable() {
+        return offers.serialize(s);
+    }
+    s.collect_seq(offers.iter().map(|offer| ExportedOffer {
+        offer,
+        fabric_manager: offer.companions.get(&CompanionId::FABRIC_MANAGER),
+        imex: offer.companions.get(&CompanionId::IMEX),
+    }))
+}
+
+/// A change of name. Scripts also find those of companions in this list.
+#[derive(Debug, Serialize)]
+struct ExportedRename<'a> {
+    role: RenamedRole,
+    package_manager: Option<PackageManager>,
+    before: &'a str,
+    from: DriverVersion,
+    after: &'a str,
+    sources: &'a [SourceId],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum RenamedRole {
+    Of(Role),
+    Companion(CompanionId),
+}
+
+impl<'a> ExportedRename<'a> {
+    fn of(rename: &'a Rename) -> Self {
+        Self {
+            role: RenamedRole::Of(rename.role),
+            package_manager: rename.package_manager,
+            before: &rename.before,
+            from: rename.from,
+            after: &rename.after,
+            sources: &rename.sources,
+        }
+    }
+}
+
+/// Each name of a companion's package that followed another one.
+fn renames_of(companion: &Companion) -> impl Iterator<Item = ExportedRename<'_>> {
+    companion.packages.iter().filter_map(|package| {
+        let from = package.from?;
+        let earlier =
+            companion.packages.iter().filter(|p| p.package_manager == package.package_manager && p.from < Some(from));
+        Some(ExportedRename {
+            role: RenamedRole::Companion(companion.id),
+            package_manager: package.package_manager,
+            before: &earlier.max_by_key(|p| p.from)?.name,
+            from,
+            after: &package.name,
+            sources: &package.sources,
+        })
+    })
+}
+
 impl Database {
     /// The database for scripts.
     pub fn export(&self) -> Export<'_> {
@@ -134,7 +204,13 @@ impl Database {
             mig_profiles: &self.mig_profiles,
             cuda_guides: &self.cuda_guides,
             forward_compatibility: &self.forward_compatibility,
-            renames: &self.renames,
+            renames: self
+                .companions
+                .iter()
+                .flat_map(renames_of)
+                .chain(self.renames.iter().map(ExportedRename::of))
+                .collect(),
+            companions: &self.companions,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
 
 use super::{
-    AddOn, AddOnArtifact, AddOnRange, Architecture, CompilerLimit, Component, ComponentNeed, ComponentRelease,
-    CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch, DriverRelease, Fabric,
-    ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Sxid, VirtualGpus, Xid, check,
+    AddOn, AddOnArtifact, AddOnRange, Architecture, Companion, CompilerLimit, Component, ComponentNeed,
+    ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
+    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Sxid,
+    VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -64,6 +65,7 @@ struct File {
     virtual_gpus: Vec<VirtualGpus>,
     nvswitches: Vec<NvSwitch>,
     fabrics: Vec<Fabric>,
+    companions: Vec<Companion>,
     xids: Vec<Xid>,
     #[serde(default)]
     sxids: Vec<Sxid>,
@@ -154,6 +156,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.virtual_gpus.extend(file.virtual_gpus);
         all.nvswitches.extend(file.nvswitches);
         all.fabrics.extend(file.fabrics);
+        all.companions.extend(file.companions);
         all.xids.extend(file.xids);
         all.sxids.extend(file.sxids);
         all.driver_branches.extend(file.driver_branches);
@@ -187,6 +190,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         virtual_gpus: all.virtual_gpus,
         nvswitches: all.nvswitches,
         fabrics: all.fabrics,
+        companions: all.companions,
         xids: all.xids,
         sxids: all.sxids,
         driver_branches: all.driver_branches,

@@ -4,6 +4,7 @@
 
 mod add_on;
 mod check;
+mod companion;
 mod component;
 mod export;
 mod load;
@@ -16,6 +17,7 @@ pub use add_on::{
     AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall, VersionCode,
 };
 pub use check::check;
+pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, VersionRule};
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
 pub use load::{LoadError, Misshapen, files, load, parse};
@@ -59,6 +61,8 @@ pub struct Database {
     pub nvswitches: Vec<NvSwitch>,
     /// How NVSwitches join GPUs, and what hosts need for that.
     pub fabrics: Vec<Fabric>,
+    /// Packages that go with the driver.
+    pub companions: Vec<Companion>,
     /// Numbers of GPU errors in the kernel log.
     pub xids: Vec<Xid>,
     /// The NVSwitch driver's error numbers.
@@ -157,10 +161,6 @@ pub struct ForwardCompatibility {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Runs the NVSwitches of a host.
-    FabricManager,
-    /// Shares memory between the hosts of an NVLink domain.
-    Imex,
     /// The open kernel modules, by the name that DKMS knows them by.
     OpenDkmsModule,
 }
@@ -537,7 +537,7 @@ pub struct VirtualGpus {
     pub sources: Vec<SourceId>,
 }
 
-/// A bridge of NVIDIA's that joins GPUs; a host that has one needs Fabric Manager.
+/// A bridge of NVIDIA's that joins GPUs; a host that has one needs what the fabric of its generation does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvSwitch {
@@ -559,8 +559,11 @@ pub struct Fabric {
     pub generation: u8,
     /// What hosts have it.
     pub name: String,
-    /// What the host needs, in exactly the driver's version: Fabric Manager, or IMEX if the switches are outside of it.
-    pub needs: Role,
+    /// What the host needs beside the driver.
+    pub needs: Vec<CompanionId>,
+    /// What runs on other machines, though hosts with other NVSwitches need it.
+    #[serde(default)]
+    pub elsewhere: Vec<CompanionId>,
     /// The GPUs that boards with these NVSwitches have.
     pub gpus: Vec<PciDevice>,
     /// How many of them a board has. Fewer may be on boards without NVSwitches.
@@ -569,9 +572,6 @@ pub struct Fabric {
     /// bus, and all boards of these GPUs have them.
     #[serde(default)]
     pub vital_product_data: Option<String>,
-    /// Packages of NVIDIA's repository that are needed besides, in any version.
-    #[serde(default)]
-    pub packages: Vec<String>,
     /// Kernel modules that must be loaded.
     #[serde(default)]
     pub kernel_modules: Vec<String>,
@@ -758,8 +758,7 @@ pub struct DriverRelease {
 }
 
 /// What a driver download holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriverVariant {
     /// The runfile.
     Full,
@@ -773,8 +772,8 @@ pub enum DriverVariant {
     RedistArchive,
     /// Inside a CUDA runfile.
     ExtractedFromCudaRunfile,
-    /// Fabric Manager of the same version.
-    FabricManager,
+    /// A companion that goes with this driver.
+    Companion(CompanionId),
 }
 
 /// A file of a driver release.
@@ -964,6 +963,7 @@ pub struct Distribution {
     pub named_as: Option<String>,
     /// NVIDIA driver packages that its repositories offer, preferred first.
     #[serde(default)]
+    #[serde(serialize_with = "export::offers")]
     pub drivers: Vec<DriverOffer>,
     /// What a reader should know.
     #[serde(default)]
@@ -1096,12 +1096,10 @@ pub struct DriverOffer {
     /// What a host with a desktop needs instead, which also draws. Empty if `packages` does.
     #[serde(default)]
     pub desktop_packages: Vec<String>,
-    /// The package of Fabric Manager in the same version. A driver without one does not run the NVSwitches of a host.
+    /// The packages in the same repository of companions whose version follows the driver's. A host that needs another one of
+    /// these does not get the driver from here.
     #[serde(default)]
-    pub fabric_manager: Option<String>,
-    /// The package of IMEX in the same version, which the hosts of an NVLink domain need instead.
-    #[serde(default)]
-    pub imex: Option<String>,
+    pub companions: BTreeMap<CompanionId, String>,
     /// The newest kernel series that the packages build on, `"7.0"`. None if they follow the distribution's kernels.
     #[serde(default)]
     pub newest_kernel: Option<String>,
@@ -1119,15 +1117,6 @@ impl DriverOffer {
     /// The packages for a host with a desktop, or without one.
     pub fn packages_for(&self, desktop: bool) -> &[String] {
         if desktop && !self.desktop_packages.is_empty() { &self.desktop_packages } else { &self.packages }
-    }
-
-    /// The package with what GPUs need that NVSwitches join; none for a role that no package of a driver has.
-    pub fn joining(&self, role: Role) -> Option<&String> {
-        match role {
-            Role::FabricManager => self.fabric_manager.as_ref(),
-            Role::Imex => self.imex.as_ref(),
-            Role::OpenDkmsModule => None,
-        }
     }
 
     /// Of these, the ones that have the driver's version: its kernel modules and its libraries.

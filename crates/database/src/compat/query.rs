@@ -1,7 +1,7 @@
 //! Looking things up.
 
 use super::{
-    Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch, DriverRelease,
+    Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch, DriverRelease, DriverVariant,
     ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
     NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
@@ -277,6 +277,41 @@ impl KernelLimit {
             all.map_while(|number| number.parse().ok()).collect()
         };
         release.split('.').any(of) && numbers(release) >= numbers(&self.from)
+    }
+}
+
+impl DriverVariant {
+    /// Those that are not a companion's.
+    const OF_DRIVERS: [Self; 6] =
+        [Self::Full, Self::NoCompat32, Self::Grid, Self::GridGcp, Self::RedistArchive, Self::ExtractedFromCudaRunfile];
+
+    /// Its name in files.
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Full => "full",
+            Self::NoCompat32 => "no-compat32",
+            Self::Grid => "grid",
+            Self::GridGcp => "grid-gcp",
+            Self::RedistArchive => "redist-archive",
+            Self::ExtractedFromCudaRunfile => "extracted-from-cuda-runfile",
+            Self::Companion(id) => id.as_str(),
+        }
+    }
+}
+
+impl Serialize for DriverVariant {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for DriverVariant {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        match Self::OF_DRIVERS.into_iter().find(|variant| variant.as_str() == text) {
+            Some(variant) => Ok(variant),
+            None => text.parse().map(Self::Companion).map_err(de::Error::custom),
+        }
     }
 }
 

@@ -86,6 +86,11 @@ impl Database {
                 self.kind("virtual_gpus", self.virtual_gpus.iter().map(|v| (&v.sources, false))),
                 self.kind("nvswitches", self.nvswitches.iter().map(|s| (&s.sources, false))),
                 self.kind("fabrics", self.fabrics.iter().map(|f| (&f.sources, false))),
+                self.kind("companions", self.companions.iter().map(|c| (&c.sources, false))),
+                self.kind(
+                    "companion packages",
+                    self.companions.iter().flat_map(|c| &c.packages).map(|p| (&p.sources, false)),
+                ),
                 self.kind("xids", self.xids.iter().map(|x| (&x.sources, x.assumed.is_some()))),
                 self.kind("sxids", self.sxids.iter().map(|x| (&x.sources, false))),
                 self.kind("driver branches", self.driver_branches.iter().map(|b| (&b.sources, b.assumed.is_some()))),
