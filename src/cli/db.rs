@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List what is known: GPUs, drivers, CUDA and its components, cuDNN, frameworks
+    /// List what is known: GPUs, drivers and their companions, CUDA and its components, cuDNN, frameworks
     List {
         /// Which
         kind: Kind,
@@ -89,6 +89,8 @@ pub enum Kind {
     Frameworks,
     /// Parts of toolkits that can be installed alone (--components)
     Components,
+    /// Packages that go with the driver: Fabric Manager and others
+    Companions,
 }
 
 /// Does it.
@@ -107,6 +109,7 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
                 Kind::AddOns => render::db::add_ons(database, card.as_ref()),
                 Kind::Frameworks => render::db::frameworks(database, card.as_ref()),
                 Kind::Components => render::db::components(database, card.as_ref()),
+                Kind::Companions => render::db::companions(database, gpu.as_ref()),
             };
             super::print(&table)?;
         }

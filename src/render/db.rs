@@ -1,6 +1,9 @@
 //! The database as tables.
 
-use crate::compat::{AddOnId, Component, ComponentRelease, Database, FrameworkNeeds, ModuleFlavour, Tally};
+use crate::compat::{
+    AddOnId, Companion, Component, ComponentRelease, Database, Fabric, FrameworkNeeds, ModuleFlavour, Tally,
+    VersionRule,
+};
 use crate::host::Gpu;
 use crate::resolve::{Card, serves};
 use crate::text::{count, wrapped};
@@ -146,6 +149,26 @@ pub fn components(database: &Database, card: Option<&Card>) -> String {
     };
     let rows: Vec<_> = database.components.iter().filter_map(row).collect();
     table(&["NAME", "NVIDIA'S NAME", "CUDA", "ARCHITECTURES", "WHAT IT IS"], &rows)
+}
+
+/// Packages that go with the driver; those that boards with a GPU may need.
+pub fn companions(database: &Database, gpu: Option<&Gpu>) -> String {
+    let is_needed = |companion: &&Companion| {
+        let Some(gpu) = gpu else { return true };
+        let has = |fabric: &&Fabric| gpu.device().is_some_and(|device| fabric.gpus.contains(&device));
+        database.fabrics.iter().filter(has).any(|fabric| fabric.needs.contains(&companion.id))
+    };
+    let row = |companion: &Companion| {
+        let version = match companion.version {
+            VersionRule::Driver => "the driver's",
+            VersionRule::Branch => "the branch's",
+            VersionRule::Own => "its own",
+        };
+        let units = if companion.units.is_empty() { "-".to_owned() } else { companion.units.join(", ") };
+        vec![companion.id.to_string(), companion.title.clone(), version.to_owned(), units, companion.purpose.clone()]
+    };
+    let rows: Vec<_> = database.companions.iter().filter(is_needed).map(row).collect();
+    table(&["COMPANION", "TITLE", "VERSION", "UNITS", "WHAT IT DOES"], &rows)
 }
 
 /// Builds of frameworks; those that have kernels for a card.

@@ -163,6 +163,10 @@ fn the_database_is_browsed() {
     assert!(ran.out.contains("12.9.1") && !ran.out.contains("13.0"), "{}", ran.out);
     let ran = run(&["db", "list", "gpus", "--for", "b200"]);
     assert!(ran.out.contains("10de:2901"), "{}", ran.out);
+    let ran = run(&["db", "list", "companions"]);
+    assert!(ran.out.contains("Fabric Manager") && ran.out.contains("nvidia-imex.service"), "{}", ran.out);
+    let ran = run(&["db", "list", "companions", "--for", "b200"]);
+    assert!(ran.out.contains("nvlsm") && !ran.out.contains("imex"), "{}", ran.out);
     let ran = run(&["db", "show", "p100"]);
     assert!(ran.out.contains("capability 6.0") && ran.out.contains("580"), "{}", ran.out);
     assert_eq!(run(&["db", "show", "h1000"]).code, 4);
