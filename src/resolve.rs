@@ -11,6 +11,7 @@ mod derive;
 mod driver;
 mod fabric;
 mod framework;
+mod known_host;
 mod refusal;
 mod search;
 
@@ -22,6 +23,7 @@ pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serv
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use fabric::Joined;
+pub use known_host::KnownHost;
 pub use search::{Resolution, summary};
 
 use crate::compat::{AddOnId, Database, ModuleFlavour};
@@ -31,7 +33,6 @@ use crate::paths::CACHE;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
 use add_on::none_is_impossible;
 use alternative::with_alternative;
-use driver::known;
 use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -118,6 +119,37 @@ impl Request {
 ///
 /// If nothing fits: with the facts that conflict, each with its source, and with requests that would work.
 pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Conflict> {
+    KnownHost::new(database, facts).resolve(request)
+}
+
+impl<'a> KnownHost<'a, '_> {
+    /// Chooses, as [`resolve`] does.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn resolve(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
+        is_possible(self.database, self.facts, request)?;
+        attempt(self, request, Telling::All).map_err(|conflict| {
+            let can_be_helped = conflict.kind == ConflictKind::NothingFits
+                && !WITHOUT_ALTERNATIVE.iter().any(|rule| conflict.rule == *rule);
+            if can_be_helped { with_alternative(self, request, conflict) } else { conflict }
+        })
+    }
+
+    /// The same choice without what was rejected for it.
+    ///
+    /// # Errors
+    ///
+    /// If nothing fits: with the facts that conflict, and without requests that would work.
+    pub fn choose(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
+        is_possible(self.database, self.facts, request)?;
+        attempt(self, request, Telling::Choice)
+    }
+}
+
+/// Refuses what no driver and no toolkit makes possible.
+fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
     const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
     if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
         let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
@@ -130,13 +162,7 @@ pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> 
         return Err(Conflict::new(RuleId::System, sentence)
             .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
     }
-    none_is_impossible(database, request)?;
-    let drivers = &known(database, facts);
-    attempt(database, facts, drivers, request, Telling::All).map_err(|conflict| {
-        let can_be_helped = conflict.kind == ConflictKind::NothingFits
-            && !WITHOUT_ALTERNATIVE.iter().any(|rule| conflict.rule == *rule);
-        if can_be_helped { with_alternative(database, facts, drivers, request, conflict) } else { conflict }
-    })
+    none_is_impossible(database, request)
 }
 
 /// Rules about the host's hardware, or a name that was mistyped: a smaller request does not help.

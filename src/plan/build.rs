@@ -11,8 +11,7 @@ use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
-    Card, ChosenDriver, Conflict, Hint, Install, Joined, Method, Request, Resolution, Selection, distribution, is_over,
-    resolve,
+    Card, ChosenDriver, Conflict, Hint, Install, Joined, KnownHost, Method, Request, Resolution, Selection, is_over,
 };
 use crate::sum::sha256;
 use crate::text::bytes;
@@ -30,47 +29,55 @@ const GROWTH: u64 = 132 << 20;
 ///
 /// If nothing fits, or something must be done first that gpusetup does not do, such as enrolling a key.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
-    planned(database, facts.clone(), request).map(Plan::summed).map_err(|conflict| {
+    let host = KnownHost::new(database, &facts);
+    let chosen = unblocked(&host, &request, KnownHost::resolve).map_err(|conflict| {
         let asked = conflict.hints.iter().filter_map(Hint::asks);
-        let mut said: Vec<_> = asked.flat_map(|request| obstacles(database, &facts, request)).collect();
+        let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
         said.sort();
         said.dedup();
         said.into_iter().fold(conflict, Conflict::hint)
-    })
-}
-
-/// What stands before a plan that is suggested, or makes it doubtful.
-fn obstacles(database: &Database, facts: &Facts, request: &Request) -> Vec<String> {
-    match planned(database, facts.clone(), request.clone()) {
-        Err(blocked) => vec![format!("before what fits: {}", blocked.sentence)],
-        Ok(plan) => {
-            let doubtful = |warning: &&Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
-            let warnings = plan.warnings.iter().filter(doubtful);
-            warnings.map(|warning| format!("with what fits: {}", warning.text)).collect()
-        }
-    }
-}
-
-/// Without totals and fingerprint, which nobody reads of a plan that is only suggested.
-fn planned(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
-    not_our_driver(&facts, &request)?;
-    let chosen = resolve(database, &facts, &request)?;
-    not_mixed(&facts, &chosen)?;
-    not_over_another(&facts, &request, &chosen)?;
-    not_a_virtual_machines(&facts, &request, &chosen)?;
-    not_unsigned(&facts, &chosen)?;
-    let context =
-        StepContext { facts: &facts, request: &request, chosen: &chosen, distribution: distribution(database, &facts) };
-    prerequisites::not_without_tools(&context)?;
+    })?;
+    let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
     // Of equal GPUs one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
     let steps = in_order(&context, &database.add_ons, first);
-    let plan = Plan::of(database, facts.clone(), request.clone(), steps, warnings);
-    let (reasons, rejected) = (chosen.reasons.clone(), chosen.rejected.clone());
-    Ok(Plan { selection: chosen.selection(), reasons, rejected, ..plan })
+    let selection = chosen.selection();
+    let Resolution { reasons, rejected, .. } = chosen;
+    let plan = Plan::of(database, facts, request, steps, warnings);
+    Ok(Plan { selection, reasons, rejected, ..plan }.summed())
+}
+
+/// What stands before a plan that is suggested, or makes it doubtful.
+fn obstacles(host: &KnownHost, request: &Request) -> Vec<String> {
+    match unblocked(host, request, KnownHost::choose) {
+        Err(blocked) => vec![format!("before what fits: {}", blocked.sentence)],
+        Ok(chosen) => {
+            let doubtful = |warning: &Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
+            let warnings = warn(host.database, &StepContext::new(host, request, &chosen));
+            let doubtful = warnings.into_iter().filter(doubtful);
+            doubtful.map(|warning| format!("with what fits: {}", warning.text)).collect()
+        }
+    }
+}
+
+/// What is chosen for a request, unless something has to be done before that can be installed.
+fn unblocked<'a, 'f>(
+    host: &KnownHost<'a, 'f>,
+    request: &Request,
+    choose: fn(&KnownHost<'a, 'f>, &Request) -> Result<Resolution<'a>, Conflict>,
+) -> Result<Resolution<'a>, Conflict> {
+    let facts = host.facts;
+    not_our_driver(facts, request)?;
+    let chosen = choose(host, request)?;
+    not_mixed(facts, &chosen)?;
+    not_over_another(facts, request, &chosen)?;
+    not_a_virtual_machines(facts, request, &chosen)?;
+    not_unsigned(facts, &chosen)?;
+    prerequisites::not_without_tools(&StepContext::new(host, request, &chosen))?;
+    Ok(chosen)
 }
 
 fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {

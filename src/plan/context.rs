@@ -5,7 +5,7 @@ use crate::compat::{Artifact, Distribution};
 use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::runfile::RUN_FROM;
 use crate::operation::{Download, Operation, WriteFile};
-use crate::resolve::{Request, Resolution};
+use crate::resolve::{KnownHost, Request, Resolution, distribution};
 use crate::sum::{sha256, short};
 use crate::system::Node;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,13 @@ pub struct StepContext<'a> {
     pub chosen: &'a Resolution<'a>,
     /// The host's distribution, where the database knows it.
     pub distribution: Option<&'a Distribution>,
+}
+
+impl<'a> StepContext<'a> {
+    /// For what was chosen for a request.
+    pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
+        Self { facts: host.facts, request, chosen, distribution: distribution(host.database, host.facts) }
+    }
 }
 
 impl StepContext<'_> {

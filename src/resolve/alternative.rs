@@ -1,12 +1,11 @@
 //! What would fit instead of a request that is refused, as commands. Each was tried before it is suggested.
 
-use super::card::{cards, without_hopeless};
+use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
-use super::driver::Known;
+use super::known_host::KnownHost;
 use super::search::{Telling, attempt, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{Database, FrameworkBuild, FrameworkNeeds};
-use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::Want;
@@ -18,26 +17,22 @@ const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 
 /// Adds to a refusal what would fit: the same without the GPUs that nothing serves here, the same with component archives
 /// instead of the runfile, and the nearest smaller request.
-pub fn with_alternative(
-    database: &Database,
-    facts: &Facts,
-    known: &[Known],
-    request: &Request,
-    conflict: Conflict,
-) -> Conflict {
-    let without = without_hopeless(database, facts, known, request);
+pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
+    let KnownHost { database, facts, .. } = *host;
+    let without = without_hopeless(database, facts, &host.drivers, &host.served(request).wish);
+    let without = without.map(|leave_out| Request { leave_out, ..request.clone() });
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
     let by_components = Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then_some(by_components);
     let fits = |smaller: Request| {
-        let answer = attempt(database, facts, known, &smaller, Telling::Choice).ok()?;
+        let answer = attempt(host, &smaller, Telling::Choice).ok()?;
         let Some(chosen) = answer.cuda.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
         // The command says which release it means, and must come to the same.
         let exact = Request { cuda: chosen.release.version.to_string().parse().ok()?, ..smaller };
-        let answer = attempt(database, facts, known, &exact, Telling::Choice).ok()?;
+        let answer = attempt(host, &exact, Telling::Choice).ok()?;
         Some((exact, answer))
     };
-    let is_served = without.is_some() || cards(database, facts, known, request).is_ok();
+    let is_served = without.is_some() || host.served(request).cards.is_ok();
     let whole = if is_served { same } else { toolkit_alone(request, &conflict) }.and_then(fits);
     let asks_less = is_served && whole.is_none();
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
@@ -46,7 +41,7 @@ pub fn with_alternative(
     let instead = whole.or_else(|| smaller(database, request).into_iter().filter(|_| asks_less).find_map(fits));
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
-    let has_answer = |asked: &Request| attempt(database, facts, known, asked, Telling::Choice).is_ok();
+    let has_answer = |asked: &Request| attempt(host, asked, Telling::Choice).is_ok();
     out.hints.retain(|hint| hint.asks().is_none_or(has_answer));
     let alone =
         "without a toolkit, which the framework's wheels do not need if pip installs CUDA's libraries with them";
@@ -56,7 +51,7 @@ pub fn with_alternative(
         out = out.hint(instead.as_hint(why, format!("what fits: {}", summary(&selection))));
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons }));
     }
-    if out.alternative.is_some() { out } else { kinds_alone(database, facts, known, request, out) }
+    if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
 }
 
 /// Whether a toolkit was refused only because its compiler does not work here.
@@ -118,9 +113,10 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// The cards that exclude each other, each kind alone.
-fn kinds_alone(database: &Database, facts: &Facts, known: &[Known], request: &Request, conflict: Conflict) -> Conflict {
-    let Ok(cards) = cards(database, facts, known, request) else { return conflict };
-    let there = facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
+fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
+    let served = host.served(request);
+    let Ok(cards) = &served.cards else { return conflict };
+    let there = host.facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
     let named: Vec<_> = cards.iter().map(|card| card.name.as_str()).zip(there.map(|g| &g.address)).collect();
     let mut kinds: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
     kinds.dedup();
@@ -129,7 +125,7 @@ fn kinds_alone(database: &Database, facts: &Facts, known: &[Known], request: &Re
         let others = named.iter().filter(|(name, _)| name != kind).map(|(_, address)| (*address).clone());
         let leave_out = request.leave_out.iter().cloned().chain(others).collect();
         let alone = Request { leave_out, ..request.clone() };
-        if let Ok(answer) = attempt(database, facts, known, &alone, Telling::Choice) {
+        if let Ok(answer) = attempt(host, &alone, Telling::Choice) {
             out = out.hint(alone.as_hint("", format!("{kind} alone: {}", summary(&answer.selection()))));
         }
     }

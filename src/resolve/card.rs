@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each can run, and which drivers know it.
 
-use super::driver::Known;
-use super::{Conflict, Hint, Request};
+use super::driver::{DriverWish, Known};
+use super::{Conflict, Hint};
 use crate::causes;
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
@@ -49,7 +49,7 @@ impl Card {
 }
 
 /// The GPUs that the plan is for, those left out not among them.
-pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Request) -> Result<Vec<Card>, Conflict> {
+pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &DriverWish) -> Result<Vec<Card>, Conflict> {
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
             let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
@@ -60,20 +60,32 @@ pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Requ
     served(facts, request).map(|gpu| card(database, gpu, facts, known, request)).collect()
 }
 
-/// The same without the GPUs that cannot be served here, whichever driver is asked for. None if that is none or all of them.
-pub fn without_hopeless(database: &Database, facts: &Facts, known: &[Known], request: &Request) -> Option<Request> {
+/// What to leave out so that the GPUs that cannot be served here, whichever driver is asked for, are left out too. None if
+/// that is none or all of them.
+pub fn without_hopeless(
+    database: &Database,
+    facts: &Facts,
+    known: &[Known],
+    request: &DriverWish,
+) -> Option<Vec<String>> {
     let (hopeless, others): (Vec<_>, Vec<_>) =
         served(facts, request).partition(|gpu| card(database, gpu, facts, known, request).is_err());
     let more = hopeless.iter().map(|gpu| gpu.address.clone());
     let leave_out = request.leave_out.iter().cloned().chain(more).collect();
-    (!hopeless.is_empty() && !others.is_empty()).then(|| Request { leave_out, ..request.clone() })
+    (!hopeless.is_empty() && !others.is_empty()).then_some(leave_out)
 }
 
-fn served<'a>(facts: &'a Facts, request: &'a Request) -> impl Iterator<Item = &'a Gpu> {
+fn served<'a>(facts: &'a Facts, request: &'a DriverWish) -> impl Iterator<Item = &'a Gpu> {
     facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address))
 }
 
-fn card(database: &Database, gpu: &Gpu, facts: &Facts, drivers: &[Known], request: &Request) -> Result<Card, Conflict> {
+fn card(
+    database: &Database,
+    gpu: &Gpu,
+    facts: &Facts,
+    drivers: &[Known],
+    request: &DriverWish,
+) -> Result<Card, Conflict> {
     let arch = facts.machine.arch.as_str();
     match (known_card(database, gpu), request.modules, &request.driver) {
         (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => Ok(Card {

@@ -56,15 +56,66 @@ impl Install<'_> {
     }
 }
 
+/// All that a request says about GPUs and drivers. Requests that differ in the rest only have the same drivers.
+#[derive(Debug)]
+pub struct DriverWish {
+    /// The driver that is asked for.
+    pub driver: Want<DriverVersion>,
+    /// How it is to be installed.
+    pub method: Method,
+    /// The flavour of its modules, if one is asked for.
+    pub modules: Option<ModuleFlavour>,
+    /// Which of the versions that fit is preferred.
+    pub prefer: Prefer,
+    /// Whether the newest is chosen instead of an installed one.
+    pub upgrade: bool,
+    /// Bus addresses of GPUs to leave out.
+    pub leave_out: Vec<String>,
+    /// The day of the plan.
+    pub today: String,
+}
+
+impl DriverWish {
+    /// What a request says of them.
+    pub fn of(request: &Request) -> Self {
+        Self {
+            driver: request.driver.clone(),
+            method: request.method,
+            modules: request.modules,
+            prefer: request.prefer,
+            upgrade: request.upgrade,
+            leave_out: request.leave_out.clone(),
+            today: request.today.clone(),
+        }
+    }
+
+    /// Whether a request says the same.
+    pub fn is_of(&self, request: &Request) -> bool {
+        (self.method, self.modules, self.prefer, self.upgrade)
+            == (request.method, request.modules, request.prefer, request.upgrade)
+            && self.driver == request.driver
+            && self.leave_out == request.leave_out
+            && self.today == request.today
+    }
+
+    /// Whether an installed driver that fits is preferred to a newer one.
+    fn keeps_driver(&self) -> bool {
+        !self.upgrade && !matches!(self.driver, Want::Latest)
+    }
+}
+
+/// The drivers that fit, preferred first, and the versions that are refused.
+pub type Candidates<'a> = (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>);
+
 /// Every candidate that may be chosen, preferred first, and the versions refused by a rule of the driver's own. Of releases
 /// that differ in nothing but their age only the newest is a candidate.
 pub fn candidates<'a>(
     database: &'a Database,
     known: &[Known<'a>],
     facts: &Facts,
-    request: &Request,
+    request: &DriverWish,
     cards: &[Card],
-) -> (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>) {
+) -> Candidates<'a> {
     let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
     let needed: Vec<_> = Joined::of(database, facts)
         .into_iter()
@@ -202,7 +253,7 @@ fn has_companions(
     version: DriverVersion,
     install: &Install,
     facts: &Facts,
-    request: &Request,
+    request: &DriverWish,
     needed: &[&Companion],
 ) -> Result<(), Refusal> {
     let is_offered = |name: &String, offer: &DriverOffer, rule: VersionRule| match &facts.offered {
@@ -266,7 +317,7 @@ fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
     install: &Install,
-    request: &Request,
+    request: &DriverWish,
     cards: &[Card],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
@@ -307,7 +358,7 @@ fn examine(
 }
 
 /// Releases for trying out are nobody's choice unless asked for by their whole number, or by `--prefer latest`.
-fn is_ripe(version: DriverVersion, maturity: Maturity, request: &Request) -> Result<(), Refusal> {
+fn is_ripe(version: DriverVersion, maturity: Maturity, request: &DriverWish) -> Result<(), Refusal> {
     match maturity {
         Maturity::Production
         | Maturity::Legacy
@@ -325,7 +376,7 @@ fn is_ripe(version: DriverVersion, maturity: Maturity, request: &Request) -> Res
 fn flavour(
     branch: &DriverBranch,
     install: &Install,
-    request: &Request,
+    request: &DriverWish,
     cards: &[Card],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
@@ -374,8 +425,8 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
 }
 
 /// Smaller is preferred.
-fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
-    let kept = c.is_kept() && request.keeps(&request.driver);
+fn rank<'c>(c: &'c Candidate, request: &DriverWish) -> impl Ord + use<'c> {
+    let kept = c.is_kept() && request.keeps_driver();
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
     let tier = match request.prefer {
         Prefer::Latest => 0,
@@ -393,8 +444,8 @@ fn rank<'c>(c: &'c Candidate, request: &Request) -> impl Ord + use<'c> {
 }
 
 /// Why a newer candidate that fits was not taken: the first preference in which it differs.
-pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
-    let is_kept = |c: &Candidate| c.is_kept() && request.keeps(&request.driver);
+pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) -> Refusal {
+    let is_kept = |c: &Candidate| c.is_kept() && request.keeps_driver();
     let steady =
         |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
     if is_kept(chosen) && !is_kept(other) {

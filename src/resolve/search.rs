@@ -2,11 +2,11 @@
 //! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
 
 use super::add_on::{self, ChosenAddOn, Searched, refused_for};
-use super::card::cards;
 use super::component::{Part, named};
 use super::cuda::{SearchContext, Toolkit, is_native, passed_over, runs_on, toolkits};
-use super::driver::{Candidate, Install, Known, candidates, distribution, is_over, none_fits, outranked};
+use super::driver::{Candidate, Candidates, Install, distribution, is_over, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
+use super::known_host::{KnownHost, Served};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
 use super::{
     Card, Conflict, Hint, Method, Reason, Rejection, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
@@ -73,15 +73,11 @@ fn selected(part: &Part) -> SelectedComponent {
 }
 
 /// The answer to this request and no other.
-pub fn attempt<'a>(
-    database: &'a Database,
-    facts: &Facts,
-    drivers: &[Known<'a>],
-    request: &Request,
-    telling: Telling,
-) -> Result<Resolution<'a>, Conflict> {
+pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling) -> Result<Resolution<'a>, Conflict> {
+    let KnownHost { database, facts, .. } = *host;
     named(database, request)?;
-    let cards = cards(database, facts, drivers, request)?;
+    let served = &*host.served(request);
+    let cards = served.cards.as_ref().map_err(Conflict::clone)?;
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(if unreadable == 0 { Conflict::no_gpu() } else { unreadable_gpus(unreadable) });
@@ -90,12 +86,12 @@ pub fn attempt<'a>(
         return Err(unknown_board(database));
     }
     if request.frameworks.is_empty() {
-        return search(database, facts, drivers, request, &cards, telling);
+        return search(host, served, request, cards, telling);
     }
     let (mut first, mut passed_over) = (None, Vec::new());
     for frameworks in releases_meant(database, &request.frameworks) {
         let named = Request { frameworks, ..request.clone() };
-        match for_frameworks(database, facts, drivers, &named, &cards, telling) {
+        match for_frameworks(host, served, &named, cards, telling) {
             Ok(mut found) => {
                 found.rejected.extend(passed_over);
                 return Ok(found);
@@ -115,16 +111,15 @@ pub fn attempt<'a>(
 
 /// For releases of frameworks: their builds, preferred first.
 fn for_frameworks<'a>(
-    database: &'a Database,
-    facts: &Facts,
-    drivers: &[Known<'a>],
+    host: &KnownHost<'a, '_>,
+    served: &Served<'a>,
     request: &Request,
     cards: &[Card],
     telling: Telling,
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
-    for combination in combinations(database, facts, request, cards)? {
-        match search(database, facts, drivers, &combination.request, cards, telling) {
+    for combination in combinations(host.database, host.facts, request, cards)? {
+        match search(host, served, &combination.request, cards, telling) {
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, cautions, .. } = combination;
                 found.cautions = cautions;
@@ -180,45 +175,41 @@ pub enum Telling {
 }
 
 fn search<'a>(
-    database: &'a Database,
-    facts: &Facts,
-    known: &[Known<'a>],
+    host: &KnownHost<'a, '_>,
+    served: &Served<'a>,
     request: &Request,
     cards: &[Card],
     telling: Telling,
 ) -> Result<Resolution<'a>, Conflict> {
+    let KnownHost { database, facts, .. } = *host;
     let told = &told(database, facts, request, cards);
-    let (mut drivers, mut refused_drivers) = (vec![None], Vec::new());
-    if request.driver.is_wanted() {
-        let (fit, refused) = candidates(database, known, facts, request, cards);
-        if fit.is_empty() {
-            return Err(none_fits(&refused, told));
-        }
-        drivers = fit.into_iter().map(Some).collect();
-        refused_drivers = refused;
+    let none = Candidates::default();
+    let (fit, refused_drivers) = if request.driver.is_wanted() { served.drivers(host) } else { &none };
+    if request.driver.is_wanted() && fit.is_empty() {
+        return Err(none_fits(refused_drivers, told));
     }
+    let without = (!request.driver.is_wanted()).then_some(None);
     let ground = SearchContext::new(database, facts, request, cards);
-    let all_fit: Vec<Candidate> = drivers.iter().flatten().cloned().collect();
-    let mut unlayered: Vec<(Candidate, Unlayered)> = Vec::new();
-    for driver in drivers {
+    let mut unlayered: Vec<(&Candidate, Unlayered)> = Vec::new();
+    for driver in fit.iter().map(Some).chain(without) {
         // What an older driver runs, the newer one would have run too.
         let hopeless = |d: &Candidate| unlayered.iter().any(|(tried, _)| d.version <= tried.version);
-        if driver.as_ref().is_some_and(hopeless) {
+        if driver.is_some_and(hopeless) {
             continue;
         }
-        match (layers(&ground, driver.as_ref()), driver) {
+        match (layers(&ground, driver), driver) {
             (Err(why), Some(driver)) => unlayered.push((driver, why)),
             (Err(why), None) => return Err(why.conflict(told)),
             (Ok((cuda, add_ons, refused_layers)), driver) => {
                 let mut rejected = Vec::new();
-                if let Some(driver) = driver.as_ref().filter(|_| telling == Telling::All) {
-                    let newer = refused_drivers.into_iter().filter(|(v, _)| *v > driver.version);
-                    let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
+                if let Some(driver) = driver.filter(|_| telling == Telling::All) {
+                    let newer = refused_drivers.iter().filter(|(v, _)| *v > driver.version);
+                    let mut all: Vec<_> = newer.map(|(v, r)| (*v, r.rejection(&Subject::Driver(*v), told))).collect();
                     let tried = unlayered.iter().filter(|(d, _)| d.version > driver.version);
                     all.extend(tried.map(|(d, why)| (d.version, why.rejection(d, told))));
-                    let behind = all_fit.iter().filter(|d| d.version > driver.version);
+                    let behind = fit.iter().filter(|d| d.version > driver.version);
                     all.extend(behind.map(|d| {
-                        let why = outranked(driver, d, request);
+                        let why = outranked(driver, d, &served.wish);
                         (d.version, why.rejection(&Subject::Driver(d.version), told))
                     }));
                     all.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
@@ -230,12 +221,12 @@ fn search<'a>(
                 }
                 let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
                 let parts = cuda.as_ref().map(|c| ground.parts(c, &ids)).unwrap_or_default();
-                let mut reasons = reasons(told, facts, driver.as_ref(), cuda.as_ref(), &add_ons);
+                let mut reasons = reasons(told, facts, driver, cuda.as_ref(), &add_ons);
                 reasons.extend(parts.iter().filter_map(along));
                 reasons.extend(without_runfile(facts, request, &parts));
                 return Ok(Resolution {
                     cards: cards.to_vec(),
-                    driver,
+                    driver: driver.cloned(),
                     cuda,
                     parts,
                     add_ons,

@@ -1,0 +1,57 @@
+//! A host that several requests are tried for: what many of them ask alike is worked out once.
+
+use super::Conflict;
+use super::Request;
+use super::card::{Card, cards};
+use super::driver::{Candidates, DriverWish, Known, candidates, known};
+use crate::compat::Database;
+use crate::host::Facts;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
+/// A host, and what was worked out for requests about it so far.
+pub struct KnownHost<'a, 'f> {
+    /// The facts of the field.
+    pub database: &'a Database,
+    /// The facts of the host.
+    pub facts: &'f Facts,
+    /// Every driver that could be installed here, whatever is asked for.
+    pub drivers: Vec<Known<'a>>,
+    served: RefCell<Vec<Rc<Served<'a>>>>,
+}
+
+/// The GPUs to be served, and the drivers that serve them: the same for all requests with this wish.
+pub struct Served<'a> {
+    /// What was asked of the driver.
+    pub wish: DriverWish,
+    /// The GPUs, or why one of them cannot be served.
+    pub cards: Result<Vec<Card>, Conflict>,
+    drivers: OnceCell<Candidates<'a>>,
+}
+
+impl<'a, 'f> KnownHost<'a, 'f> {
+    /// A host about which nothing was asked yet.
+    pub fn new(database: &'a Database, facts: &'f Facts) -> Self {
+        Self { database, facts, drivers: known(database, facts), served: RefCell::default() }
+    }
+
+    /// The GPUs that a request is about, and what serves them.
+    pub fn served(&self, request: &Request) -> Rc<Served<'a>> {
+        if let Some(before) = self.served.borrow().iter().find(|served| served.wish.is_of(request)) {
+            return Rc::clone(before);
+        }
+        let wish = DriverWish::of(request);
+        let cards = cards(self.database, self.facts, &self.drivers, &wish);
+        let served = Rc::new(Served { wish, cards, drivers: OnceCell::new() });
+        self.served.borrow_mut().push(Rc::clone(&served));
+        served
+    }
+}
+
+impl<'a> Served<'a> {
+    /// The drivers for these GPUs, if each of them can be served.
+    pub fn drivers(&self, host: &KnownHost<'a, '_>) -> &Candidates<'a> {
+        let cards = self.cards.as_deref().unwrap_or_default();
+        self.drivers.get_or_init(|| candidates(host.database, &host.drivers, host.facts, &self.wish, cards))
+    }
+}
