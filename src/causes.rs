@@ -186,6 +186,12 @@ pub fn unused_kernels(manager: Option<PackageManager>) -> Remedy {
     Remedy::new("remove kernels that are not used", [format!("sudo {remove}")])
 }
 
+/// Lists of packages that were never fetched, or are too old to tell anything.
+pub fn fetch_lists(manager: Option<PackageManager>) -> Remedy {
+    let refresh = packages::of(manager.unwrap_or(packages::ASSUMED)).by_hand.refresh;
+    Remedy::new("fetch the lists of packages first", [format!("sudo {refresh}")])
+}
+
 /// The newest gcc that the nvcc of a toolkit takes, and the host's (GS705).
 pub fn newest_gcc(most: u16, have: impl Display) -> String {
     format!("its nvcc takes gcc {most} at most; this host has gcc {have}")

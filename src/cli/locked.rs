@@ -3,6 +3,7 @@
 use super::Problem;
 use super::files::{or_trust_owner, read_text};
 use super::options::{HostOptions, TrustOptions};
+use crate::causes;
 use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
 use crate::operation::Packages;
@@ -81,10 +82,10 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     let mut all = Versions::new();
     let Some(manager) = plan.host.os.package_manager else { return Ok(all) };
     if has_packaged_driver(plan) {
-        all.extend(of_driver(plan, packages::installed(system, manager).map_err(unknown)?));
+        all.extend(of_driver(plan, packages::installed(system, manager).map_err(unknown(manager))?));
     }
     for wanted in plan.packages() {
-        all.extend(match packages::transaction(system, wanted).map_err(unknown)? {
+        all.extend(match packages::transaction(system, wanted).map_err(unknown(manager))? {
             Some(versions) => versions,
             None => offered_to(system, manager, wanted)?,
         });
@@ -100,7 +101,7 @@ fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
         return Ok(all);
     }
     let record = of(manager).record_file.as_ref();
-    let here = record.map(|record| record.installed(system)).transpose().map_err(unknown)?.unwrap_or_default();
+    let here = record.map(|record| record.installed(system)).transpose().map_err(unknown(manager))?.unwrap_or_default();
     for wanted in plan.packages() {
         all.extend(offered_to(system, manager, wanted)?);
         all.extend(here.iter().filter(|(name, _)| wanted.install.contains(name)).map(|(n, v)| (n.clone(), v.clone())));
@@ -129,10 +130,12 @@ fn of_driver(plan: &Plan, installed: Versions) -> Versions {
 
 fn offered_to(system: &System, manager: PackageManager, wanted: &Packages) -> Result<Versions, Problem> {
     let names = wanted.install.iter().map(String::as_str).collect();
-    offered_versions(system, manager, &names, &wanted.versions).map_err(unknown)
+    offered_versions(system, manager, &names, &wanted.versions).map_err(unknown(manager))
 }
 
-fn unknown(why: impl Display) -> Problem {
-    Problem::new(Exit::Later, format!("the versions of packages cannot be locked: {why}"))
-        .hint("fetch the lists of packages first: sudo apt-get update")
+fn unknown<E: Display>(manager: PackageManager) -> impl Fn(E) -> Problem {
+    move |why| {
+        Problem::new(Exit::Later, format!("the versions of packages cannot be locked: {why}"))
+            .hint(causes::fetch_lists(Some(manager)).to_string())
+    }
 }

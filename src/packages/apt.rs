@@ -77,6 +77,7 @@ pub static MANAGER: Manager = Manager {
         reinstall: "apt-get install --reinstall",
         cxx: "g++",
         globs_versions: true,
+        refresh: "apt-get update",
         remove_old_kernels: "apt-get autoremove --purge",
         add_kernel_parameter: |parameter| edit_grub(parameter, "update-grub"),
     },

@@ -83,6 +83,7 @@ pub static MANAGER: Manager = Manager {
         reinstall: "dnf install",
         cxx: CXX,
         globs_versions: true,
+        refresh: "dnf makecache",
         remove_old_kernels: "dnf remove --oldinstallonly",
         add_kernel_parameter: |parameter| vec![format!("sudo grubby --update-kernel=ALL --args={parameter}")],
     },

@@ -94,6 +94,8 @@ pub struct ByHand {
     pub cxx: &'static str,
     /// It takes a version that ends in `*`.
     pub globs_versions: bool,
+    /// Fetches the lists of packages.
+    pub refresh: &'static str,
     /// Removes kernels that are not used.
     pub remove_old_kernels: &'static str,
     /// The commands that add a word to the kernel's command line.

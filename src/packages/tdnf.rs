@@ -60,6 +60,7 @@ pub static MANAGER: Manager = Manager {
         reinstall: "tdnf install",
         cxx: CXX,
         globs_versions: false,
+        refresh: "tdnf makecache",
         remove_old_kernels: "tdnf autoremove",
         add_kernel_parameter: edit_grub,
     },

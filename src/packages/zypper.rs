@@ -78,6 +78,7 @@ pub static MANAGER: Manager = Manager {
         reinstall: "zypper install --force",
         cxx: rpm::CXX,
         globs_versions: false,
+        refresh: "zypper refresh",
         remove_old_kernels: "zypper purge-kernels",
         add_kernel_parameter: rpm::edit_grub,
     },

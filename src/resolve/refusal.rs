@@ -257,8 +257,9 @@ impl Refusal {
                 }
                 Some(Unpackaged::Untold) => format!(
                     "packages were asked for, and which drivers {} has only its package lists can tell, which are not here \
-                     (apt-get update)",
-                    told.os.name
+                     ({})",
+                    told.os.name,
+                    causes::fetch_lists(told.os.package_manager).commands.concat()
                 ),
             },
             Self::NoCompanion(id) => {
