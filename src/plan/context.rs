@@ -5,7 +5,7 @@ use crate::compat::{Artifact, Distribution};
 use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::runfile::RUN_FROM;
 use crate::operation::{Download, Operation, WriteFile};
-use crate::resolve::{KnownHost, Request, Resolution, distribution};
+use crate::resolve::{KnownHost, Request, Resolution};
 use crate::sum::{sha256, short};
 use crate::system::Node;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct StepContext<'a> {
 impl<'a> StepContext<'a> {
     /// For what was chosen for a request.
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
-        Self { facts: host.facts, request, chosen, distribution: distribution(host.database, host.facts) }
+        Self { facts: host.facts, request, chosen, distribution: host.distribution }
     }
 }
 
@@ -88,8 +88,7 @@ impl StepContext<'_> {
     pub fn file(&self, operation: Operation) -> Act {
         let satisfied = match &operation {
             Operation::WriteFile(WriteFile { path, content, mode: wanted }) => {
-                let sum = sha256(content);
-                let stands = |s: &PathState| matches!(&s.node, Node::File { sha256, mode, .. } if *sha256 == sum && mode == wanted);
+                let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
                 self.facts.paths.get(path).is_some_and(stands)
             }
             _ => false,

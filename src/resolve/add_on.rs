@@ -71,11 +71,10 @@ fn newest<'a>(
     of: &'a AddOn,
 ) -> Searched<'a> {
     let mut refused: Vec<(&AddOnArtifact, Refusal)> = Vec::new();
-    let kept = |a: &AddOnArtifact| {
-        let here =
-            |found: &AddOnFiles| found.version == Some(a.version) && found.directory.starts_with(&on.request.prefix);
-        on.request.keeps(on.request.add_on(of.id)) && on.facts.files_of(of.id).any(here)
-    };
+    let here = |found: &&AddOnFiles| found.directory.starts_with(&on.request.prefix);
+    let installed = || on.facts.files_of(of.id).filter(here).filter_map(|found| found.version);
+    let to_keep: Vec<_> = if on.request.keeps(on.request.add_on(of.id)) { installed().collect() } else { Vec::new() };
+    let kept = |a: &AddOnArtifact| to_keep.contains(&a.version);
     let all = || on.database.add_on_archives(of.id).filter(|a| a.artifact.arch == on.arch);
     for artifact in all().filter(|a| kept(a)).chain(all().filter(|a| !kept(a))) {
         let range = match fits(on, driver, toolkit, artifact) {
@@ -108,7 +107,7 @@ fn fits<'a>(
     if !range.is_for(series) {
         return Err(Refusal::OtherLine(series));
     }
-    for (n, card) in on.cards.iter().enumerate() {
+    for (n, card, _) in on.kinds.iter().copied() {
         let Some(capability) = card.capability else { continue };
         if capability < range.lowest_capability {
             return Err(Refusal::BelowLowest(n, range.lowest_capability));

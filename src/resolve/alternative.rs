@@ -3,12 +3,13 @@
 use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
-use super::search::{Telling, attempt, summary};
+use super::search::{Resolution, Telling, attempt, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{Database, FrameworkBuild, FrameworkNeeds};
 use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::Want;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -24,12 +25,13 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
     let by_components = Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then_some(by_components);
+    let trials = &Trials { host, failed: RefCell::default() };
     let fits = |smaller: Request| {
-        let answer = attempt(host, &smaller, Telling::Choice).ok()?;
+        let answer = trials.answer(&smaller)?;
         let Some(chosen) = answer.cuda.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
         // The command says which release it means, and must come to the same.
         let exact = Request { cuda: chosen.release.version.to_string().parse().ok()?, ..smaller };
-        let answer = attempt(host, &exact, Telling::Choice).ok()?;
+        let answer = trials.answer(&exact)?;
         Some((exact, answer))
     };
     let is_served = without.is_some() || host.served(request).cards.is_ok();
@@ -41,8 +43,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let instead = whole.or_else(|| smaller(database, request).into_iter().filter(|_| asks_less).find_map(fits));
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
-    let has_answer = |asked: &Request| attempt(host, asked, Telling::Choice).is_ok();
-    out.hints.retain(|hint| hint.asks().is_none_or(has_answer));
+    out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.answer(asked).is_some()));
     let alone =
         "without a toolkit, which the framework's wheels do not need if pip installs CUDA's libraries with them";
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
@@ -52,6 +53,25 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons }));
     }
     if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
+}
+
+/// Requests that are tried. Several ways to ask for less often come to the same request, and most of them fail.
+struct Trials<'h, 'a, 'f> {
+    host: &'h KnownHost<'a, 'f>,
+    failed: RefCell<Vec<Request>>,
+}
+
+impl<'a> Trials<'_, 'a, '_> {
+    fn answer(&self, request: &Request) -> Option<Resolution<'a>> {
+        if self.failed.borrow().contains(request) {
+            return None;
+        }
+        let answer = attempt(self.host, request, Telling::Choice).ok();
+        if answer.is_none() {
+            self.failed.borrow_mut().push(request.clone());
+        }
+        answer
+    }
 }
 
 /// Whether a toolkit was refused only because its compiler does not work here.

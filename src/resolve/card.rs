@@ -41,6 +41,11 @@ pub struct Card {
 }
 
 impl Card {
+    /// The cards that differ from all before them, each with its place: a rule treats equal ones alike.
+    pub fn kinds(cards: &[Self]) -> impl Iterator<Item = (usize, &Self)> {
+        cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card))
+    }
+
     /// The release that lists the card first, if the driver is older than that: a later one of its branch, or the first of a
     /// newer branch.
     pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {

@@ -2,6 +2,7 @@
 
 use super::component::{Part, parts, published};
 use super::driver::Candidate;
+use super::known_host::KnownHost;
 use super::refusal::Refusal;
 use super::{Card, Request};
 use crate::compat::{
@@ -18,8 +19,8 @@ pub struct SearchContext<'a, 'f> {
     pub facts: &'f Facts,
     /// What was asked for.
     pub request: &'f Request,
-    /// The GPUs.
-    pub cards: &'f [Card],
+    /// The GPUs, one of each kind: its place among all of them, and its architecture.
+    pub kinds: Vec<(usize, &'f Card, Option<&'a Architecture>)>,
     /// The architecture, as CUDA's files have it.
     pub arch: &'f str,
     distribution: Option<&'a Distribution>,
@@ -31,24 +32,30 @@ pub struct SearchContext<'a, 'f> {
     pub named: Vec<&'a Component>,
     /// Whether the installer in CUDA's runfiles finds the library that it loads, or a package brings it.
     runfiles_run: bool,
+    /// The toolkits that stand where one would go, and that have what is asked for.
+    installed: Vec<&'f InstalledToolkit>,
 }
 
 impl<'a, 'f> SearchContext<'a, 'f> {
     /// For a host and a request.
-    pub fn new(database: &'a Database, facts: &'f Facts, request: &'f Request, cards: &'f [Card]) -> Self {
-        let distribution = super::distribution(database, facts);
+    pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Card]) -> Self {
+        let KnownHost { database, facts, distribution, .. } = *host;
+        // Names that mean none were refused before.
+        let named = super::component::named(database, request).unwrap_or_default();
+        let of_use = |t: &&InstalledToolkit| t.has_nvcc || !named.is_empty() && t.components.is_some();
+        let here = |t: &&InstalledToolkit| t.path.parent() == Some(&request.prefix);
         Self {
+            installed: facts.toolkits.iter().filter(of_use).filter(here).collect(),
+            kinds: Card::kinds(cards).map(|(n, card)| (n, card, architecture(database, card))).collect(),
             arch: super::cuda_arch(&facts.machine.arch),
             gcc: facts.gcc_major().or_else(|| distributions_gcc(distribution, facts)),
             glibc: facts.glibc.as_deref().map(dotted),
             runfiles_run: facts.libxml2 == Some(true)
                 || distribution.map_or(facts.libxml2 != Some(false), |d| d.libxml2.is_some()),
-            // Names that mean none were refused before.
-            named: super::component::named(database, request).unwrap_or_default(),
+            named,
             database,
             facts,
             request,
-            cards,
             distribution,
         }
     }
@@ -60,13 +67,10 @@ impl<'a, 'f> SearchContext<'a, 'f> {
 
     /// The toolkit of this release that stands where it would go.
     pub fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
-        let of_use = |t: &InstalledToolkit| t.has_nvcc || !self.named.is_empty() && t.components.is_some();
-        self.facts.toolkits.iter().find(|t| {
-            of_use(t)
-                && t.path.parent() == Some(&self.request.prefix)
-                && t.version.series() == release.series()
-                && (t.version == release || t.version.patch.is_none())
-        })
+        self.installed
+            .iter()
+            .copied()
+            .find(|t| t.version.series() == release.series() && (t.version == release || t.version.patch.is_none()))
     }
 
     /// What a toolkit is put together of, where archives of its release are known: the components that were named, or, where its
@@ -115,24 +119,28 @@ impl Toolkit<'_> {
     }
 }
 
-/// Every toolkit that this driver runs, or the rule that refuses it, in the one order of preference: installed ones (unless
-/// newer ones were asked for), those native to the driver's branch, those that run through minor-version compatibility; the
-/// newest of each first. `driver` is none when no driver is to be chosen.
-pub fn toolkits<'a>(
-    on: &SearchContext<'a, '_>,
-    driver: Option<&Candidate>,
-) -> impl Iterator<Item = (CudaVersion, Result<Toolkit<'a>, Refusal>)> {
+/// Every release, in the one order of preference: those that are installed (unless newer ones were asked for), those native to the
+/// driver's branch, those that run through minor-version compatibility; the newest of each first. `driver` is none when no
+/// driver is to be chosen.
+pub fn preferred<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<&'a CudaRelease> {
     let is_kept = |r: &CudaRelease| on.keeps_toolkits() && on.installed(r.version).is_some();
     let mut releases: Vec<_> = on.database.cuda.iter().collect();
     // The database has the newest first, and the sort is stable.
     releases.sort_by_key(|r| (!is_kept(r), driver.is_some_and(|d| !is_native(r, d))));
-    releases.into_iter().map(move |release| {
-        let artifact = artifact(on, release.version);
-        let installed = on.installed(release.version).map(|toolkit| toolkit.version);
-        let archives = on.database.component_release(release.version);
-        let side_gcc = examine(on, driver, release, artifact, installed.is_some());
-        (release.version, side_gcc.map(|side_gcc| Toolkit { release, artifact, archives, installed, side_gcc }))
-    })
+    releases
+}
+
+/// The toolkit of a release, or the rule that refuses it.
+pub fn toolkit<'a>(
+    on: &SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    release: &'a CudaRelease,
+) -> Result<Toolkit<'a>, Refusal> {
+    let artifact = artifact(on, release.version);
+    let installed = on.installed(release.version).map(|toolkit| toolkit.version);
+    let archives = on.database.component_release(release.version);
+    let side_gcc = examine(on, driver, release, artifact, installed.is_some())?;
+    Ok(Toolkit { release, artifact, archives, installed, side_gcc })
 }
 
 /// The release's runfile for the machine.
@@ -152,9 +160,9 @@ fn examine(
     artifact: Option<&CudaArtifact>,
     kept: bool,
 ) -> Result<Option<u16>, Refusal> {
-    for (n, card) in on.cards.iter().enumerate() {
-        targets(on.database, release, n, card)?;
-        serves_board(on, release, n, card)?;
+    for (n, card, architecture) in &on.kinds {
+        targets(release, *n, card, *architecture)?;
+        serves_board(on, release, *n, *architecture)?;
     }
     if let Some(driver) = driver {
         runs_on(release, driver)?;
@@ -199,12 +207,12 @@ fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &str)
 
 /// Whether the release targets the card.
 pub fn serves(database: &Database, release: &CudaRelease, card: &Card) -> bool {
-    targets(database, release, 0, card).is_ok()
+    targets(release, 0, card, architecture(database, card)).is_ok()
 }
 
 /// Why the release does not target the card, if so.
 pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -> Option<String> {
-    Some(match targets(database, release, 0, card).err()? {
+    Some(match targets(release, 0, card, architecture(database, card)).err()? {
         Refusal::BelowLowest(_, lowest) => format!("it targets {lowest} and up"),
         Refusal::AboveHighest(_, highest) => format!("it targets {highest} at most"),
         Refusal::BeforeArchitecture(_, first) => format!("CUDA {first} is the first that targets it"),
@@ -213,7 +221,11 @@ pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -
     })
 }
 
-fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
+fn architecture<'a>(database: &'a Database, card: &Card) -> Option<&'a Architecture> {
+    card.capability.and_then(|capability| database.architecture(capability))
+}
+
+fn targets(release: &CudaRelease, n: usize, card: &Card, architecture: Option<&Architecture>) -> Result<(), Refusal> {
     let Some(capability) = card.capability else { return Err(Refusal::NoCapability(n)) };
     if capability < release.lowest_capability {
         return Err(Refusal::BelowLowest(n, release.lowest_capability));
@@ -221,7 +233,7 @@ fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) ->
     if capability > release.highest_capability {
         return Err(Refusal::AboveHighest(n, release.highest_capability));
     }
-    let Some(architecture) = database.architecture(capability) else { return Ok(()) };
+    let Some(architecture) = architecture else { return Ok(()) };
     let Architecture { first_cuda, last_cuda, .. } = architecture;
     if let Some(first) = first_cuda.filter(|first| release.version.series() < first.series()) {
         return Err(Refusal::BeforeArchitecture(n, first));
@@ -233,8 +245,12 @@ fn targets(database: &Database, release: &CudaRelease, n: usize, card: &Card) ->
 }
 
 /// Of the embedded platforms only some run what toolkits for servers compile and link. Elsewhere a toolkit may compile for any.
-fn serves_board(on: &SearchContext, release: &CudaRelease, n: usize, card: &Card) -> Result<(), Refusal> {
-    let architecture = card.capability.and_then(|c| on.database.architecture(c));
+fn serves_board(
+    on: &SearchContext,
+    release: &CudaRelease,
+    n: usize,
+    architecture: Option<&Architecture>,
+) -> Result<(), Refusal> {
     let Some(board) = architecture.filter(|a| a.embedded.is_some() && on.arch == "sbsa") else { return Ok(()) };
     match board.sbsa_from {
         Some(first) if release.version.series() >= first.series() => Ok(()),

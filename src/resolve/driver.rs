@@ -122,6 +122,7 @@ pub fn candidates<'a>(
         .flat_map(|joined| joined.needs(database))
         .filter(|companion| companion.version != VersionRule::Own)
         .collect();
+    let kinds = &Card::kinds(cards).collect::<Vec<_>>();
     // Most releases follow one of the same branch.
     let mut last: Option<(&DriverBranch, Result<(), Refusal>)> = None;
     for (version, maturity, install) in known.iter().copied() {
@@ -132,7 +133,7 @@ pub fn candidates<'a>(
         let Some((branch, kernel)) = of_branch else { continue };
         last = of_branch;
         let kernel = if matches!(install, Install::Kept(..)) { Ok(()) } else { kernel };
-        let verdict = examine(version, branch, &install, request, cards)
+        let verdict = examine(version, branch, &install, request, kinds)
             .and_then(|modules| has_companions(database, version, &install, facts, request, &needed).map(|()| modules))
             .and_then(|modules| kernel.map(|()| modules))
             .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
@@ -180,7 +181,7 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
 pub type Known<'a> = (DriverVersion, Maturity, Install<'a>);
 
 /// Everything that could be installed here, in no particular order, whatever is asked for.
-pub fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<Known<'a>> {
+pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a Distribution>) -> Vec<Known<'a>> {
     let arch = facts.machine.arch.as_str();
     let mut all = Vec::with_capacity(database.drivers.len() + 16);
     if let Some(driver) = &facts.driver {
@@ -189,7 +190,7 @@ pub fn known<'a>(database: &'a Database, facts: &Facts) -> Vec<Known<'a>> {
     }
     // What a release that the database does not know has of them, only its repositories can tell.
     let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
-    for offer in distribution(database, facts).filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
+    for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
         if let Some(version) = offered(database, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
         }
@@ -318,11 +319,11 @@ fn examine(
     branch: &DriverBranch,
     install: &Install,
     request: &DriverWish,
-    cards: &[Card],
+    cards: &[(usize, &Card)],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
     let named = matches!(request.driver, Want::Meeting(_)) || matches!(install, Install::Kept(..));
-    for (n, card) in cards.iter().enumerate() {
+    for (n, card) in cards.iter().copied() {
         match (card.first_branch, card.last_branch) {
             (_, Some(last)) if number > last => return Err(Refusal::AfterLastBranch(n, last)),
             (Some(first), _) if number < first => return Err(Refusal::BeforeFirstBranch(n, first)),
@@ -377,7 +378,7 @@ fn flavour(
     branch: &DriverBranch,
     install: &Install,
     request: &DriverWish,
-    cards: &[Card],
+    cards: &[(usize, &Card)],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
         Install::Packages(offer) => std::slice::from_ref(&offer.modules),
@@ -391,14 +392,15 @@ fn flavour(
         ModuleFlavour::Open => [open, proprietary],
         ModuleFlavour::Proprietary => [proprietary, open],
     };
-    if let Some(chosen) = order.into_iter().find(|f| fits(*f) && cards.iter().all(|c| c.modules.contains(f))) {
+    if let Some(chosen) = order.into_iter().find(|f| fits(*f) && cards.iter().all(|(_, c)| c.modules.contains(f))) {
         return Ok(chosen);
     }
-    let without = |flavour| cards.iter().position(|c: &Card| !c.modules.contains(&flavour));
+    let without = |flavour| cards.iter().find(|(_, c)| !c.modules.contains(&flavour)).map(|(n, _)| *n);
     if let (Some(open_only), Some(old)) = (without(proprietary), without(open)) {
         return Err(Refusal::FlavoursExclude(open_only, old));
     }
-    let card = cards.iter().position(|c| !offered.iter().any(|f| fits(*f) && c.modules.contains(f)));
+    let unserved = |c: &Card| !offered.iter().any(|f| fits(*f) && c.modules.contains(f));
+    let card = cards.iter().find(|(_, c)| unserved(c)).map(|(n, _)| *n);
     Err(match (request.modules, card) {
         (Some(asked), _) if !offered.contains(&asked) => Refusal::FlavourNotOffered(asked),
         (Some(asked), Some(card)) => Refusal::FlavourUnfit(card, asked),

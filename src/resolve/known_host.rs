@@ -3,8 +3,8 @@
 use super::Conflict;
 use super::Request;
 use super::card::{Card, cards};
-use super::driver::{Candidates, DriverWish, Known, candidates, known};
-use crate::compat::Database;
+use super::driver::{Candidates, DriverWish, Known, candidates, distribution, known};
+use crate::compat::{Database, Distribution};
 use crate::host::Facts;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -15,6 +15,8 @@ pub struct KnownHost<'a, 'f> {
     pub database: &'a Database,
     /// The facts of the host.
     pub facts: &'f Facts,
+    /// Its distribution in the database.
+    pub distribution: Option<&'a Distribution>,
     /// Every driver that could be installed here, whatever is asked for.
     pub drivers: Vec<Known<'a>>,
     served: RefCell<Vec<Rc<Served<'a>>>>,
@@ -32,7 +34,9 @@ pub struct Served<'a> {
 impl<'a, 'f> KnownHost<'a, 'f> {
     /// A host about which nothing was asked yet.
     pub fn new(database: &'a Database, facts: &'f Facts) -> Self {
-        Self { database, facts, drivers: known(database, facts), served: RefCell::default() }
+        let distribution = distribution(database, facts);
+        let drivers = known(database, facts, distribution);
+        Self { database, facts, distribution, drivers, served: RefCell::default() }
     }
 
     /// The GPUs that a request is about, and what serves them.

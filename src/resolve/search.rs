@@ -3,8 +3,8 @@
 
 use super::add_on::{self, ChosenAddOn, Searched, refused_for};
 use super::component::{Part, named};
-use super::cuda::{SearchContext, Toolkit, is_native, passed_over, runs_on, toolkits};
-use super::driver::{Candidate, Candidates, Install, distribution, is_over, none_fits, outranked};
+use super::cuda::{SearchContext, Toolkit, is_native, passed_over, preferred, runs_on, toolkit};
+use super::driver::{Candidate, Candidates, Install, is_over, none_fits, outranked};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
@@ -181,15 +181,15 @@ fn search<'a>(
     cards: &[Card],
     telling: Telling,
 ) -> Result<Resolution<'a>, Conflict> {
-    let KnownHost { database, facts, .. } = *host;
-    let told = &told(database, facts, request, cards);
+    let facts = host.facts;
+    let told = &told(host, request, cards);
     let none = Candidates::default();
     let (fit, refused_drivers) = if request.driver.is_wanted() { served.drivers(host) } else { &none };
     if request.driver.is_wanted() && fit.is_empty() {
         return Err(none_fits(refused_drivers, told));
     }
     let without = (!request.driver.is_wanted()).then_some(None);
-    let ground = SearchContext::new(database, facts, request, cards);
+    let ground = SearchContext::new(host, request, cards);
     let mut unlayered: Vec<(&Candidate, Unlayered)> = Vec::new();
     for driver in fit.iter().map(Some).chain(without) {
         // What an older driver runs, the newer one would have run too.
@@ -200,7 +200,7 @@ fn search<'a>(
         match (layers(&ground, driver), driver) {
             (Err(why), Some(driver)) => unlayered.push((driver, why)),
             (Err(why), None) => return Err(why.conflict(told)),
-            (Ok((cuda, add_ons, refused_layers)), driver) => {
+            (Ok(layers), driver) => {
                 let mut rejected = Vec::new();
                 if let Some(driver) = driver.filter(|_| telling == Telling::All) {
                     let newer = refused_drivers.iter().filter(|(v, _)| *v > driver.version);
@@ -217,8 +217,10 @@ fn search<'a>(
                     rejected.extend(all.into_iter().map(|(_, r)| r));
                 }
                 if telling == Telling::All {
-                    rejected.extend(refused_layers.into_iter().map(|(of, r)| r.rejection(&of, told)));
+                    rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
                 }
+                let Layers { cuda, add_ons, .. } = layers;
+                let add_ons: Vec<_> = add_ons.into_iter().filter_map(|found| found.chosen).collect();
                 let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
                 let parts = cuda.as_ref().map(|c| ground.parts(c, &ids)).unwrap_or_default();
                 let mut reasons = reasons(told, facts, driver, cuda.as_ref(), &add_ons);
@@ -251,11 +253,11 @@ fn along(part: &Part) -> Option<Reason> {
 }
 
 /// Why nothing is known of the host's driver packages, where that is so.
-fn unpackaged(database: &Database, facts: &Facts) -> Option<Unpackaged> {
-    match distribution(database, facts) {
+fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
+    match host.distribution {
         None => Some(Unpackaged::Unknown),
         Some(d) if d.drivers.is_empty() => Some(Unpackaged::Unlisted),
-        Some(d) => (d.named_as.is_some() && facts.offered.is_none()).then_some(Unpackaged::Untold),
+        Some(d) => (d.named_as.is_some() && host.facts.offered.is_none()).then_some(Unpackaged::Untold),
     }
 }
 
@@ -270,8 +272,9 @@ fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<R
     })
 }
 
-fn told<'a>(database: &'a Database, facts: &'a Facts, request: &'a Request, cards: &'a [Card]) -> Explanation<'a> {
-    let unpackaged = unpackaged(database, facts);
+fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, cards: &'t [Card]) -> Explanation<'t> {
+    let KnownHost { database, facts, .. } = *host;
+    let unpackaged = unpackaged(host);
     let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
     Explanation { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
 }
@@ -373,7 +376,35 @@ impl Unlayered<'_> {
     }
 }
 
-type Layers<'a> = (Option<Toolkit<'a>>, Vec<ChosenAddOn<'a>>, Vec<(Subject<'a>, Refusal)>);
+/// Toolkit and add-ons that fit a driver; nothing where no toolkit is wanted.
+#[derive(Default)]
+struct Layers<'a> {
+    cuda: Option<Toolkit<'a>>,
+    add_ons: Vec<Searched<'a>>,
+    /// The releases that are preferred to the toolkit.
+    examined: Vec<(CudaVersion, Refusal)>,
+}
+
+impl<'a> Layers<'a> {
+    /// The newer toolkits and add-ons, none of which was chosen.
+    fn rejected(&self, on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<(Subject<'a>, Refusal)> {
+        let Some(chosen) = &self.cuda else { return Vec::new() };
+        let version = chosen.release.version;
+        let before = self.examined.iter().copied();
+        // Newer ones that come later in the order of preference were not examined yet.
+        let later = preferred(on, driver).into_iter().skip_while(|r| r.version != version).skip(1);
+        let later = later
+            .filter(|r| r.version > version)
+            .map(|r| (r.version, toolkit(on, driver, r).err().unwrap_or_else(|| passed_over(on, driver, chosen))));
+        let mut newer: Vec<_> = before.filter(|(v, _)| *v > version).chain(later).collect();
+        newer.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
+        let of_add_on = |f: &Searched<'a>| -> Vec<_> {
+            f.refused.iter().map(|(a, r)| (Subject::AddOn(f.of, a.version, &a.cuda_line), *r)).collect()
+        };
+        let add_ons = self.add_ons.iter().flat_map(of_add_on);
+        newer.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).chain(add_ons).collect()
+    }
+}
 
 /// Toolkit and add-ons for one driver.
 fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
@@ -384,12 +415,13 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
         runs_on(release, driver).map_err(|refusal| Unlayered::Cuda(Some((release.version, refusal))))?;
     }
     if !request.cuda.is_wanted() {
-        return Ok((None, Vec::new(), Vec::new()));
+        return Ok(Layers::default());
     }
     let mut refused: Vec<(CudaVersion, Refusal)> = Vec::new();
     let mut lacking: Option<Lacking> = None;
-    for (version, toolkit) in toolkits(on, driver) {
-        let cuda = match toolkit {
+    for release in preferred(on, driver) {
+        let version = release.version;
+        let cuda = match toolkit(on, driver, release) {
             Ok(cuda) => cuda,
             Err(refusal) => {
                 refused.push((version, refusal));
@@ -403,19 +435,7 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
             refused.push((version, Refusal::NoAddOn(missing.of.id)));
             continue;
         }
-        // Newer ones that come later in the order of preference were not examined yet.
-        let newer = |v: &CudaVersion| *v > version;
-        let examined: Vec<_> = refused.iter().map(|(v, _)| *v).collect();
-        let rest = toolkits(on, driver).filter(|(v, _)| newer(v) && !examined.contains(v));
-        refused.extend(rest.map(|(v, toolkit)| (v, toolkit.err().unwrap_or_else(|| passed_over(on, driver, &cuda)))));
-        refused.retain(|(v, _)| newer(v));
-        refused.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
-        let of_add_on = |f: &Searched<'a>| -> Vec<_> {
-            f.refused.iter().map(|(a, r)| (Subject::AddOn(f.of, a.version, &a.cuda_line), *r)).collect()
-        };
-        let add_ons = found.iter().flat_map(of_add_on);
-        let rejected = refused.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).chain(add_ons).collect();
-        return Ok((Some(cuda), found.iter().filter_map(|f| f.chosen).collect(), rejected));
+        return Ok(Layers { cuda: Some(cuda), add_ons: found, examined: refused });
     }
     Err(match lacking {
         Some(Lacking { of, nearest: Some((_, Refusal::OtherLine(_))) })

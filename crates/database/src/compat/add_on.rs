@@ -252,7 +252,9 @@ impl Database {
 
     /// What a release of an add-on of a CUDA line needs.
     pub fn add_on_range(&self, id: AddOnId, version: AddOnVersion, line: &str) -> Option<&AddOnRange> {
-        self.add_on_ranges.iter().find(|r| r.add_on == id && r.cuda_line == line && r.covers(version))
+        let start = self.add_on_ranges.partition_point(|r| r.add_on < id);
+        let mut ranges = self.add_on_ranges[start..].iter().take_while(|r| r.add_on == id);
+        ranges.find(|r| r.covers(version) && r.cuda_line == line)
     }
 
     /// What an archive needs.

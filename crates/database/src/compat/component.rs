@@ -161,7 +161,9 @@ impl Database {
 
     /// The component archives of a release.
     pub fn component_release(&self, version: CudaVersion) -> Option<&ComponentRelease> {
-        self.component_releases.iter().find(|r| r.version == version)
+        // Newest first.
+        let at = self.component_releases.binary_search_by(|r| version.cmp(&r.version)).ok()?;
+        Some(&self.component_releases[at])
     }
 }
 

@@ -223,7 +223,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
     database.component_releases.sort_by_key(|r| Reverse(r.version));
     database.add_ons.sort_by_key(|a| (!a.by_default, a.id));
-    database.add_on_ranges.sort_by_key(|r| Reverse(r.from));
+    database.add_on_ranges.sort_by_key(|r| (r.add_on, Reverse(r.from)));
     database.add_on_artifacts.sort_by_key(|a| (a.add_on, Reverse(a.version)));
     let mut problems = check::check(&database);
     problems.iter_mut().for_each(|p| p.locate(files.iter().copied()));

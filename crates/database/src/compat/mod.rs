@@ -83,7 +83,7 @@ pub struct Database {
     pub component_releases: Vec<ComponentRelease>,
     /// Libraries that go into a toolkit, those that plans have by default first.
     pub add_ons: Vec<AddOn>,
-    /// What their releases need, newest first.
+    /// What their releases need, by add-on and then newest first.
     pub add_on_ranges: Vec<AddOnRange>,
     /// Archives of their releases, by add-on and then newest first.
     pub add_on_artifacts: Vec<AddOnArtifact>,

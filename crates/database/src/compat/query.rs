@@ -226,7 +226,9 @@ impl Database {
 
     /// The CUDA release.
     pub fn cuda(&self, version: CudaVersion) -> Option<&CudaRelease> {
-        self.cuda.iter().find(|c| c.version == version)
+        // Newest first.
+        let at = self.cuda.binary_search_by(|c| version.cmp(&c.version)).ok()?;
+        Some(&self.cuda[at])
     }
 
     /// The distribution of an os-release: by its own id, else by the nearest relative's.
