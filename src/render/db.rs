@@ -103,11 +103,7 @@ pub fn add_on(database: &Database, id: AddOnId, card: Option<&Card>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for a in database.add_on_archives(id) {
         let Some(range) = database.range_of(a) else { continue };
-        let runs = |capability| {
-            capability >= range.lowest_capability
-                && range.highest_capability.is_none_or(|highest| capability <= highest)
-        };
-        if card.and_then(|c| c.capability).is_some_and(|c| !runs(c)) {
+        if card.and_then(|c| c.capability).is_some_and(|c| !range.runs_on(c)) {
             continue;
         }
         let (version, line) = (a.version.to_string(), a.cuda_line.clone());
@@ -120,7 +116,10 @@ pub fn add_on(database: &Database, id: AddOnId, card: Option<&Card>) -> String {
             None => rows.push(vec![
                 version,
                 line,
-                format!("{} and up", range.lowest_capability),
+                match range.highest_capability {
+                    Some(highest) => format!("{} to {highest}", range.lowest_capability),
+                    None => format!("{} and up", range.lowest_capability),
+                },
                 range.minimum_driver.map_or("-".to_owned(), |d| d.to_string()),
                 a.artifact.arch.clone(),
             ]),

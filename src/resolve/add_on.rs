@@ -115,6 +115,9 @@ fn fits<'a>(
         if let Some(highest) = range.highest_capability.filter(|h: &ComputeCapability| capability > *h) {
             return Err(Refusal::AboveHighest(n, highest));
         }
+        if range.without_capabilities.contains(&capability) {
+            return Err(Refusal::NoKernels(n, capability));
+        }
     }
     if on.glibc.zip(range.glibc_min.as_deref()).is_some_and(|(have, min)| have < dotted(min)) {
         return Err(Refusal::OldLibrary);

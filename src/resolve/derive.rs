@@ -85,6 +85,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         ],
         Refusal::BelowLowest(n, lowest) => vec![card(n), own(format!("{named} {} {lowest} and up", verb(of)))],
         Refusal::AboveHighest(n, highest) => vec![card(n), own(format!("{named} {} {highest} at most", verb(of)))],
+        Refusal::NoKernels(n, capability) => vec![card(n), own(format!("{named} has no kernels for {capability}"))],
         Refusal::BeforeArchitecture(n, first) => {
             let family = architecture(told, n);
             let text = format!("CUDA {first} is the first that targets it");

@@ -49,6 +49,8 @@ pub enum Refusal {
     BelowLowest(usize, ComputeCapability),
     /// It ends below the card.
     AboveHighest(usize, ComputeCapability),
+    /// It has kernels for older and newer GPUs than the card, and none for its capability.
+    NoKernels(usize, ComputeCapability),
     /// The toolkit came before the card's architecture.
     BeforeArchitecture(usize, CudaVersion),
     /// The toolkit came after the last that targets the card's architecture.
@@ -151,7 +153,7 @@ impl Refusal {
     fn add_on_rule(self) -> AddOnRule {
         match self {
             Self::OtherLine(_) => AddOnRule::ForCuda,
-            Self::BelowLowest(..) | Self::AboveHighest(..) => AddOnRule::RunsOnGpu,
+            Self::BelowLowest(..) | Self::AboveHighest(..) | Self::NoKernels(..) => AddOnRule::RunsOnGpu,
             Self::OldDriver(..) => AddOnRule::RunsOnDriver,
             Self::OldLibrary => AddOnRule::CLibrary,
             Self::NotWanted => AddOnRule::Wanted,
@@ -184,6 +186,7 @@ impl Refusal {
                 Self::NoCapability(_)
                 | Self::BelowLowest(..)
                 | Self::AboveHighest(..)
+                | Self::NoKernels(..)
                 | Self::BeforeArchitecture(..)
                 | Self::AfterArchitecture(..)
                 | Self::NotForBoard(..),
@@ -291,6 +294,7 @@ impl Refusal {
                 format!("it knows {highest} at most; {}", whose(card))
             }
             Self::AboveHighest(card, highest) => format!("it targets {highest} at most; {}", whose(card)),
+            Self::NoKernels(card, capability) => format!("it has no kernels for {capability}; {}", whose(card)),
             Self::BeforeArchitecture(card, first) => {
                 let family = told.cards.get(card).and_then(|c| told.database.architecture(c.capability?));
                 let family = family.map_or("the architecture", |a| &a.name);

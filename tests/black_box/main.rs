@@ -14,6 +14,7 @@ mod nvidia;
 #[path = "../support/schema.rs"]
 mod schema;
 
+mod add_ons;
 mod bundle;
 mod cache;
 mod database;

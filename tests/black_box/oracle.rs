@@ -533,8 +533,9 @@ fn add_on_fits(
         && have >= series(needs.cuda_min)
         && needs.cuda_max.is_none_or(|max| have <= series(max))
         && driver.is_none_or(|d| needs.minimum_driver.is_none_or(|min| d.version >= min))
-        && cards
-            .iter()
-            .filter_map(|c| c.capability)
-            .all(|c| c >= needs.lowest_capability && needs.highest_capability.is_none_or(|highest| c <= highest))
+        && cards.iter().filter_map(|c| c.capability).all(|c| {
+            c >= needs.lowest_capability
+                && needs.highest_capability.is_none_or(|highest| c <= highest)
+                && !needs.without_capabilities.contains(&c)
+        })
 }

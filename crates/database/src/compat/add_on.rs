@@ -182,6 +182,9 @@ pub struct AddOnRange {
     /// The highest, where the source ends below the newest.
     #[serde(default)]
     pub highest_capability: Option<ComputeCapability>,
+    /// Those between the two that it has no kernels for: kernels for 10.0a do not run on 10.3.
+    #[serde(default)]
+    pub without_capabilities: Vec<ComputeCapability>,
     /// The oldest driver.
     #[serde(default)]
     pub minimum_driver: Option<DriverVersion>,
@@ -204,6 +207,13 @@ impl AddOnRange {
     /// Whether a release lies in it.
     pub fn covers(&self, version: AddOnVersion) -> bool {
         self.from <= version && self.to.is_none_or(|to| version <= to)
+    }
+
+    /// Whether it has kernels for a GPU.
+    pub fn runs_on(&self, gpu: ComputeCapability) -> bool {
+        self.lowest_capability <= gpu
+            && self.highest_capability.is_none_or(|highest| gpu <= highest)
+            && !self.without_capabilities.contains(&gpu)
     }
 
     /// Whether its archives are for a series of CUDA.

@@ -414,6 +414,10 @@ fn add_ons(database: &Database, c: &mut Checker) {
         c.ordered(&record, "from", Some(r.from), r.to);
         c.ordered(&record, "cuda_min", Some(r.cuda_min), r.cuda_max);
         c.ordered(&record, "lowest_capability", Some(r.lowest_capability), r.highest_capability);
+        for capability in &r.without_capabilities {
+            c.ordered(&record, "without_capabilities", Some(r.lowest_capability), Some(*capability));
+            c.ordered(&record, "without_capabilities", Some(*capability), r.highest_capability);
+        }
         if r.libraries.is_empty() {
             c.wrong(&record, "libraries", "none are named");
         }
