@@ -182,13 +182,13 @@ pub fn cut_off(packages: &[String]) -> String {
 
 /// Makes room on /boot (GS603).
 pub fn unused_kernels(manager: Option<PackageManager>) -> Remedy {
-    let remove = packages::of(manager.unwrap_or(packages::ASSUMED)).by_hand.remove_old_kernels;
+    let remove = packages::of_host(manager).by_hand.remove_old_kernels;
     Remedy::new("remove kernels that are not used", [format!("sudo {remove}")])
 }
 
 /// Lists of packages that were never fetched, or are too old to tell anything.
 pub fn fetch_lists(manager: Option<PackageManager>) -> Remedy {
-    let refresh = packages::of(manager.unwrap_or(packages::ASSUMED)).by_hand.refresh;
+    let refresh = packages::of_host(manager).by_hand.refresh;
     Remedy::new("fetch the lists of packages first", [format!("sudo {refresh}")])
 }
 

@@ -63,13 +63,18 @@ macro_rules! managers {
 managers! {
     Apt => apt::MANAGER,
     Zypper => zypper::MANAGER,
-    // Where it is, dnf is an extra that keeps a history of its own.
+    // Beside tdnf, dnf is an optional program with a separate history.
     Tdnf => tdnf::MANAGER,
     Dnf => dnf::MANAGER,
 }
 
 /// What is assumed of a host whose manager is not known.
 pub const ASSUMED: PackageManager = PackageManager::Apt;
+
+/// What is known of a host's manager, or of the one that is assumed.
+pub fn of_host(manager: Option<PackageManager>) -> &'static Manager {
+    of(manager.unwrap_or(ASSUMED))
+}
 
 /// The manager of a host, by its programs.
 pub fn find(is_there: impl Fn(&str) -> bool) -> Option<PackageManager> {

@@ -3,7 +3,7 @@
 mod cache;
 mod modules;
 
-use super::fetcher::{Fetcher, Index};
+use super::fetcher::Fetcher;
 use super::ini::{Section, sections};
 use super::manager::{ByHand, KernelHeaders, Manager};
 use super::records::Budget;
@@ -59,17 +59,7 @@ pub static MANAGER: Manager = Manager {
         ]
     },
     folder_files: None,
-    fetcher: Fetcher {
-        argv: fetcher_argv,
-        folders: rpm::FETCHER_FOLDERS,
-        record: None,
-        refresh: None,
-        enable_stream: Some("module enable"),
-        install: "--downloadonly install",
-        local: None,
-        ending: ".rpm",
-        index: Index::Made(rpm::INDEX),
-    },
+    fetcher: Fetcher { enable_stream: Some("module enable"), ..rpm::fetcher(fetcher_argv, "--downloadonly install") },
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
@@ -97,7 +87,7 @@ fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
         "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
         "--setopt=varsdir=/etc/dnf/vars".to_owned(),
         format!("--setopt=cachedir={}", at("cache")),
-        // As an option of its own it is another in each of dnf's versions; this is the same in all.
+        // The command-line option for it differs between versions of dnf; this setting does not.
         format!("--setopt=destdir={}", at("archives")),
     ];
     manager::words("dnf -y -q").into_iter().chain(options).collect()

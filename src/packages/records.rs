@@ -178,11 +178,12 @@ pub fn each_record_of(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::io::Write;
 
-    struct Slow<'a>(&'a [u8], usize);
+    /// Hands out a few bytes at a time.
+    pub struct Slow<'a>(pub &'a [u8], pub usize);
 
     impl Read for Slow<'_> {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

@@ -5,10 +5,11 @@ pub mod repodata;
 pub mod repositories;
 pub mod version;
 
-use super::fetcher::MadeIndex;
+use super::fetcher::{Fetcher, Index, MadeIndex};
 use super::{Unknown, manager};
 use crate::system::{Program, System};
 use std::io;
+use std::path::Path;
 
 /// The name of the program that keeps the record.
 pub const RECORD: &str = "rpm";
@@ -39,14 +40,27 @@ pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown
         .ok_or_else(|| Unknown::at("/lib64", "no loader shows the architecture"))
 }
 
-/// The folders that the program needs where it fetches packages to.
-pub const FETCHER_FOLDERS: &[&str] = &["root", "archives", "cache"];
 /// The lists of a repository, which createrepo_c makes.
 pub const INDEX: MadeIndex = MadeIndex {
     names: &["rpm", "-qp", "--nosignature", "--qf", "%{NAME} %{EVR}\\n"],
     make: Some("createrepo_c --quiet"),
     lists: "repodata",
 };
+
+/// How a manager fetches packages that is called so, and installs with these words.
+pub const fn fetcher(argv: fn(&Path, &str) -> Vec<String>, install: &'static str) -> Fetcher {
+    Fetcher {
+        argv,
+        folders: &["root", "archives", "cache"],
+        record: None,
+        refresh: None,
+        enable_stream: None,
+        install,
+        local: None,
+        ending: ".rpm",
+        index: Index::Made(INDEX),
+    }
+}
 
 /// The commands that add a word to the kernel's command line, where the distribution has no grubby.
 pub fn edit_grub(parameter: &str) -> Vec<String> {

@@ -1,9 +1,8 @@
 //! tdnf, Azure Linux's dnf. Where it keeps its lists is not known here, so what its repositories offer is not either.
 
 use super::Unknown;
-use super::fetcher::{Fetcher, Index};
 use super::manager::{ByHand, Manager, words};
-use super::rpm::{CXX, FETCHER_FOLDERS, INDEX, LIST, LOCKS, RECORD, each_file, edit_grub, repositories};
+use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub, fetcher, repositories};
 use std::path::Path;
 
 /// How tdnf is called. It waits for others of its kind by itself.
@@ -35,17 +34,7 @@ pub static MANAGER: Manager = Manager {
         ]
     },
     folder_files: None,
-    fetcher: Fetcher {
-        argv: fetcher_argv,
-        folders: FETCHER_FOLDERS,
-        record: None,
-        refresh: None,
-        enable_stream: None,
-        install: "install",
-        local: None,
-        ending: ".rpm",
-        index: Index::Made(INDEX),
-    },
+    fetcher: fetcher(fetcher_argv, "install"),
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,

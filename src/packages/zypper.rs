@@ -54,16 +54,9 @@ pub static MANAGER: Manager = Manager {
     },
     folder_files: None,
     fetcher: Fetcher {
-        argv: fetcher_argv,
-        folders: rpm::FETCHER_FOLDERS,
-        record: None,
-        refresh: None,
-        enable_stream: None,
-        install: "install --download-only --no-recommends",
-        local: None,
-        ending: ".rpm",
         // It takes a folder of packages as it is.
         index: Index::Made(MadeIndex { make: None, ..rpm::INDEX }),
+        ..rpm::fetcher(fetcher_argv, "install --download-only --no-recommends")
     },
     without_cache: |argv| argv,
     simulation: None,

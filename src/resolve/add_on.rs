@@ -6,7 +6,7 @@ use super::refusal::Refusal;
 use super::{Conflict, Request};
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, AddOnRange, Artifact, Database};
 use crate::host::AddOnFiles;
-use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, Want, dotted};
+use crate::version::{AddOnVersion, CudaVersion, Want, dotted};
 
 /// A release of an add-on that fits.
 #[derive(Debug, Clone, Copy)]
@@ -109,14 +109,12 @@ fn fits<'a>(
     }
     for (n, card, _) in on.kinds.iter().copied() {
         let Some(capability) = card.capability else { continue };
-        if capability < range.lowest_capability {
-            return Err(Refusal::BelowLowest(n, range.lowest_capability));
-        }
-        if let Some(highest) = range.highest_capability.filter(|h: &ComputeCapability| capability > *h) {
-            return Err(Refusal::AboveHighest(n, highest));
-        }
-        if range.without_capabilities.contains(&capability) {
-            return Err(Refusal::NoKernels(n, capability));
+        if !range.runs_on(capability) {
+            return Err(match range.highest_capability {
+                _ if capability < range.lowest_capability => Refusal::BelowLowest(n, range.lowest_capability),
+                Some(highest) if capability > highest => Refusal::AboveHighest(n, highest),
+                _ => Refusal::NoKernels(n, capability),
+            });
         }
     }
     if on.glibc.zip(range.glibc_min.as_deref()).is_some_and(|(have, min)| have < dotted(min)) {

@@ -6,6 +6,7 @@
 //! with the umask 002 of many distributions, that is how everything is made that such a user writes.
 
 use super::System;
+use super::environment::variable;
 use rustix::fs::fgetxattr;
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -83,7 +84,7 @@ pub fn caller() -> Vec<u32> {
     let me = rustix::process::geteuid();
     let mut users = vec![0, me.as_raw()];
     if me.is_root() {
-        users.extend(std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok()));
+        users.extend(variable("SUDO_UID").and_then(|uid| uid.parse::<u32>().ok()));
     }
     users
 }

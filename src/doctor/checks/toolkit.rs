@@ -126,7 +126,7 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
     match (cause, seen.newest_gcc.get(&toolkit.path)) {
         (Cause::NewCompiler, Some(newest)) => verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest)),
         (Cause::NoCompiler, _) => {
-            let manager = packages::of(seen.facts.os.package_manager.unwrap_or(packages::ASSUMED));
+            let manager = packages::of_host(seen.facts.os.package_manager);
             let ByHand { install, cxx, .. } = manager.by_hand;
             verdict.advise("install the C++ compiler", [format!("sudo {install} {cxx}")])
         }

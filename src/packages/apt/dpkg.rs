@@ -102,6 +102,7 @@ pub fn is_present(stanza: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packages::records::tests::Slow;
 
     const TEXT: &str = "Package: adduser\nStatus: install ok installed\nVersion: 3.134\n\n\
         Package: libcuda1\nStatus: install ok installed\nArchitecture: amd64\nVersion: 535.261.03-1~deb12u1\n\
@@ -112,18 +113,6 @@ mod tests {
 
     fn wanted(name: &str) -> bool {
         name != "adduser"
-    }
-
-    /// Hands out a few bytes at a time.
-    struct Slow<'a>(&'a [u8], usize);
-
-    impl Read for Slow<'_> {
-        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-            let n = self.1.min(self.0.len()).min(into.len());
-            into[..n].copy_from_slice(&self.0[..n]);
-            self.0 = &self.0[n..];
-            Ok(n)
-        }
     }
 
     #[test]

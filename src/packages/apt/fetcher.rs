@@ -27,7 +27,7 @@ pub const FETCHER: Fetcher = Fetcher {
     }),
 };
 
-/// What apt needs beside the packages: a source that names their folder, and folders of its own.
+/// What apt needs beside the packages: a source that names their folder, and two folders to work in.
 pub const FOLDER_FILES: FolderFiles =
     FolderFiles { folders: &["lists/partial", "archives/partial"], source: SOURCE, text: source };
 
@@ -97,8 +97,8 @@ fn without_epoch(file: &str) -> String {
 }
 
 fn field<'a>(control: &'a str, key: &str) -> &'a str {
-    let line = control.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':'));
-    line.map(str::trim).unwrap_or_default()
+    let value = super::stanza::field(control.as_bytes(), key).unwrap_or_default();
+    std::str::from_utf8(value).unwrap_or_default()
 }
 
 /// A package in apt's list: what its own control file says, and where and what the file is.
@@ -106,7 +106,7 @@ fn stanza(control: &str, file: &str, size: u64, sum: &str) -> String {
     format!("{}\nFilename: ./{file}\nSize: {size}\nSHA256: {sum}\n\n", control.trim_end())
 }
 
-/// What apt reads first. It is not signed: what it stands for was held against the bundle's sums before.
+/// What apt reads first. It is not signed: its packages were verified against the bundle's checksums before.
 fn release(packages: &str, created: &str) -> String {
     let date = created.parse::<jiff::Timestamp>().unwrap_or_default().strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
     format!(

@@ -1,6 +1,6 @@
 //! What apt says that it would do, and what it was told to leave as it is.
 
-use super::without_cache;
+use super::{stanza, without_cache};
 use crate::packages::abilities::{AutomaticMarks, Simulated, Simulation};
 use crate::packages::words;
 use crate::system::{Program, System};
@@ -39,9 +39,9 @@ fn held(on: &System) -> io::Result<BTreeSet<String>> {
 }
 
 fn automatic(text: &str) -> BTreeSet<String> {
-    let stanzas = text.split("\n\n").filter(|stanza| stanza.lines().any(|l| l.trim_end() == "Auto-Installed: 1"));
-    let names = stanzas.filter_map(|stanza| stanza.lines().find_map(|l| l.strip_prefix("Package: ")));
-    names.map(|name| name.trim().to_owned()).collect()
+    let stanzas = text.split("\n\n").map(str::as_bytes);
+    let marked = stanzas.filter(|stanza| stanza::text(stanza, "Auto-Installed") == "1");
+    marked.map(|stanza| stanza::text(stanza, "Package").into_owned()).filter(|name| !name.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ short_name! {
 impl CompanionId {
     /// The companion whose running service doctor checks.
     pub const FABRIC_MANAGER: Self = Self::of(b"fabric-manager");
-    /// The one that, like it, scripts find under a key of its own in what `db export` prints.
+    /// `db export` prints it, like Fabric Manager, under a separate key, which scripts read.
     pub(super) const IMEX: Self = Self::of(b"imex");
 }
 
