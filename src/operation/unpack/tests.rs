@@ -480,6 +480,14 @@ fn a_wheel_that_says_what_is_not_so_is_refused() {
     let mut damaged = whole.clone();
     damaged[14] ^= 1;
     is_of_file(&damaged, "damaged");
+    // A deflated file of which any byte is another one: never a step that failed without a name.
+    let data = 30 + "lib/f".len();
+    let packed = u32::from_le_bytes(whole[18..22].try_into().expect("four bytes")) as usize;
+    for n in data..data + packed {
+        let mut damaged = whole.clone();
+        damaged[n] ^= 0xff;
+        is_of_file(&damaged, "a file that is");
+    }
     let mut encrypted = whole.clone();
     encrypted[6] |= 1;
     is_of_file(&encrypted, "encrypted");

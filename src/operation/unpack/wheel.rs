@@ -21,6 +21,7 @@ const NOT_PLAIN: u16 = 0x0001 | 0x0008;
 const LONGER: u32 = u32::MAX;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
+const DAMAGED: &str = "a file that is damaged";
 
 /// Why a wheel is not read further.
 #[derive(Debug)]
@@ -118,7 +119,12 @@ impl<R> File<'_, R> {
 
 impl<R: Read> Read for File<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.bytes.read(buffer)?;
+        let read = self.bytes.read(buffer).map_err(|e| match e.kind() {
+            // Of deflate: what is packed means nothing, or it asks for more bytes than the file has.
+            io::ErrorKind::InvalidInput => wrong(DAMAGED),
+            io::ErrorKind::UnexpectedEof if self.left() == 0 => wrong(DAMAGED),
+            _ => e,
+        })?;
         self.read += read as u64;
         if self.read > self.size {
             return Err(wrong("a file that is longer than it says"));
@@ -128,7 +134,7 @@ impl<R: Read> Read for File<'_, R> {
                 return Err(wrong("a file that is shorter than it says"));
             }
             if self.left() > 0 || self.bytes.crc().sum() != self.crc {
-                return Err(wrong("a file that is damaged"));
+                return Err(wrong(DAMAGED));
             }
         }
         Ok(read)
