@@ -8,7 +8,7 @@ use super::{
     Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FabricManager,
     FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
-use crate::compat::CompanionId;
+use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
 use crate::host::{AddOnFiles, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
 use crate::ids::CheckId;
@@ -505,6 +505,15 @@ fn what_belongs_to_the_driver() {
     assert_eq!(found(unloaded), ["GS501 fail", "GS801 fail < GS501"]);
     assert_eq!(found(switches(manager("580.82.07", true))), ["GS801 fail"]);
     assert_eq!(found(switches(Answer::Failed("it is not installed".into()))), ["GS801 fail"]);
+    // What the companion's row asks for.
+    let of_branch = |version: &'static str| {
+        move |e: &mut Evidence| {
+            switches(manager(version, true))(e);
+            e.fabric_companion.as_mut().expect("a row").version = VersionRule::Branch;
+        }
+    };
+    assert_eq!(found(of_branch("580.82.07")), [""; 0]);
+    assert_eq!(found(of_branch("575.57.08")), ["GS801 fail"]);
 }
 
 #[test]

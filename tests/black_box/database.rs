@@ -417,6 +417,8 @@ distributions:
     assert!(parsed.is_ok(), "{parsed:?}");
     for (replace, by, words) in [
         ("id: thread", "id: weaver", &["companions weaver: id", "is there twice"][..]),
+        ("id: thread", "id: modules", &["companions modules: id", "means something else"]),
+        ("id: thread", "id: full", &["companions full: id", "means something else"]),
         ("id: thread", "id: Thread", &["`Thread` is no name of a companion"]),
         ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is no companion"]),
         ("needs: [weaver, thread]", "needs: [thread]", &["fabrics 3: needs", "follows the driver's"]),
@@ -424,6 +426,7 @@ distributions:
         ("generation: 3, sources", "generation: 4, sources", &["nvswitches 22a3: generation: 4 is no generation"]),
         ("[{name: thread, sources: [notes]}]", "[]", &["companions thread: packages: no repository offers it"]),
         ("name: \"weaver-{branch}\"", "name: \"weaver-{major}\"", &["weaver-{major} has a place for something else"]),
+        ("name: \"weaver-{branch}\"", "name: \"w{branch}-{branch}\"", &["w{branch}-{branch} has two places"]),
         ("from: \"580.00\", ", "", &["weaver-{branch} is a second name for the same drivers"]),
         ("units: [weaver.service]", "units: [weaver]", &["units: weaver does not say what kind"]),
         ("units: [weaver.service]", "published_with: yarn", &["published_with: yarn is no companion"]),

@@ -2,6 +2,7 @@
 
 use super::nvml::{inside_fabric, outside_fabric};
 use crate::causes;
+use crate::compat::VersionRule;
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::operation::{Operation, Service};
 use crate::packages;
@@ -42,24 +43,31 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty())?;
     let switches = format!("{} NVSwitches", facts.nvswitches.len());
     let (version, title) = (driver.version, seen.fabric_title());
-    let companion = seen.fabric_companion.as_ref()?;
+    let Some(companion) = &seen.fabric_companion else {
+        return Some(Verdict::skip(format!("the database does not describe {title}")).saw(switches));
+    };
     let needed = causes::companion(companion, version);
     let install = |cause: String| {
+        let (which, versions) = match companion.version {
+            VersionRule::Driver => (format!(" {version}, to the last digit"), format!("{version}*")),
+            VersionRule::Branch => (format!(" of branch {}", version.branch), format!("{}.*", version.branch)),
+            VersionRule::Own => (String::new(), "*".to_owned()),
+        };
         // Other repositories have other names for it.
         let name = companion.package(facts.os.package_manager, version);
         let manager = facts.os.package_manager.map(packages::of).filter(|manager| manager.by_hand.globs_versions);
-        let bring = name.zip(manager).map(|(name, manager)| {
-            format!("sudo {} '{}'", manager.by_hand.install, manager.exactly(&name, &format!("{version}*")))
-        });
+        let bring = name
+            .zip(manager)
+            .map(|(name, manager)| format!("sudo {} '{}'", manager.by_hand.install, manager.exactly(&name, &versions)));
         Verdict::fail(cause).alone().advise(
-            format!("install {title} {version}, to the last digit (the name is NVIDIA's repository's), and start it"),
+            format!("install {title}{which} (the name is NVIDIA's repository's), and start it"),
             bring.into_iter().chain(seen.fabric_start()),
         )
     };
     let verdict = match &seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
         Answer::Failed(why) => install(format!("{needed}, and {why}")),
-        Answer::Is(manager) if manager.version != version => {
+        Answer::Is(manager) if !companion.version.accepts(manager.version, version) => {
             install(format!("{needed}, and {} is installed", manager.version))
         }
         Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(format!(

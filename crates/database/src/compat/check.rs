@@ -226,6 +226,10 @@ fn companions(database: &Database, c: &mut Checker) {
 
 fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Checker) {
     c.sourced(record, &of.sources);
+    // Its id stands where the name of a driver's download or of a rule (`driver-has-modules`) may stand, too.
+    if DriverVariant::of_driver(of.id.as_str()).is_some() || of.id.as_str() == "modules" {
+        c.wrong(record, "id", "is a word that means something else in the same places");
+    }
     let is_offered = || database.offers().any(|offer| offer.companions.contains_key(&of.id));
     if of.packages.is_empty() && !is_offered() {
         c.wrong(record, "packages", "no repository offers it");
@@ -233,6 +237,9 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
     let mut seen = HashSet::new();
     for package in &of.packages {
         c.sourced(record, &package.sources);
+        if package.name.matches("{branch}").count() > 1 {
+            c.wrong(record, "packages", format!("{} has two places for the branch", package.name));
+        }
         if package.name.replace("{branch}", "").contains(['{', '}']) {
             c.wrong(record, "packages", format!("{} has a place for something else than the {{branch}}", package.name));
         }

@@ -287,6 +287,11 @@ impl DriverVariant {
     const OF_DRIVERS: [Self; 6] =
         [Self::Full, Self::NoCompat32, Self::Grid, Self::GridGcp, Self::RedistArchive, Self::ExtractedFromCudaRunfile];
 
+    /// The one of a name, if it is not a companion's.
+    pub(super) fn of_driver(name: &str) -> Option<Self> {
+        Self::OF_DRIVERS.into_iter().find(|variant| variant.as_str() == name)
+    }
+
     /// Its name in files.
     fn as_str(&self) -> &str {
         match self {
@@ -310,7 +315,7 @@ impl Serialize for DriverVariant {
 impl<'de> Deserialize<'de> for DriverVariant {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        match Self::OF_DRIVERS.into_iter().find(|variant| variant.as_str() == text) {
+        match Self::of_driver(&text) {
             Some(variant) => Ok(variant),
             None => text.parse().map(Self::Companion).map_err(de::Error::custom),
         }
