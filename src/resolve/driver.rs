@@ -402,7 +402,9 @@ fn flavour(
     let unserved = |c: &Card| !offered.iter().any(|f| fits(*f) && c.modules.contains(f));
     let card = cards.iter().find(|(_, c)| unserved(c)).map(|(n, _)| *n);
     Err(match (request.modules, card) {
-        (Some(asked), _) if !offered.contains(&asked) => Refusal::FlavourNotOffered(asked),
+        (Some(asked), _) if !offered.contains(&asked) => {
+            without(asked).map_or(Refusal::FlavourNotOffered(asked), |card| Refusal::FlavourUnfit(card, asked))
+        }
         (Some(asked), Some(card)) => Refusal::FlavourUnfit(card, asked),
         (None, Some(card)) => Refusal::NoFlavour(card, branch.branch),
         (asked, None) => Refusal::FlavourNotOffered(asked.unwrap_or(branch.default_modules)),

@@ -222,6 +222,12 @@ fn what_cannot_be_is_refused_with_its_code() {
             4,
             "NVIDIA B200 needs the open kernel modules, and the proprietary ones were asked for (GS504)",
         ),
+        // No driver has them for this GPU: that its last branch has none at all is not why.
+        (
+            &["plan", "--gpu", "tesla k80", "--modules", "open"],
+            4,
+            "Tesla K80 needs the proprietary kernel modules, and the open ones were asked for (GS504)",
+        ),
         // The GPU runs with them, and the branch never had them.
         (
             &["plan", "--gpu", "rtx 3090", "--driver", "470", "--modules", "open"],
