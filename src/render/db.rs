@@ -116,10 +116,7 @@ pub fn add_on(database: &Database, id: AddOnId, card: Option<&Card>) -> String {
             None => rows.push(vec![
                 version,
                 line,
-                match range.highest_capability {
-                    Some(highest) => format!("{} to {highest}", range.lowest_capability),
-                    None => format!("{} and up", range.lowest_capability),
-                },
+                range.capabilities(),
                 range.minimum_driver.map_or("-".to_owned(), |d| d.to_string()),
                 a.artifact.arch.clone(),
             ]),

@@ -519,8 +519,8 @@ fn reasons(
     }
     for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
         let (newest, and) = newest_add_on(n.of.id, request);
-        let (series, lowest) = (c.release.version.series(), n.range.lowest_capability);
-        let text = format!("{newest} {and} CUDA {series} that runs on compute capability {lowest} and up");
+        let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
+        let text = format!("{newest} {and} CUDA {series} that runs on compute capability {capabilities}");
         say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
     }
     let mut rests_on = vec![

@@ -35,6 +35,15 @@ fn the_newest_that_was_asked_for_and_runs_on_the_gpu_is_taken() {
 }
 
 #[test]
+fn the_reason_names_all_capabilities_and_those_that_are_left_out() {
+    let ran = plan("rtx 5090", "12.8", "cudss==0.5").json();
+    let reasons = ran["reasons"].as_array().expect("reasons");
+    let of = reasons.iter().find(|r| r["subject"] == "cudss").expect("one of cuDSS");
+    let text = of["text"].as_str().expect("a text");
+    assert!(text.ends_with("runs on compute capability 5.0 to 12.0 without 10.3, 10.7, 11.0"), "{text}");
+}
+
+#[test]
 fn a_gpu_that_it_has_no_kernels_for_is_refused_with_its_capability() {
     for (gpu, with, why) in [
         ("b300", "cusparselt==0.7", "cuSPARSELt 0.7.1.0 does not fit: it has no kernels for 10.3; NVIDIA B300"),

@@ -216,6 +216,18 @@ impl AddOnRange {
             && !self.without_capabilities.contains(&gpu)
     }
 
+    /// The compute capabilities that it runs on: `7.5 and up`, `5.0 to 12.0 without 10.3, 11.0`.
+    pub fn capabilities(&self) -> String {
+        let mut text = match self.highest_capability {
+            Some(highest) => format!("{} to {highest}", self.lowest_capability),
+            None => format!("{} and up", self.lowest_capability),
+        };
+        for (n, gap) in self.without_capabilities.iter().enumerate() {
+            text += &format!("{} {gap}", if n == 0 { " without" } else { "," });
+        }
+        text
+    }
+
     /// Whether its archives are for a series of CUDA.
     pub fn is_for(&self, series: CudaVersion) -> bool {
         let (first, last) = (self.cuda_min, self.cuda_max);
