@@ -71,11 +71,7 @@ fn assume_gpus(facts: &mut Facts, options: &HostOptions, database: &Database) ->
 
 /// What a GPU that cannot be told from others, or is not known, comes to.
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
-    let problem = Problem::usage(format!("--gpu {spec}: {e}"));
-    match e {
-        SpecError::Unknown { .. } => Problem { exit: Exit::NothingFits, ..problem },
-        SpecError::Malformed { .. } | SpecError::Ambiguous { .. } => problem,
-    }
+    Problem::usage(format!("--gpu {spec}: {e}"))
 }
 
 pub fn system(host: &HostOptions) -> System {

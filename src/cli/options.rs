@@ -31,8 +31,8 @@ pub struct HostOptions {
     /// The host is the tree at DIR: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     pub root: Option<PathBuf>,
-    /// Plan as if this GPU were there, in place of those of --facts, --lspci and --root: 10de:20b2, "rtx 3090", sm_80; xN behind
-    /// it repeats it
+    /// Plan as if this GPU were there, in place of those of --facts, --lspci and --root: 10de:20b2, "rtx 3090", h100x8, sm_80,
+    /// hopper
     #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
     pub gpu: Vec<String>,
     /// Read the GPUs from the output of `lspci -nn` (- is standard input)
@@ -85,7 +85,7 @@ pub struct RequestOptions {
     /// An add-on beside cuDNN: nccl, tensorrt==10.13, "cutensor>=2.2, <3" (`gpusetup db list add-ons`); repeatable
     #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
     pub with: Vec<String>,
-    /// Choose what this framework needs: torch==2.9; repeatable
+    /// Choose what this framework needs: torch==2.9, "torch>=2.4,<2.6", jax; repeatable
     #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
     pub frameworks: Vec<String>,
     /// Only these parts of the toolkit, from NVIDIA's component archives instead of the runfile: nvcc,cudart,cublas; what
@@ -457,6 +457,18 @@ impl SourceOptions {
     }
 }
 
+/// What was split at its commas, with the parts of a range put together again: `torch>=2.4` and `<2.6`.
+fn whole_ranges(parts: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in parts.iter().map(|part| part.trim()) {
+        match all.last_mut() {
+            Some(last) if part.starts_with(['<', '>', '=', '~', '!', '^']) => *last += &format!(", {part}"),
+            _ => all.push(part.to_owned()),
+        }
+    }
+    all
+}
+
 impl RequestOptions {
     /// The day that is planned for.
     fn today(&self) -> String {
@@ -479,7 +491,7 @@ impl RequestOptions {
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
             add_ons: add_ons(&self.with)?,
-            frameworks: self.frameworks.clone(),
+            frameworks: whole_ranges(&self.frameworks),
             brought_cuda: None,
             components: self.components.clone(),
             method: match self.method {

@@ -31,8 +31,8 @@ pub enum SpecError {
     },
 }
 
-/// The GPUs that one specification asks for: a PCI id (`10de:20b2`; it need not be known), a marketing name, `sm_80` or
-/// `8.0`, each with `xN` behind it for N of them.
+/// The GPUs that one specification asks for: a PCI id (`10de:20b2`; it need not be known), a marketing name (`rtx4090`), a compute
+/// capability (`8.0`, `sm_80`, `compute_80`) or an architecture that has one (`hopper`). `h100x8` and `8x h100` are eight.
 ///
 /// # Errors
 ///
@@ -44,20 +44,68 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         return Err(malformed("no GPU is named; give a PCI id, a name or a compute capability".to_owned()));
     } else if what.contains(':') {
         by_id(database, what).map_err(malformed)?
-    } else if what.starts_with("sm_") || what.bytes().all(|b| b.is_ascii_digit() || b == b'.') && what.contains('.') {
-        by_capability(database, what.parse().map_err(|e: VersionError| malformed(e.to_string()))?)?
+    } else if let Some(capability) = capability(what) {
+        by_capability(database, capability.parse().map_err(|e: VersionError| malformed(e.to_string()))?)?
+    } else if database.architectures.iter().any(|a| a.name.eq_ignore_ascii_case(what)) {
+        by_architecture(database, what)?
     } else {
-        let known = database.gpu_named(what).map_err(|e| match e {
-            Ambiguous::Unknown { .. } => SpecError::Unknown { problem: e.to_string() },
-            Ambiguous::Several { .. } => SpecError::Ambiguous { problem: e.to_string() },
+        let known = database.gpu_named(what).map_err(|e| match (&e, other_vendor(what)) {
+            (Ambiguous::Unknown { .. }, Some(vendor)) => malformed(format!(
+                "`{what}` is a GPU of {vendor}, and gpusetup installs NVIDIA's software for NVIDIA's GPUs only"
+            )),
+            (Ambiguous::Unknown { .. }, None) => SpecError::Unknown { problem: e.to_string() },
+            (Ambiguous::Several { .. }, _) => SpecError::Ambiguous { problem: e.to_string() },
         })?;
         assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
     };
     Ok((0..count).map(|i| Gpu { address: format!("assumed:{i}"), ..gpu.clone() }).collect())
 }
 
-/// `10de:2330x8` as `10de:2330` and 8. In `rtx3090` the x counts nothing.
+/// `sm_90`, `sm90a`, `compute_90` and `cc 9.0` in the form that versions are read in; none if it is no compute capability.
+fn capability(what: &str) -> Option<String> {
+    let small = what.to_ascii_lowercase();
+    let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    if let Some(rest) = ["sm", "compute"].iter().find_map(|prefix| small.strip_prefix(prefix)) {
+        let rest = rest.trim_start_matches(['_', '-', ' ']);
+        return digits(rest).then(|| if rest.contains('.') { rest.to_owned() } else { format!("sm_{rest}") });
+    }
+    let rest = small.strip_prefix("cc").map_or(small.as_str(), str::trim_start);
+    let is_number = rest.bytes().all(|b| b.is_ascii_digit() || b == b'.') && rest.contains('.');
+    is_number.then(|| rest.to_owned())
+}
+
+/// Who makes a GPU that is not NVIDIA's, by what people call the families that are sold today.
+fn other_vendor(name: &str) -> Option<&'static str> {
+    const FAMILIES: [(&str, &str); 8] = [
+        ("radeon", "AMD"),
+        ("instinct", "AMD"),
+        ("firepro", "AMD"),
+        ("rx", "AMD"),
+        ("mi", "AMD"),
+        ("arc", "Intel"),
+        ("gaudi", "Intel"),
+        ("iris", "Intel"),
+    ];
+    let small = name.to_lowercase();
+    let family = |word: &str| {
+        let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+        // `mi300x`: letters, a number, perhaps a letter.
+        let letters = word.find(|c: char| c.is_ascii_digit()).map_or(letters, |at| &word[..at]);
+        FAMILIES.iter().find(|(family, _)| *family == letters).map(|(_, vendor)| *vendor)
+    };
+    small.split(|c: char| !c.is_alphanumeric()).find_map(family)
+}
+
+/// `10de:2330x8` and `8x 10de:2330` as `10de:2330` and 8. In `rtx3090` the x counts nothing.
 fn counted(spec: &str) -> Result<(&str, usize), String> {
+    let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, rest) = spec.split_at(digits);
+    if let Some(what) = rest.trim_start().strip_prefix(['x', 'X', '×']).filter(|_| digits > 0) {
+        return match number.parse::<usize>() {
+            Ok(count @ 1..=MOST) => Ok((what.trim_start(), count)),
+            _ => Err(format!("`{spec}`: a host has 1 to {MOST} GPUs")),
+        };
+    }
     let digits = spec.len() - spec.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (start, end) = spec.split_at(spec.len() - digits);
     let Some(what) = start.strip_suffix(['x', 'X']).filter(|_| digits > 0) else { return Ok((spec, 1)) };
@@ -79,6 +127,19 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
             Err(format!("`{text}`: the vendor {vendor:04x} is not NVIDIA, which is {NVIDIA:04x}"))
         }
         _ => Err(format!("`{text}`: a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2")),
+    }
+}
+
+/// A GPU of an architecture, which is enough where all of its GPUs have one capability.
+fn by_architecture(database: &Database, name: &str) -> Result<Gpu, SpecError> {
+    let all: Vec<_> = database.architectures.iter().filter(|a| a.name.eq_ignore_ascii_case(name)).collect();
+    match all.as_slice() {
+        [only] => by_capability(database, only.compute_capability),
+        several => {
+            let each: Vec<_> = several.iter().map(|a| a.compute_capability.sm()).collect();
+            let problem = format!("{} is {}, which need different plans; name one", several[0].name, each.join(", "));
+            Err(SpecError::Ambiguous { problem })
+        }
     }
 }
 
@@ -126,6 +187,10 @@ mod tests {
         assert_eq!(capability("10DE:2330x8"), (8, "10de:2330".into(), Some("9.0".into())));
         assert_eq!(capability("sm_80"), (1, String::new(), Some("8.0".into())));
         assert_eq!(capability("12.0 x2"), (2, String::new(), Some("12.0".into())));
+        for text in ["sm90", "sm_90a", "SM 90", "compute_90", "compute_9.0", "cc 9.0", "cc9.0", "hopper"] {
+            assert_eq!(capability(text), (1, String::new(), Some("9.0".into())), "{text}");
+        }
+        assert_eq!(capability("8x h100").0, 8);
         assert_eq!(capability("h100").2, Some("9.0".into()));
         assert_eq!(capability("RTX 3090").2, Some("8.6".into()));
     }
@@ -142,6 +207,12 @@ mod tests {
         assert_eq!(counted("H100 X4"), Ok(("H100", 4)));
         assert_eq!(counted("rtx3090"), Ok(("rtx3090", 1)));
         assert_eq!(counted("titan x"), Ok(("titan x", 1)));
+        assert_eq!(counted("8xH100"), Ok(("H100", 8)));
+        assert_eq!(counted("2 x titan x"), Ok(("titan x", 2)));
+        assert_eq!(counted("4× 10de:2330"), Ok(("10de:2330", 4)));
+        assert_eq!(counted("3090ti"), Ok(("3090ti", 1)));
+        assert!(counted("0x h100").is_err());
+        assert!(counted("99x h100").is_err());
         assert!(counted("h100x0").is_err());
         assert!(counted("10de:2330x9999999999999999999999").is_err());
     }
@@ -152,11 +223,16 @@ mod tests {
             ("10de:20b", "four hexadecimal digits"),
             ("8086:20b2", "is not NVIDIA"),
             ("", "no GPU is named"),
+            ("mi300x", "`mi300x` is a GPU of AMD"),
+            ("RX 7900 XTX", "is a GPU of AMD"),
+            ("arc a770", "is a GPU of Intel"),
+            ("ampere", "Ampere is sm_80, sm_86"),
+            ("rtx4089", "did you mean"),
             ("sm_1", "two or three digits"),
             ("9.9", "known are"),
             ("8..0", "at character 3"),
             ("titan", "could be any of"),
-            ("voodoo 2", "no GPU of the database"),
+            ("voodoo 2", "`gpusetup db list gpus` lists all"),
         ] {
             let error = assume(spec).expect_err(spec).to_string();
             assert!(error.contains(part), "{spec}: {error}");

@@ -5,7 +5,7 @@ use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Resolution, Telling, attempt, summary};
 use super::{Method, Prefer, Request};
-use crate::compat::{Database, FrameworkBuild, FrameworkNeeds};
+use crate::compat::{Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::Want;
@@ -107,7 +107,7 @@ fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
 fn smaller(database: &Database, request: &Request) -> Vec<Request> {
     let mut all = Vec::new();
     if let [only] = request.frameworks.as_slice() {
-        let (name, _) = only.split_once("==").unwrap_or((only, ""));
+        let (name, _) = framework_and_version(only);
         let releases = database.framework(name.trim()).map(|f| f.releases.as_slice()).unwrap_or_default();
         let of = |version: &str| Request { frameworks: vec![format!("{}=={version}", name.trim())], ..request.clone() };
         all.extend(releases.iter().map(|release| of(&release.version)));

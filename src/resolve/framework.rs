@@ -2,7 +2,7 @@
 //! together, and the CUDA series and cuDNN that they come to.
 
 use super::{Card, Conflict, Hint, Request};
-use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
+use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, framework_and_version};
 use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::version::{AddOnVersion, Want, dotted};
@@ -32,17 +32,21 @@ pub struct Combination {
     pub cautions: Vec<String>,
 }
 
-/// The releases that these frameworks may mean, the newest first: a framework without a version means any of its releases.
+/// The releases that these frameworks may mean, the newest first: a framework without a version means any of its releases, and
+/// one with a range any in it.
 pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
     /// Of several frameworks without a version the product would grow without end.
     const MOST: usize = 500;
     let mut all = vec![Vec::new()];
     for text in frameworks {
-        let open = database.framework(text.trim());
-        let meant: Vec<String> = match open {
-            Some(framework) => framework.releases.iter().map(|r| format!("{}=={}", text.trim(), r.version)).collect(),
-            None => vec![text.clone()],
-        };
+        let (name, version) = framework_and_version(text);
+        let is_open = version.is_empty() || version.starts_with(['<', '>', '~', '^']);
+        let named = |r: &FrameworkRelease| format!("{name}=={}", r.version);
+        let mut meant: Vec<String> = database.framework_releases(text).filter(|_| is_open).map(named).collect();
+        if meant.is_empty() {
+            let exact = version.trim_start_matches('=').trim().trim_end_matches(".*");
+            meant.push(if is_open { text.clone() } else { format!("{name}=={exact}") });
+        }
         all = all
             .iter()
             .flat_map(|some| meant.iter().map(|one| [some.as_slice(), std::slice::from_ref(one)].concat()))
@@ -161,8 +165,9 @@ fn wish<'a>(
     text: &'a str,
     cards: &[Card],
 ) -> Result<Wish<'a>, Conflict> {
-    let (name, version) = text.split_once("==").unwrap_or((text, ""));
-    let Some(framework) = database.framework(name.trim()) else {
+    let (name, version) = framework_and_version(text);
+    let version = version.trim_start_matches('=').trim();
+    let Some(framework) = database.framework(name) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
         return Err(Conflict::new(RuleId::FrameworkKnown, format!("no framework is called `{}` (--for)", name.trim()))
             .hint(format!("known are {}", known.join(", "))));

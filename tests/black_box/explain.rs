@@ -169,7 +169,7 @@ fn the_database_is_browsed() {
     assert!(ran.out.contains("nvlsm") && !ran.out.contains("imex"), "{}", ran.out);
     let ran = run(&["db", "show", "p100"]);
     assert!(ran.out.contains("capability 6.0") && ran.out.contains("580"), "{}", ran.out);
-    assert_eq!(run(&["db", "show", "h1000"]).code, 4);
+    assert_eq!(run(&["db", "show", "h1000"]).code, 2);
 }
 
 #[test]
@@ -184,6 +184,17 @@ fn frameworks_get_what_they_are_made_with() {
     assert!(cuda.starts_with("12.8.") && cudnn.starts_with("9.10.2"), "{cuda} {cudnn}");
     assert_eq!(why, "torch==2.9 is made with CUDA 12.8 and cuDNN 9.10.2");
     // The default build has no kernels for Volta; another does.
+    for (typed, means) in [
+        ("torch 2.9", "torch==2.9"),
+        ("torch=2.9", "torch==2.9"),
+        ("torch==2.9.*", "torch==2.9"),
+        ("torch>=2.4,<2.10", "torch==2.9"),
+        ("torch>=2.4,<2.10,jax==0.7", "torch==2.9,jax==0.7"),
+        ("torch ~= 2.9.0", "torch==2.9"),
+        ("torch>=2.4", "torch"),
+    ] {
+        assert_eq!(chosen(&["--gpu", "h100", "--for", typed]), chosen(&["--gpu", "h100", "--for", means]), "{typed}");
+    }
     let (cuda, ..) = chosen(&["--gpu", "v100", "--for", "torch==2.14"]);
     assert!(cuda.starts_with("12.6."), "{cuda}");
     // Two together meet in the newest series that either needs.

@@ -243,7 +243,7 @@ fn what_cannot_be_is_refused_with_its_code() {
             "NVIDIA TITAN V (10de:1d81, compute capability 7.0, driver branch 580 at most)",
         ),
         (&["plan", "--gpu", "h100", "--cuda", "12..8"], 2, "at character 4"),
-        (&["plan", "--gpu", "h100", "--driver", "580.x"], 2, "at character 5"),
+        (&["plan", "--gpu", "h100", "--driver", "580.y"], 2, "at character 5"),
         (&["plan", "--gpu", "h100", "--method", "packages"], 4, "packages"),
         (&["plan", "--gpu", "h100", "--database", "/nonexistent"], 10, "/nonexistent"),
         (&["plan", "--gpu", "h100", "--leave-out", "0000:01:00.0"], 2, "0000:01:00.0"),

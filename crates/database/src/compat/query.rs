@@ -5,34 +5,9 @@ use super::{
     ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
     NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
+use crate::version::{ComputeCapability, CudaVersion, DriverVersion, FrameworkVersion, Requirement};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
-
-/// A name that fits no GPU, or several that differ in what they need.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Ambiguous {
-    /// No GPU has all these words in its name.
-    #[error("no GPU of the database is called `{name}`{}", near(.nearest))]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// Names that share a word with it.
-        nearest: Vec<String>,
-    },
-    /// Several do, and they differ.
-    #[error("`{name}` could be any of {}, which need different plans: {}; name one by its id", .candidates.len(), .candidates.join(", "))]
-    Several {
-        /// What was asked for.
-        name: String,
-        /// Name and PCI id of each.
-        candidates: Vec<String>,
-    },
-}
-
-fn near(nearest: &[String]) -> String {
-    if nearest.is_empty() { String::new() } else { format!("; near are {}", nearest.join(", ")) }
-}
 
 impl Database {
     /// Every file that can be downloaded.
@@ -57,69 +32,6 @@ impl Database {
             .or_else(|| of_device().find(|g| g.subsystem.is_none()))
     }
 
-    /// The GPU of a marketing name: the words asked for, in their order, are words of its name. Several that need the
-    /// same are one answer.
-    pub fn gpu_named(&self, name: &str) -> Result<&Gpu, Ambiguous> {
-        let asked = words(name);
-        // A name of two boards stands with a slash between them.
-        let names = |g: &Gpu| g.name.split(" / ").map(words).collect::<Vec<_>>();
-        let surplus = |g: &Gpu| {
-            names(g)
-                .into_iter()
-                .filter(|w| holds(w, &asked))
-                .map(|w| w.len() - asked.len())
-                .min()
-                .filter(|_| !asked.is_empty())
-        };
-        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| Some((surplus(g)?, g))).collect();
-        if found.iter().any(|(surplus, _)| *surplus == 0) {
-            found.retain(|(surplus, _)| *surplus == 0);
-        }
-        // A name that no driver lists is often another one's, on a chip that was never sold under it.
-        let is_listed = |g: &Gpu| self.known(&g.sources) == Some(Known::Measured);
-        if found.iter().any(|(_, g)| is_listed(g)) {
-            found.retain(|(_, g)| is_listed(g));
-        }
-        // One whose capability nobody publishes needs nothing that differs.
-        if found.iter().any(|(_, g)| g.compute_capability.is_some()) {
-            found.retain(|(_, g)| g.compute_capability.is_some());
-        }
-        // Sorting is stable: of those with the fewest other words the one with the lowest id, and no special board.
-        found.sort_by_key(|(surplus, g)| (*surplus, g.subsystem.is_some()));
-        if let Some(known) = self.gpus.iter().find(|g| g.known_as.as_deref().is_some_and(|n| words(n) == asked)) {
-            found.insert(0, (0, known));
-        }
-        let needs =
-            |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone(), g.only_on.clone());
-        match found.first() {
-            None => Err(Ambiguous::Unknown { name: name.to_owned(), nearest: self.near(&asked) }),
-            Some((_, first)) if found.iter().all(|(_, g)| needs(g) == needs(first)) => Ok(first),
-            Some(_) => {
-                let mut candidates: Vec<_> = found.iter().map(|(_, g)| g.described()).collect();
-                candidates.dedup();
-                Err(Ambiguous::Several { name: name.to_owned(), candidates })
-            }
-        }
-    }
-
-    fn near(&self, asked: &[String]) -> Vec<String> {
-        let numbers: Vec<_> = asked.iter().filter(|w| w.bytes().any(|b| b.is_ascii_digit())).collect();
-        let mut near: Vec<_> = self
-            .gpus
-            .iter()
-            .filter(|g| {
-                words(&g.name).iter().any(|w| {
-                    numbers.iter().any(|n| w.starts_with(n.as_str()) || n.starts_with(w.as_str()) && w.len() > 2)
-                })
-            })
-            .map(|g| g.name.clone())
-            .collect();
-        near.sort();
-        near.dedup();
-        near.truncate(5);
-        near
-    }
-
     /// The framework of a name or an alias.
     pub fn framework(&self, name: &str) -> Option<&Framework> {
         let is = |f: &&Framework| {
@@ -128,15 +40,23 @@ impl Database {
         self.frameworks.iter().find(is)
     }
 
-    /// The release that `torch==2.9.1` or `torch` means: the newest of which one version is the other's beginning.
+    /// The release that `torch==2.9.1` or `torch` means: the newest of [`Self::framework_releases`].
     pub fn framework_release(&self, wish: &str) -> Option<&FrameworkRelease> {
-        let (name, version) = wish.split_once("==").unwrap_or((wish, ""));
-        let asked: Vec<_> = version.trim().split('.').filter(|n| !n.is_empty()).collect();
-        let meets = |r: &&FrameworkRelease| {
-            let known = r.version.split('.');
-            known.zip(&asked).all(|(a, b)| a == *b)
+        self.framework_releases(wish).next()
+    }
+
+    /// The releases that `torch==2.9`, `torch 2.9`, `torch>=2.4, <2.6`, `torch~=2.4` or `torch` may mean, the newest first. A
+    /// version stands for those of which one is the other's beginning: `torch==2.9.1` for the record of all 2.9.
+    pub fn framework_releases<'a>(&'a self, wish: &str) -> impl Iterator<Item = &'a FrameworkRelease> {
+        let (name, asked) = framework_and_version(wish);
+        let exact = asked.trim_start_matches('=').trim().trim_end_matches(".*");
+        let range: Option<Requirement<FrameworkVersion>> =
+            if exact.starts_with(['<', '>', '~', '^']) || exact.contains(',') { exact.parse().ok() } else { None };
+        let meets = move |r: &&FrameworkRelease| match &range {
+            Some(range) => r.version.parse().is_ok_and(|version| range.matches(version)),
+            None => r.version.split('.').zip(exact.split('.').filter(|n| !n.is_empty())).all(|(a, b)| a == b),
         };
-        self.framework(name.trim())?.releases.iter().find(meets)
+        self.framework(name).into_iter().flat_map(|f| &f.releases).filter(meets)
     }
 
     /// The guide that leaves this system out: of the same major version, the newest that was read whole and is not newer than
@@ -249,7 +169,7 @@ impl Database {
 
 impl Gpu {
     /// Its id, and what tells it from others of its name: `GeForce GT 730 (10de:0f02, 2.1, driver up to 390)`.
-    fn described(&self) -> String {
+    pub(super) fn described(&self) -> String {
         let mut parts = vec![format!("10de:{}", self.device)];
         parts.extend(self.subsystem.as_ref().map(|id| format!("board {id}")));
         parts.extend(self.compute_capability.map(|c| format!("compute capability {c}")));
@@ -280,6 +200,14 @@ impl KernelLimit {
         };
         release.split('.').any(of) && numbers(release) >= numbers(&self.from)
     }
+}
+
+/// The name in `torch==2.9`, `torch>=2.4, <2.6` and `torch 2.9`, and what is asked of the version.
+pub fn framework_and_version(wish: &str) -> (&str, &str) {
+    let wish = wish.trim();
+    let end = wish.find(|c: char| c.is_whitespace() || "=<>~^!".contains(c)).unwrap_or(wish.len());
+    let (name, version) = wish.split_at(end);
+    (name, version.trim())
 }
 
 impl DriverVariant {
@@ -327,22 +255,6 @@ impl Artifact {
     pub fn is_verifiable(&self) -> bool {
         self.url.is_some() && self.sha256.is_some()
     }
-}
-
-/// The words of a name, small, without those that every name may have.
-fn words(name: &str) -> Vec<String> {
-    let small = name.to_lowercase();
-    small
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|w| !w.is_empty() && !["nvidia", "geforce", "tesla", "quadro"].contains(w))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Whether the words asked for stand in the name in their order.
-fn holds(name: &[String], asked: &[String]) -> bool {
-    let mut rest = name.iter();
-    asked.iter().all(|a| rest.any(|w| w == a))
 }
 
 impl fmt::Display for PciDevice {
@@ -394,39 +306,6 @@ impl<'de> Deserialize<'de> for PciDevice {
 mod tests {
     use super::*;
     use crate::compat::known;
-
-    fn named(name: &str) -> Result<String, Ambiguous> {
-        known().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))
-    }
-
-    #[test]
-    fn a_name_is_found_by_its_words() {
-        for (name, capability) in [
-            ("h100", "9.0"),
-            ("H200", "9.0"),
-            ("rtx 3090 ti", "8.6"),
-            ("GTX 1060", "6.1"),
-            ("t4", "7.5"),
-            ("V100", "7.0"),
-            ("b200", "10.0"),
-            ("rtx 5090", "12.0"),
-            ("A100", "8.0"),
-            ("rtx 2080 ti", "7.5"),
-            ("p100", "6.0"),
-        ] {
-            assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
-        }
-        assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
-        assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "what people mean by it");
-        assert_eq!(named("a100"), Ok("20b0 8.0".to_owned()));
-        assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one that drivers list");
-        assert_eq!(named("b100"), Ok("2920 10.0".to_owned()), "the one whose capability is published");
-        let several = named("gt 730").expect_err("three chips").to_string();
-        assert!(several.contains("10de:0f02, compute capability 2.1, driver branch 390 at most"), "{several}");
-        assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
-        assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
-        assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
-    }
 
     #[test]
     fn every_kind_of_download_is_known_by_its_sum() {

@@ -35,6 +35,10 @@ pub trait Version: Copy + Ord + fmt::Display {
     const WHAT: &'static str;
     /// The components; absent ones are not there.
     fn components(&self) -> Components;
+    /// The numbers in another form in which people write versions of this kind, `12.4` of `cu124`.
+    fn other_form(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Up to four numbers, most significant first.
@@ -87,6 +91,31 @@ fn numbers(input: &str, what: &'static str, min: usize, max: usize, limit: u16) 
         return Err(fail(at.saturating_sub(1), format!("fewer than {min} numbers")));
     }
     Ok(out)
+}
+
+/// The version of a framework as far as it is numbers: 2.9 or 2.9.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FrameworkVersion([u16; 4]);
+
+impl Version for FrameworkVersion {
+    const WHAT: &'static str = "a framework's version (such as 2.9 or 2.9.1)";
+    fn components(&self) -> Components {
+        Components::new(&self.0)
+    }
+}
+
+impl FromStr for FrameworkVersion {
+    type Err = VersionError;
+    fn from_str(s: &str) -> Result<Self, VersionError> {
+        Ok(Self(numbers(s, Self::WHAT, 1, 4, u16::MAX)?.numbers))
+    }
+}
+
+impl fmt::Display for FrameworkVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch, _] = self.0;
+        write!(f, "{major}.{minor}.{patch}")
+    }
 }
 
 /// What a GPU can run: 9.0 is Hopper's. Compilers call it `sm_90`.
@@ -158,6 +187,14 @@ impl Version for DriverVersion {
             None => Components::new(&[self.branch, self.minor]),
         }
     }
+
+    /// `nvidia-driver-580` of Ubuntu's packages, `R580` of NVIDIA's guides.
+    fn other_form(text: &str) -> Option<String> {
+        let small = text.to_ascii_lowercase();
+        let rest =
+            ["nvidia-driver-", "nvidia-", "driver-", "r"].iter().find_map(|prefix| small.strip_prefix(prefix))?;
+        Some(rest.to_owned())
+    }
 }
 
 impl FromStr for DriverVersion {
@@ -200,6 +237,19 @@ impl Version for CudaVersion {
             Some(patch) => Components::new(&[self.major, self.minor, patch]),
             None => Components::new(&[self.major, self.minor]),
         }
+    }
+
+    /// `cu124` of wheels, `cuda12.4` and `cuda-12-4` of packages.
+    fn other_form(text: &str) -> Option<String> {
+        let small = text.to_ascii_lowercase();
+        if let Some(rest) = small.strip_prefix("cuda") {
+            return Some(rest.trim_start_matches(['-', '_', ' ']).replace('-', "."));
+        }
+        let digits = small.strip_prefix("cu").filter(|d| d.len() <= 4 && d.bytes().all(|b| b.is_ascii_digit()))?;
+        // Up to CUDA 9 the major number has one digit: cu92 is 9.2, and cu12 is 12.
+        let major = if digits.starts_with(['6', '7', '8', '9']) { 1 } else { 2 };
+        let (major, minor) = digits.split_at_checked(major)?;
+        Some(if minor.is_empty() { major.to_owned() } else { format!("{major}.{minor}") })
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a user asks of a version: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `best`, `latest`, `none`.
+//! What a user asks of a version: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `best`, `latest`, `none`. What
+//! people write elsewhere means the same here: `v12.4`, `12.x`, `12.4.*`, `==12.4`, `~=12.4`, `^12.4`, `cu124`.
 
 use super::{Components, Version, VersionError, numbers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -71,6 +72,18 @@ impl<V: Version> FromStr for Requirement<V> {
     type Err = VersionError;
 
     fn from_str(text: &str) -> Result<Self, VersionError> {
+        let respelled: Vec<_> = text.split(',').map(|piece| respelled::<V>(piece.trim())).collect();
+        if respelled.iter().any(Option::is_some) {
+            let pieces = text.split(',').zip(respelled);
+            let pieces: Vec<_> = pieces.map(|(piece, new)| new.unwrap_or_else(|| piece.trim().to_owned())).collect();
+            return Self::plain(&pieces.join(", "));
+        }
+        Self::plain(text)
+    }
+}
+
+impl<V: Version> Requirement<V> {
+    fn plain(text: &str) -> Result<Self, VersionError> {
         let mut comparators = Vec::new();
         let mut start = 0;
         for piece in text.split(',') {
@@ -83,6 +96,44 @@ impl<V: Version> FromStr for Requirement<V> {
             start += piece.chars().count() + 1;
         }
         Ok(Self { text: text.to_owned(), comparators, version: PhantomData })
+    }
+}
+
+/// A comparison in the form that is printed and stored, of one that is written as in Python, Cargo, npm or package names:
+/// `>=12.4, <13` of `^12.4`. None of one that has that form, and of what is no comparison.
+fn respelled<V: Version>(piece: &str) -> Option<String> {
+    const SIGNS: [&str; 9] = ["~=", "==", "~", "^", ">=", "<=", ">", "<", "="];
+    let sign = SIGNS.into_iter().find(|sign| piece.starts_with(sign)).unwrap_or_default();
+    let written = piece[sign.len()..].trim();
+    let is_series = matches!(sign, "" | "=" | "==");
+    let plain = V::other_form(written).unwrap_or_else(|| {
+        written
+            .strip_prefix(['v', 'V'])
+            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            .unwrap_or(written)
+            .to_owned()
+    });
+    let mut plain = plain.as_str();
+    while let Some(rest) = [".x", ".X", ".*"].iter().find_map(|any| plain.strip_suffix(any)).filter(|_| is_series) {
+        plain = rest;
+    }
+    let given = numbers(plain, V::WHAT, 1, 4, 9998).ok()?;
+    let given = given.as_slice();
+    // The first `count` numbers with the last of them one higher.
+    let below = |count: usize| {
+        let (last, before) = given[..count].split_last().expect("one number at least");
+        before.iter().chain([&(last + 1)]).map(u16::to_string).collect::<Vec<_>>().join(".")
+    };
+    let up_to = |count: usize| Some(format!(">={plain}, <{}", below(count)));
+    match (sign, given.len()) {
+        ("~=", 1) => None,
+        ("~=", count) => up_to(count - 1),
+        ("~" | "^", 1) | ("~", 2) => Some(plain.to_owned()),
+        ("~", _) => up_to(2),
+        ("^", _) => up_to(if given[0] == 0 { 2 } else { 1 }),
+        ("==", _) => Some(plain.to_owned()),
+        _ if plain == written => None,
+        (sign, _) => Some(format!("{sign}{plain}")),
     }
 }
 
@@ -137,7 +188,7 @@ impl<V: Version> FromStr for Want<V> {
         match text {
             "none" => Ok(Self::Nothing),
             "best" => Ok(Self::Best),
-            "latest" => Ok(Self::Latest),
+            "latest" | "newest" => Ok(Self::Latest),
             _ => Ok(Self::Meeting(text.parse()?)),
         }
     }
@@ -169,7 +220,7 @@ impl<'de, V: Version> Deserialize<'de> for Want<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::{CudaVersion, DriverVersion};
+    use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 
     fn takes(requirement: &str, version: &str) -> bool {
         let requirement: Requirement<CudaVersion> = requirement.parse().expect("valid requirement");
@@ -205,8 +256,52 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_elsewhere_is_understood() {
+        for (written, means) in [
+            ("v12.4", "12.4"),
+            ("V12.4.1", "12.4.1"),
+            ("==12.4", "12.4"),
+            ("==12.4.*", "12.4"),
+            ("12.x", "12"),
+            ("12.*", "12"),
+            ("12.x.x", "12"),
+            ("12.4.X", "12.4"),
+            ("~=12.4", ">=12.4, <13"),
+            ("~=12.4.1", ">=12.4.1, <12.5"),
+            ("~12", "12"),
+            ("~12.4", "12.4"),
+            ("~12.4.1", ">=12.4.1, <12.5"),
+            ("^12", "12"),
+            ("^12.4", ">=12.4, <13"),
+            (">=v12.4,<13", ">=12.4, <13"),
+            ("cu124", "12.4"),
+            ("cu118", "11.8"),
+            ("cu92", "9.2"),
+            ("cu13", "13"),
+            (">=cu121", ">=12.1"),
+            ("cuda12", "12"),
+            ("cuda 12.4", "12.4"),
+            ("CUDA-12-4", "12.4"),
+        ] {
+            let requirement: Requirement<CudaVersion> = written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
+            assert_eq!(requirement.to_string(), means, "{written}");
+            assert_eq!(means.parse(), Ok(requirement), "{means} is read as it is printed");
+        }
+        for (written, means) in [("nvidia-driver-580", "580"), ("R535", "535"), ("580.95.x", "580.95")] {
+            let requirement: Requirement<DriverVersion> = written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
+            assert_eq!(requirement.to_string(), means);
+        }
+        let early: Requirement<AddOnVersion> = "^0.5".parse().expect("valid");
+        assert_eq!(early.to_string(), ">=0.5, <0.6");
+        assert_eq!("newest".parse(), Ok(Want::<CudaVersion>::Latest));
+        for text in ["cu", "cuda", "cu12345", "v", "vv12", "12.x.4", "x", "*", ">=12.x", "^", "~=", "cu9999999999999"] {
+            assert!(text.parse::<Requirement<CudaVersion>>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_malformed_range_is_pointed_at() {
-        for (text, at) in [(">=12.4, <x", 9), ("", 0), (">=", 2), ("12,", 3), ("~12", 0), (">= 12.y", 6)] {
+        for (text, at) in [(">=12.4, <x", 9), ("", 0), (">=", 2), ("12,", 3), ("~=12", 0), ("~x", 0), (">= 12.y", 6)] {
             assert_eq!(text.parse::<Requirement<CudaVersion>>().map_err(|e| e.at), Err(at), "{text}");
         }
     }

@@ -1,0 +1,299 @@
+//! Finding a GPU by what people call it: `H100`, `rtx4090`, `3090 Ti`, `A100 80GB`, `h100 sxm`.
+
+use super::{Database, Gpu};
+use std::cmp::Reverse;
+
+/// A name that fits no GPU, or several that differ in what they need.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Ambiguous {
+    /// No GPU has all these words in its name.
+    #[error("no GPU is called `{name}`{}", suggestion(.nearest))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Up to three names that are spelled almost alike, the likeliest first.
+        nearest: Vec<String>,
+    },
+    /// Several do, and they differ.
+    #[error("`{name}` could be any of {}, which need different plans: {}; name one by its id", .candidates.len(), .candidates.join(", "))]
+    Several {
+        /// What was asked for.
+        name: String,
+        /// Name and PCI id of each.
+        candidates: Vec<String>,
+    },
+}
+
+fn suggestion(nearest: &[String]) -> String {
+    match nearest {
+        [] => "; `gpusetup db list gpus` lists all".to_owned(),
+        [one] => format!("; did you mean {one}?"),
+        [most @ .., last] => format!("; did you mean {} or {last}?", most.join(", ")),
+    }
+}
+
+/// Words that may be left out of every name.
+const BRANDS: [&str; 4] = ["nvidia", "geforce", "tesla", "quadro"];
+
+/// More words than any name has.
+const MOST_WORDS: usize = 16;
+
+impl Database {
+    /// The GPU of a marketing name: the words asked for are words of its name, in their order. How words are joined does not
+    /// matter (`rtx4090` is `RTX 4090`), and the board's form and memory may be named (`h100 sxm`, `t4 16gb`). Several
+    /// that need the same are one answer.
+    ///
+    /// # Errors
+    ///
+    /// If no GPU has such a name, or several that need different plans have.
+    pub fn gpu_named(&self, name: &str) -> Result<&Gpu, Ambiguous> {
+        let asked = asked_words(name);
+        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| Some((surplus(g, &asked)?, g))).collect();
+        if found.iter().any(|(surplus, _)| *surplus == 0) {
+            found.retain(|(surplus, _)| *surplus == 0);
+        }
+        // A name that no driver lists is often another one's, on a chip that was never sold under it.
+        if found.iter().any(|(_, g)| self.is_listed(g)) {
+            found.retain(|(_, g)| self.is_listed(g));
+        }
+        // One whose capability nobody publishes needs nothing that differs.
+        if found.iter().any(|(_, g)| g.compute_capability.is_some()) {
+            found.retain(|(_, g)| g.compute_capability.is_some());
+        }
+        // Sorting is stable: of those with the fewest other words the one with the lowest id, and no special board.
+        found.sort_by_key(|(surplus, g)| (*surplus, g.subsystem.is_some()));
+        let is_known_as =
+            |g: &&Gpu| g.known_as.as_deref().is_some_and(|name| of_name(g, &words(name), &asked) == Some(0));
+        if let Some(known) = self.gpus.iter().find(is_known_as) {
+            found.insert(0, (0, known));
+        }
+        let needs =
+            |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone(), g.only_on.clone());
+        match found.first() {
+            None => Err(Ambiguous::Unknown { name: name.to_owned(), nearest: self.spelled_like(&asked.concat()) }),
+            Some((_, first)) if found.iter().all(|(_, g)| needs(g) == needs(first)) => Ok(first),
+            Some(_) => {
+                let mut candidates: Vec<_> = found.iter().map(|(_, g)| g.described()).collect();
+                candidates.dedup();
+                Err(Ambiguous::Several { name: name.to_owned(), candidates })
+            }
+        }
+    }
+
+    /// The names that take the fewest changed letters, of GPUs that drivers list: those that begin alike come first, then those
+    /// whose number is nearest.
+    fn spelled_like(&self, asked: &str) -> Vec<String> {
+        const LONGEST: usize = 40;
+        if asked.is_empty() || asked.len() > LONGEST {
+            return Vec::new();
+        }
+        // One letter in three may differ.
+        let most = (asked.chars().count() / 3).min(3);
+        let mut near = Vec::new();
+        for gpu in self.gpus.iter().filter(|g| self.is_listed(g)) {
+            let spoken = gpu.known_as.as_deref().into_iter().chain(gpu.name.split(" / "));
+            for name in spoken.filter(|name| !name.contains("Engineering")) {
+                let plain = words(name).concat().to_lowercase();
+                let distance = strsim::osa_distance(asked, &plain);
+                if distance <= most {
+                    let begins = asked.bytes().zip(plain.bytes()).take_while(|(a, b)| a == b).count();
+                    let off = number(asked).abs_diff(number(&plain));
+                    let newest = (gpu.known_as.is_none(), Reverse(gpu.compute_capability));
+                    near.push((
+                        (distance, Reverse(begins), off, gpu.mobile, newest),
+                        name.trim_start_matches("NVIDIA ").to_owned(),
+                    ));
+                }
+            }
+        }
+        near.sort();
+        let mut names: Vec<_> = Vec::new();
+        for (_, name) in near {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.truncate(3);
+        names
+    }
+}
+
+/// The first number in a name, 3090 of `rtx3090ti`; 0 without one.
+fn number(name: &str) -> u64 {
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().unwrap_or(0)
+}
+
+/// The words of a name as it is written, without those that every name may have.
+fn words(name: &str) -> Vec<&str> {
+    name.split(|c: char| !c.is_alphanumeric())
+        .filter(|w| !w.is_empty() && !BRANDS.iter().any(|brand| w.eq_ignore_ascii_case(brand)))
+        .collect()
+}
+
+/// The words of a name that was asked for, in small letters. `teslat4` is `t4`.
+fn asked_words(name: &str) -> Vec<String> {
+    let small = name.to_lowercase();
+    let without_brand = |word: &str| {
+        let rest = BRANDS.iter().find_map(|brand| word.strip_prefix(brand)).unwrap_or(word);
+        rest.to_owned()
+    };
+    words(&small).into_iter().map(without_brand).collect()
+}
+
+/// How many words of its name were not asked for; none if it is not meant.
+fn surplus(gpu: &Gpu, asked: &[String]) -> Option<usize> {
+    if asked.is_empty() {
+        return None;
+    }
+    // A name of two boards stands with a slash between them.
+    gpu.name.split(" / ").filter_map(|name| of_name(gpu, &words(name), asked)).min()
+}
+
+fn of_name(gpu: &Gpu, name: &[&str], asked: &[String]) -> Option<usize> {
+    if let Some(surplus) = unmatched(name, asked) {
+        return Some(surplus);
+    }
+    let rest: Vec<_> = asked.iter().filter(|word| !is_of_board(gpu, word)).cloned().collect();
+    if rest.is_empty() || rest.len() == asked.len() { None } else { unmatched(name, &rest) }
+}
+
+/// Whether a word is the board's form (`sxm` or `sxm5`, `pcie`) or its memory (`80gb`).
+fn is_of_board(gpu: &Gpu, word: &str) -> bool {
+    let form = gpu.form.as_deref().unwrap_or_default();
+    let is_form = form.eq_ignore_ascii_case(word)
+        || form.trim_end_matches(|c: char| c.is_ascii_digit()).eq_ignore_ascii_case(word);
+    let memory = word.strip_suffix("gb").and_then(|n| n.parse().ok());
+    !form.is_empty() && is_form || memory.is_some() && memory == gpu.memory_gb
+}
+
+/// How many words of the name are left over, if those asked for stand in it in their order. Words may be joined otherwise:
+/// `gtx1080` is the two words `GTX 1080`, and `h 100` the one word `H100`.
+fn unmatched(name: &[&str], asked: &[String]) -> Option<usize> {
+    if asked.is_empty() {
+        return Some(name.len());
+    }
+    if asked.len() > MOST_WORDS || name.len() > MOST_WORDS {
+        return None;
+    }
+    let (_, rest) = name.split_first()?;
+    let joined = alike(name, asked).and_then(|(n, a)| unmatched(&name[n..], &asked[a..]));
+    let skipped = unmatched(rest, asked).map(|left| left + 1);
+    joined.into_iter().chain(skipped).min()
+}
+
+/// The fewest words, of the name and of those asked for, that are the same text when they are joined.
+fn alike(name: &[&str], asked: &[String]) -> Option<(usize, usize)> {
+    let (mut n, mut a) = (1, 1);
+    let (mut of_name, mut of_asked) = (name.first()?.as_bytes(), asked.first()?.as_bytes());
+    loop {
+        let length = of_name.len().min(of_asked.len());
+        if !of_name[..length].eq_ignore_ascii_case(&of_asked[..length]) {
+            return None;
+        }
+        (of_name, of_asked) = (&of_name[length..], &of_asked[length..]);
+        match (of_name.is_empty(), of_asked.is_empty()) {
+            (true, true) => return Some((n, a)),
+            (true, false) => {
+                of_name = name.get(n)?.as_bytes();
+                n += 1;
+            }
+            (false, _) => {
+                of_asked = asked.get(a)?.as_bytes();
+                a += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::known;
+
+    fn named(name: &str) -> Result<String, Ambiguous> {
+        known().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))
+    }
+
+    #[test]
+    fn a_name_is_found_by_its_words() {
+        for (name, capability) in [
+            ("h100", "9.0"),
+            ("H200", "9.0"),
+            ("rtx 3090 ti", "8.6"),
+            ("GTX 1060", "6.1"),
+            ("t4", "7.5"),
+            ("V100", "7.0"),
+            ("b200", "10.0"),
+            ("rtx 5090", "12.0"),
+            ("A100", "8.0"),
+            ("rtx 2080 ti", "7.5"),
+            ("p100", "6.0"),
+        ] {
+            assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
+        }
+        assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
+        assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "what people mean by it");
+        assert_eq!(named("a100"), Ok("20b0 8.0".to_owned()));
+        assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one that drivers list");
+        assert_eq!(named("b100"), Ok("2920 10.0".to_owned()), "the one whose capability is published");
+        let several = named("gt 730").expect_err("three chips").to_string();
+        assert!(several.contains("10de:0f02, compute capability 2.1, driver branch 390 at most"), "{several}");
+        assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
+        assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
+        assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
+    }
+
+    #[test]
+    fn how_words_are_joined_does_not_matter() {
+        for (typed, means) in [
+            ("rtx4090", "rtx 4090"),
+            ("RTX-4090", "rtx 4090"),
+            ("gtx1080ti", "gtx 1080 ti"),
+            ("3090ti", "rtx 3090 ti"),
+            ("rtx 2080ti", "rtx 2080 ti"),
+            ("rtx2080 ti", "rtx 2080 ti"),
+            ("h 100", "h100"),
+            ("teslat4", "t4"),
+            ("geforcertx3090", "rtx 3090"),
+            ("a100 80gb", "NVIDIA A100-SXM4-80GB"),
+            ("a100-80gb-pcie", "NVIDIA A100 80GB PCIe"),
+            ("h100 sxm", "NVIDIA H100 80GB HBM3"),
+            ("h100 sxm5", "NVIDIA H100 80GB HBM3"),
+            ("h100 pcie", "NVIDIA H100 PCIe"),
+            ("a100 sxm", "NVIDIA A100-SXM4-40GB"),
+            ("v100 sxm2", "Tesla V100-SXM2-16GB"),
+            ("rtxa6000", "rtx a6000"),
+        ] {
+            assert_eq!(named(typed), named(means), "{typed}");
+            assert!(named(typed).is_ok(), "{typed}: {:?}", named(typed));
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_word_is_not_a_name() {
+        for typed in ["409", "rtx 409", "h10", "gtx 1080 ti ti", "4090 rtx"] {
+            let found = named(typed);
+            assert!(matches!(found, Err(Ambiguous::Unknown { .. })), "{typed}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_typo_is_answered_with_what_many_people_have() {
+        for (typed, nearest) in [
+            ("rtx4089", "GeForce RTX 4090"),
+            ("rtx 309o", "GeForce RTX 3090"),
+            ("h1000", "H100"),
+            ("gxt 1080", "GeForce GTX 1080"),
+        ] {
+            let Err(Ambiguous::Unknown { nearest: names, .. }) = named(typed) else { panic!("{typed} is known") };
+            assert!(names.len() <= 3 && names.iter().any(|name| name == nearest), "{typed}: {names:?}");
+            assert!(names.iter().all(|name| !name.contains("Engineering")), "{typed}: {names:?}");
+        }
+        for typed in ["voodoo 2", &"x".repeat(100_000), &"rtx ".repeat(10_000), "é"] {
+            let Err(Ambiguous::Unknown { nearest, .. }) = named(typed) else { panic!("{typed} is known") };
+            assert_eq!(nearest, [""; 0], "{typed:.20}");
+        }
+    }
+}
