@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo xtask check [--write]
+//! cargo xtask prose
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
 //! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
@@ -26,6 +27,7 @@ mod libraries;
 mod metadata;
 mod mig;
 mod open_kernel_modules;
+mod prose;
 mod pypi;
 mod redistrib;
 mod table;
@@ -33,6 +35,7 @@ mod virtual_gpus;
 mod wheels;
 
 use clap::{Parser, Subcommand};
+use gpusetup_database::compat::Database;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -57,6 +60,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Find phrases and sentences that the project's texts should not have
+    Prose,
     /// Read a source and write its table
     Record {
         #[command(subcommand)]
@@ -149,52 +154,68 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Result<ExitCode> {
-    let database = gpusetup_database::compat::load(&project()).map_err(|e| e.to_string())?;
-    match task {
-        Task::Record { source } => {
-            match source {
-                Source::OpenKernelModules { repository } => {
-                    open_kernel_modules::record(&database, &repository)?;
-                    virtual_gpus::record(&database, &repository)?;
-                    errors::record(&database, &repository)?;
-                }
-                Source::Distributions { lists, day } => distributions::record(&lists, &day)?,
-                Source::Headers { wheels } => headers::record(&wheels)?,
-                Source::Mig { configuration, commit } => mig::record(&configuration, &commit)?,
-                Source::Redistrib { repository } => redistrib::record(&repository)?,
-                Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index)?,
-                Source::Libraries { index } => libraries::record(&index)?,
-                Source::Wheels { index, frameworks } => wheels::record(&database, &index, &frameworks)?,
-                Source::Kernels { index, names } => kernels::record(&database, &index, &names)?,
-            }
-            Ok(ExitCode::SUCCESS)
+    let right = match task {
+        Task::Record { source } => record(source).map(|()| true)?,
+        Task::Check { write } => check(write)?,
+        Task::Prose => {
+            let problems = prose::check()?;
+            problems.iter().for_each(|problem| println!("{problem}"));
+            println!("prose: {} problems", problems.len());
+            problems.is_empty()
         }
-        Task::Check { write } => {
-            let mut comparisons = vec![
-                open_kernel_modules::check(&database, write)?,
-                virtual_gpus::check(&database, write)?,
-                mig::check(&database)?,
-                redistrib::check(&database, write)?,
-                addons::check(&database)?,
-                headers::check(&database)?,
-                compile_matrix::check(&database)?,
-                distributions::check(&database)?,
-                wheels::check(&database)?,
-                libraries::check(&database)?,
-                kernels::check(&database)?,
-            ];
-            comparisons.extend(errors::check(&database, write)?);
-            let mut same = true;
-            for Comparison { what, facts, differences } in &comparisons {
-                println!("{what}: {facts} facts, {} differences", differences.len());
-                for difference in differences {
-                    println!("  {difference}");
-                }
-                same &= differences.is_empty();
-            }
-            Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    };
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn database() -> Result<Database> {
+    gpusetup_database::compat::load(&project()).map_err(|e| e.to_string())
+}
+
+fn record(source: Source) -> Result<()> {
+    match source {
+        Source::OpenKernelModules { repository } => {
+            let database = database()?;
+            open_kernel_modules::record(&database, &repository)?;
+            virtual_gpus::record(&database, &repository)?;
+            errors::record(&database, &repository)
         }
+        Source::Distributions { lists, day } => distributions::record(&lists, &day),
+        Source::Headers { wheels } => headers::record(&wheels),
+        Source::Mig { configuration, commit } => mig::record(&configuration, &commit),
+        Source::Redistrib { repository } => redistrib::record(&repository),
+        Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index),
+        Source::Libraries { index } => libraries::record(&index),
+        Source::Wheels { index, frameworks } => wheels::record(&database()?, &index, &frameworks),
+        Source::Kernels { index, names } => kernels::record(&database()?, &index, &names),
     }
+}
+
+/// Prints how the database differs from what was recorded; whether it does not.
+fn check(write: bool) -> Result<bool> {
+    let database = database()?;
+    let mut comparisons = vec![
+        open_kernel_modules::check(&database, write)?,
+        virtual_gpus::check(&database, write)?,
+        mig::check(&database)?,
+        redistrib::check(&database, write)?,
+        addons::check(&database)?,
+        headers::check(&database)?,
+        compile_matrix::check(&database)?,
+        distributions::check(&database)?,
+        wheels::check(&database)?,
+        libraries::check(&database)?,
+        kernels::check(&database)?,
+    ];
+    comparisons.extend(errors::check(&database, write)?);
+    let mut same = true;
+    for Comparison { what, facts, differences } in &comparisons {
+        println!("{what}: {facts} facts, {} differences", differences.len());
+        for difference in differences {
+            println!("  {difference}");
+        }
+        same &= differences.is_empty();
+    }
+    Ok(same)
 }
 
 /// The project's folder.
