@@ -1,7 +1,8 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use gpusetup_database::{compat, sum};
+use gpusetup_database::{compat, message, subject, sum};
+use serde::Serialize;
 use std::path::Path;
 use std::process::exit;
 
@@ -25,20 +26,35 @@ fn main() {
     if let Some(key) = std::fs::read_to_string(RELEASE_KEY).ok().and_then(|t| t.lines().last().map(str::to_owned)) {
         println!("cargo::rustc-env=GPUSETUP_RELEASE_KEY={key}");
     }
-    for folder in ["compat", "manifests", "crates/database/src"] {
+    for folder in ["compat", "explain", "manifests", "crates/database/src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
-    let made = compat::load(Path::new(".")).map_err(|e| e.to_string()).and_then(|database| {
-        let bytes = postcard::to_stdvec(&database).map_err(|e| e.to_string())?;
-        println!("cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}", database.version);
-        println!("cargo::rustc-env=GPUSETUP_SHAPE={}", shape().map_err(|e| e.to_string())?);
-        let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
-        std::fs::write(Path::new(&out).join("database.bin"), bytes).map_err(|e| e.to_string())
-    });
-    if let Err(problem) = made {
+    if let Err(problem) = database().and_then(|()| explanations()) {
         for line in problem.lines() {
             println!("cargo::error={line}");
         }
         exit(1);
     }
+}
+
+fn database() -> Result<(), String> {
+    let database = compat::load(Path::new(".")).map_err(|e| e.to_string())?;
+    println!("cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}", database.version);
+    println!("cargo::rustc-env=GPUSETUP_SHAPE={}", shape().map_err(|e| e.to_string())?);
+    write("database.bin", &database)
+}
+
+/// What `explain` knows beside the database.
+fn explanations() -> Result<(), String> {
+    let read = |file: &str| std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"));
+    let (messages, subjects) = ("explain/messages.yaml", "explain/subjects.yaml");
+    write("messages.bin", &message::parse(&read(messages)?).map_err(|e| format!("{messages}: {e}"))?)?;
+    write("subjects.bin", &subject::parse(&read(subjects)?).map_err(|e| format!("{subjects}: {e}"))?)
+}
+
+/// Writes a value in the compact form that the program includes.
+fn write(name: &str, value: &impl Serialize) -> Result<(), String> {
+    let bytes = postcard::to_stdvec(value).map_err(|e| e.to_string())?;
+    let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
+    std::fs::write(Path::new(&out).join(name), bytes).map_err(|e| e.to_string())
 }

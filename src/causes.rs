@@ -10,6 +10,8 @@ use crate::version::DriverVersion;
 use std::fmt::{Display, Formatter};
 use std::path::Path;
 
+pub mod xid;
+
 /// What stands behind an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {

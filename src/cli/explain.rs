@@ -1,25 +1,28 @@
 //! `gpusetup explain`: why a version is chosen or refused, what a check or an exit code means.
 
+mod paste;
+mod subject;
+
 use super::Problem;
+use super::files::read_text;
 use super::host::{look, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
-use crate::causes;
 use crate::compat::AddOnId;
-use crate::doctor::CHECKS;
-use crate::exit::{EXITS, Exit};
-use crate::ids::CheckId;
+use crate::exit::Exit;
 use crate::planning::Planner;
 use crate::render;
+use crate::render::explain::article::Article;
 use crate::resolve::{Conflict, ConflictKind, resolve};
-use crate::text::wrapped;
+use crate::system::input;
 use crate::version::{Version, Want};
+use std::path::Path;
 
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// cuda 13.0, driver 535, cudnn 8.9, nccl 2.27; a check, GS201; or an exit code, exit 4
-    #[arg(required = true, num_args = 1..=2, value_name = "SUBJECT")]
+    #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
     subject: Vec<String>,
     #[command(flatten)]
     host: HostOptions,
@@ -33,64 +36,61 @@ pub struct Options {
 
 /// Explains.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
+    if let [only] = options.subject.as_slice()
+        && only == "-"
+    {
+        return paste::run(&read_text(Path::new("-"))?, options);
+    }
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
     match words.as_slice() {
-        [check] if check.starts_with("gs") => explain_check(check),
-        ["exit" | "exit-code", code] => explain_exit(code),
-        [layer] if is_layer(layer, options)? => version(options, layer, "latest"),
-        [layer, wanted] if is_layer(layer, options)? => version(options, layer, wanted),
-        _ => Err(Problem::usage(format!("`{}` is nothing that can be explained", options.subject.join(" "))).hint(
-            format!(
-                "try: gpusetup explain cuda 13.0 --gpu v100; gpusetup explain {}; gpusetup explain exit {}",
-                CheckId::GS201,
-                Exit::NothingFits
-            ),
-        )),
+        [layer] if is_layer(layer, options)? && !options.host.gpu.is_empty() => {
+            return version(options, layer, "latest");
+        }
+        [layer, wanted] if is_layer(layer, options)? => return version(options, layer, wanted),
+        _ => {}
     }
+    if let Some(article) = subject::article(&words, options)? {
+        return print_article(&article, options);
+    }
+    match words.as_slice() {
+        [layer] if is_layer(layer, options)? => return version(options, layer, "latest"),
+        [one]
+            if let Some((layer, wanted)) =
+                one.split_once("==").filter(|(layer, _)| is_layer(layer, options).is_ok_and(|is| is)) =>
+        {
+            return version(options, layer, wanted);
+        }
+        _ => {}
+    }
+    // A known subject wins over a file, and a file over free text.
+    let whole = options.subject.join(" ");
+    if let [only] = options.subject.as_slice()
+        && input::metadata(Path::new(only)).is_some_and(|meta| meta.is_file())
+    {
+        return paste::run(&read_text(Path::new(only))?, options);
+    }
+    if paste::recognises(&whole)? || whole.split_whitespace().count() >= FEWEST_WORDS {
+        return paste::run(&whole, options);
+    }
+    Err(subject::unknown(&whole))
+}
+
+/// A text of so many words is one that somebody pasted, and no subject.
+const FEWEST_WORDS: usize = 5;
+
+fn print_article(article: &Article, options: &Options) -> Result<Exit, Problem> {
+    if options.look.json {
+        super::print_json(article)?;
+    } else {
+        super::print(&article.text(super::paint(options.look.color), options.look.verbose, super::width()))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// Whether this is the driver, CUDA or an add-on.
 fn is_layer(word: &str, options: &Options) -> Result<bool, Problem> {
     Ok(["driver", "cuda"].contains(&word) || options.host.database()?.add_on_named(word).is_some())
-}
-
-/// What plan, apply and doctor mean by an id, and what helps.
-fn explain_check(text: &str) -> Result<Exit, Problem> {
-    let width = super::width();
-    let id: CheckId = text.parse().map_err(|_| {
-        Problem::usage(format!("there is no check {}", text.to_uppercase()))
-            .hint("see them all with: gpusetup doctor --list-checks")
-    })?;
-    let cause = causes::of(id);
-    let mut out = wrapped(&format!("{id}  "), id.title(), width);
-    out += &wrapped("  means         ", cause.means, width);
-    if let Some(remedy) = &cause.remedy {
-        out += &wrapped("  fix           ", &remedy.text, width);
-        out.extend(remedy.commands.iter().map(|command| format!("                {command}\n")));
-    }
-    if let Some(place) = cause.elsewhere {
-        out += &wrapped("  no check      ", place, width);
-    }
-    if let Some(check) = CHECKS.iter().find(|c| c.id == id) {
-        out += &wrapped("  reads         ", check.reads, width);
-        if !check.follows_from.is_empty() {
-            let others: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
-            out += &wrapped("  may follow    ", &format!("from {}", others.join(", ")), width);
-        }
-        out += &format!("  look now      gpusetup doctor {id}\n");
-    }
-    super::print(&out)?;
-    Ok(Exit::Done)
-}
-
-fn explain_exit(code: &str) -> Result<Exit, Problem> {
-    let found = EXITS.iter().find(|(exit, _)| exit.to_string() == code);
-    let codes = || EXITS.map(|(exit, _)| exit.to_string()).join(", ");
-    let (exit, meaning) =
-        found.ok_or_else(|| Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes())))?;
-    super::print(&wrapped(&format!("{exit}  "), meaning, super::width()))?;
-    Ok(Exit::Done)
 }
 
 /// Asks for the version, and tells the proof of yes or no.

@@ -12,6 +12,7 @@ mod facts;
 mod files;
 mod host;
 mod locked;
+mod mistakes;
 mod options;
 mod plan;
 mod problem;
@@ -27,13 +28,15 @@ use crate::nvidia;
 use crate::render::Paint;
 use crate::system::environment;
 use crate::text;
-use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::builder::TypedValueParser as _;
+use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use options::{
     BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions, TrustOptions,
 };
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Puts a working NVIDIA driver, CUDA toolkit and cuDNN on a Linux host, and says why.
 #[derive(Debug, Parser)]
@@ -99,20 +102,63 @@ enum Command {
     },
 }
 
+/// Whether this process printed a JSON object: an error adds no second one.
+static PRINTED_JSON: AtomicBool = AtomicBool::new(false);
+
 /// Runs what `arguments` ask for; the number is the exit code of the contract.
 pub fn run(arguments: Vec<OsString>) -> u8 {
-    let cli = match parse(&arguments) {
-        Ok(cli) => cli,
-        Err(Refused::Clap(e)) => {
+    let wants_json = wants_json(&arguments);
+    let done = match parse(&arguments) {
+        Ok(cli) => dispatch(cli.command),
+        Err(Refused::Clap(e)) => match mistakes::known(&e, &arguments, &commands()) {
+            Some(problem) => Err(problem),
+            None if e.use_stderr() && wants_json => Err(Problem::usage(first_line(&e))),
             // Help and version are answers; anything else is exit 2, which is clap's own code too.
-            return match e.print().and_then(|()| std::io::stdout().flush()) {
-                Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => unwritten(&e).report().code(),
-                _ => u8::try_from(e.exit_code()).unwrap_or(2),
-            };
-        }
-        Err(Refused::Config(problem)) => return problem.report().code(),
+            None => match e.print().and_then(|()| std::io::stdout().flush()) {
+                Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
+                _ => return u8::try_from(e.exit_code()).unwrap_or(2),
+            },
+        },
+        Err(Refused::Config(problem)) => Err(problem),
     };
-    let done = match cli.command {
+    done.unwrap_or_else(|problem| {
+        problem.report();
+        if wants_json && !PRINTED_JSON.load(Ordering::Relaxed) {
+            // Whoever reads it is gone if this fails; the exit code says the rest.
+            let _ = print_json(&problem.json());
+        }
+        problem.exit.code()
+    })
+}
+
+/// Whether a failure is to be an object on standard output: found before clap reads the rest, which it may refuse.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--").peekable();
+    let of_format = |word: &OsString| word == "json";
+    while let Some(word) = words.next() {
+        if word == "--json"
+            || word == "--format=json"
+            || word == "--format" && words.peek().is_some_and(|w| of_format(w))
+        {
+            return true;
+        }
+    }
+    environment::raw("GPUSETUP_JSON").is_some_and(|value| {
+        clap::builder::BoolishValueParser::new()
+            .parse_ref(&clap::Command::new("gpusetup"), None, &value)
+            .unwrap_or(false)
+    })
+}
+
+/// A refusal of clap's in one line, without its usage.
+fn first_line(e: &clap::Error) -> String {
+    let text = e.render().to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// Runs a command; the number is its exit code.
+fn dispatch(command: Command) -> Result<u8, Problem> {
+    let done = match command {
         Command::Facts(options) => facts::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Apply(options) => apply::run(&options),
@@ -126,15 +172,32 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
         Command::Bundle { command } => bundle::run(&command),
-        Command::Ask(options) => return doctor::ask(&options),
+        Command::Ask(options) => return Ok(doctor::ask(&options)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "gpusetup", &mut script);
+            clap_complete::generate(shell, &mut self::command(), "gpusetup", &mut script);
             print_bytes(&script).map(|()| Exit::Done)
         }
         Command::Man { directory } => manual(directory),
     };
-    done.unwrap_or_else(|problem| problem.report()).code()
+    done.map(Exit::code)
+}
+
+/// The command line as clap knows it. Flags take 1, 0, yes, no, on and off from the environment.
+fn command() -> clap::Command {
+    fn forgiving(command: clap::Command) -> clap::Command {
+        let flags = command.mut_args(|arg| match arg.get_action() {
+            ArgAction::SetTrue => arg.value_parser(clap::builder::BoolishValueParser::new()),
+            _ => arg,
+        });
+        flags.mut_subcommands(forgiving)
+    }
+    forgiving(Cli::command())
+}
+
+/// The names of the commands that people type.
+fn commands() -> Vec<String> {
+    Cli::command().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned()).collect()
 }
 
 enum Refused {
@@ -144,7 +207,7 @@ enum Refused {
 
 fn parse(arguments: &[OsString]) -> Result<Cli, Refused> {
     let defaults = config::defaults(arguments).map_err(Refused::Config)?;
-    let command = config::with_defaults(Cli::command(), &defaults);
+    let command = config::with_defaults(command(), &defaults);
     let matches = command.try_get_matches_from(arguments).map_err(Refused::Clap)?;
     Cli::from_arg_matches(&matches).map_err(Refused::Clap)
 }
@@ -198,6 +261,7 @@ fn unwritten(e: &std::io::Error) -> Problem {
 /// Writes one JSON object to standard output.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Problem::unexpected(e.to_string()))?;
+    PRINTED_JSON.store(true, Ordering::Relaxed);
     print(&(text::json(&text) + "\n"))
 }
 

@@ -1,11 +1,12 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
 use crate::exit::Exit;
-use crate::resolve::{Conflict, Premise};
+use crate::resolve::{Conflict, Hint, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
 use crate::text::message;
 use crate::text::quoted_path;
+use serde::Serialize;
 
 /// A failure on its way to the screen.
 #[derive(Debug)]
@@ -16,14 +17,34 @@ pub struct Problem {
     pub message: String,
     /// The facts that it stands on.
     pub because: Vec<String>,
-    /// What would help.
+    /// What would help, in words.
     pub hints: Vec<String>,
+    /// Commands that would help, the best first; what follows `  # ` is a comment.
+    pub tries: Vec<String>,
+}
+
+/// A failure as JSON, on standard output for `--json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct ErrorReport<'a> {
+    /// `gpusetup.error/1`.
+    pub schema: &'static str,
+    /// The exit code.
+    pub exit_code: u8,
+    /// What happened, to what, and why.
+    pub error: &'a str,
+    /// The facts that the error rests on.
+    pub because: &'a [String],
+    /// What would help, in words.
+    pub hints: &'a [String],
+    /// Commands that would help, the best first.
+    pub r#try: Vec<&'a str>,
 }
 
 impl Problem {
     /// Of this exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), because: Vec::new(), hints: Vec::new() }
+        Self { exit, message: message.into(), because: Vec::new(), hints: Vec::new(), tries: Vec::new() }
     }
 
     /// An I/O error or a mistake of ours: exit 1.
@@ -47,9 +68,27 @@ impl Problem {
         self
     }
 
-    /// Tells it on standard error; returns the exit code.
+    /// With a command that would help.
+    pub fn attempt(mut self, command: impl Into<String>) -> Self {
+        self.tries.push(command.into());
+        self
+    }
+
+    /// The failure as JSON.
+    pub fn json(&self) -> ErrorReport<'_> {
+        ErrorReport {
+            schema: "gpusetup.error/1",
+            exit_code: self.exit.code(),
+            error: &self.message,
+            because: &self.because,
+            hints: &self.hints,
+            r#try: self.tries.iter().map(|command| command.split("  # ").next().unwrap_or_default()).collect(),
+        }
+    }
+
+    /// Prints the failure on standard error.
     #[allow(clippy::print_stderr)]
-    pub fn report(&self) -> Exit {
+    pub fn report(&self) {
         // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
         eprintln!("error: {}", message(&self.message));
         for fact in &self.because {
@@ -58,7 +97,9 @@ impl Problem {
         for hint in &self.hints {
             eprintln!("hint: {}", message(hint));
         }
-        self.exit
+        for command in &self.tries {
+            eprintln!("try: {}", message(command));
+        }
     }
 }
 
@@ -101,7 +142,9 @@ impl From<Conflict> for Problem {
             if p.source.is_empty() { p.text.clone() } else { format!("{} ({})", p.text, p.source) }
         };
         let because = conflict.derivation.iter().map(because).collect();
-        let hints = conflict.hints.iter().map(ToString::to_string).collect();
-        Self { because, hints, ..Self::new(conflict.exit(), conflict.to_string()) }
+        let (tries, hints): (Vec<_>, Vec<_>) = conflict.hints.iter().partition(|hint| hint.command().is_some());
+        let texts = |hints: Vec<&Hint>| hints.into_iter().map(ToString::to_string).collect();
+        let (tries, hints) = (texts(tries), texts(hints));
+        Self { because, hints, tries, ..Self::new(conflict.exit(), conflict.to_string()) }
     }
 }

@@ -156,6 +156,26 @@ pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<St
     Ok(if over == 0 { text } else { text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default() })
 }
 
+/// An error number (Xid) in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedXid {
+    /// Bus address of the GPU, as it is written there.
+    pub gpu: String,
+    /// The number.
+    pub number: u16,
+    /// The rest of the line.
+    pub text: String,
+}
+
+/// The Xids in a text, each number of a GPU once.
+pub fn xids(log: &str) -> Vec<LoggedXid> {
+    let of = |said| match said {
+        Said::Xid { gpu, number, text } => Some(LoggedXid { gpu, number, text }),
+        _ => None,
+    };
+    parse(log).into_iter().filter_map(of).collect()
+}
+
 /// What matters here of a log, of its last boot, each thing once: an Xid with the first of its texts.
 pub fn parse(log: &str) -> Vec<Said> {
     // The kernel's first line in every boot.

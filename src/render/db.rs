@@ -1,8 +1,8 @@
 //! The database as tables.
 
 use crate::compat::{
-    AddOnId, Companion, Component, ComponentRelease, Database, Fabric, FrameworkNeeds, ModuleFlavour, Tally,
-    VersionRule,
+    AddOnId, BranchKind, Companion, Component, ComponentRelease, Database, Fabric, FrameworkNeeds, ModuleFlavour,
+    Tally, VersionRule,
 };
 use crate::host::Gpu;
 use crate::resolve::{Card, serves};
@@ -27,11 +27,6 @@ fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
 
 fn flavours(modules: &[ModuleFlavour]) -> String {
     modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn branches(card: &Card) -> String {
-    let end = |b: Option<u16>, open: &str| b.map_or(open.to_owned(), |b| b.to_string());
-    format!("{}-{}", end(card.first_branch, ""), end(card.last_branch, ""))
 }
 
 /// GPUs whose name, id or chip holds a text; all without one.
@@ -196,38 +191,69 @@ pub fn frameworks(database: &Database, card: Option<&Card>) -> String {
     table(&["FRAMEWORK", "CUDA", "CUDNN", "COMPUTE"], &rows)
 }
 
-/// Everything that fits a card.
+/// What a GPU needs and can do, in one screen.
 pub fn show(database: &Database, gpu: &Gpu, card: &Card, width: usize) -> String {
     let mut out = String::new();
-    let mut line = |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, width);
+    let mut line = |label: &str, text: &str| out += &wrapped(&format!("{label:<10} "), text, width);
     let id = if gpu.pci_id.is_empty() { String::new() } else { format!(" [{}]", gpu.pci_id) };
-    line("GPU", format!("{}{id}", card.name));
-    line("Compute", card.capability.map_or("not published".to_owned(), |c| format!("capability {c} ({})", c.sm())));
-    line("Modules", flavours(&card.modules));
-    line("Branches", branches(card));
-    let newest_first: Vec<_> = database.cuda.iter().filter(|c| serves(database, c, card)).collect();
-    let series = |c: &crate::compat::CudaRelease| c.version.series().to_string();
-    match (newest_first.first(), newest_first.last()) {
-        (Some(newest), Some(oldest)) => {
-            line("CUDA", format!("{} to {}", series(oldest), newest.version));
-        }
-        _ => line("CUDA", "none targets it".to_owned()),
+    line("gpu", &format!("{}{id}", card.name));
+    for (label, text) in summary(database, gpu, card) {
+        line(label, &text);
     }
+    line("sources", &crate::resolve::source_titles(database, &card.sources));
+    let name = if gpu.pci_id.is_empty() { card.name.clone() } else { gpu.pci_id.clone() };
+    let name = crate::text::quoted(&name);
+    out += "\n";
+    for (command, what) in [
+        (format!("gpusetup plan --gpu {name}"), "what this host would get for it"),
+        (format!("gpusetup db list drivers --for {name}"), "every driver branch"),
+        (format!("gpusetup db list cuda --for {name}"), "every CUDA release"),
+    ] {
+        out += &format!("{command:<46} # {what}\n");
+    }
+    out
+}
+
+/// What a GPU needs and can do, as labels and texts.
+pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
+    let mut all = vec![(
+        "compute",
+        card.capability.map_or("not published".to_owned(), |c| format!("capability {c} ({})", c.sm())),
+    )];
+    let knows = |number: u16| {
+        card.first_branch.is_none_or(|first| number >= first) && card.last_branch.is_none_or(|last| number <= last)
+    };
+    let newest = |kind: BranchKind, what: &str| {
+        let branch = database.driver_branches.iter().find(|b| b.kind == kind && knows(b.branch))?;
+        let driver = database.drivers.iter().find(|d| d.version.branch == branch.branch)?;
+        Some(format!("newest {what}: {}", driver.version))
+    };
+    let span = match (card.first_branch, card.last_branch) {
+        (Some(first), None) => format!("branch {first} and newer"),
+        (None, Some(last)) => format!("branch {last} and older"),
+        (Some(first), Some(last)) => format!("branches {first} to {last}"),
+        (None, None) => "every branch".to_owned(),
+    };
+    let drivers = [newest(BranchKind::Production, "production"), newest(BranchKind::LongTerm, "long-term")];
+    all.push(("driver", std::iter::once(span).chain(drivers.into_iter().flatten()).collect::<Vec<_>>().join("; ")));
+    all.push(("modules", flavours(&card.modules)));
+    let served: Vec<_> = database.cuda.iter().filter(|c| serves(database, c, card)).collect();
+    all.push((
+        "cuda",
+        match (served.first(), served.last()) {
+            (Some(newest), Some(oldest)) => format!("{} to {}", oldest.version.series(), newest.version),
+            _ => "none targets it".to_owned(),
+        },
+    ));
     let profiles: Vec<_> = gpu.device().into_iter().flat_map(|d| database.mig_profiles(d)).collect();
     if !profiles.is_empty() {
-        let told = profiles.iter().map(|p| {
+        let each = profiles.iter().map(|p| {
             let since = p.first_driver_branch.map(|b| format!(", from branch {b} on")).unwrap_or_default();
             format!("{} (up to {}{since})", p.name, p.instances)
         });
-        line("MIG", told.collect::<Vec<_>>().join(", "));
+        all.push(("mig", each.collect::<Vec<_>>().join(", ")));
     }
-    line("Sources", crate::resolve::source_titles(database, &card.sources));
-    out + "\n"
-        + &drivers(database, Some(card))
-        + "\n"
-        + &cuda(database, Some(card))
-        + "\n"
-        + &add_on(database, AddOnId::CUDNN, Some(card))
+    all
 }
 
 /// What `db check` found, when nothing is wrong.

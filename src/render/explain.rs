@@ -1,5 +1,8 @@
 //! A proof, for a person and for programs: the facts, what follows from them, and what would fit instead.
 
+pub mod article;
+pub mod paste;
+
 use super::Paint;
 use crate::compat::Database;
 use crate::ids::Rule;

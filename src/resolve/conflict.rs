@@ -89,9 +89,10 @@ impl fmt::Display for Hint {
         match self {
             Self::Words(words) => f.write_str(words),
             Self::Plan { why, gives, .. } => {
-                let why = if why.is_empty() { String::new() } else { format!("{why}: ") };
-                write!(f, "{why}{}", self.command().unwrap_or_default())?;
-                gives.as_ref().map_or(Ok(()), |gives| write!(f, "  # {gives}"))
+                f.write_str(&self.command().unwrap_or_default())?;
+                let comment = [Some(*why).filter(|why| !why.is_empty()), gives.as_deref()];
+                let comment = comment.into_iter().flatten().collect::<Vec<_>>().join(": ");
+                if comment.is_empty() { Ok(()) } else { write!(f, "  # {comment}") }
             }
         }
     }

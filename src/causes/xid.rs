@@ -1,0 +1,32 @@
+//! What to do about the errors that the driver logs for a GPU (Xids).
+
+use super::Remedy;
+use crate::compat::XidAction;
+use crate::text::quoted;
+
+/// The list in which NVIDIA describes each Xid.
+pub const CATALOG: &str = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html";
+
+/// What helps against Xid `number` of the GPU at this bus address. None if nothing needs to be done.
+pub fn remedy(number: u16, action: XidAction, gpu: &str) -> Option<Remedy> {
+    const NONE: [&str; 0] = [];
+    Some(match action {
+        XidAction::Nothing => return None,
+        XidAction::RestartApplication => Remedy::new("restart the program, and look for the fault in it first", NONE),
+        XidAction::ResetGpu => Remedy::new(
+            "end the programs that use the GPU, then reset it; reboot if the reset fails",
+            [format!("sudo nvidia-smi --gpu-reset -i {}", quoted(gpu))],
+        ),
+        XidAction::Reboot => {
+            Remedy::new("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"])
+        }
+        XidAction::CheckHardware => Remedy::new("check the power cables of the board", NONE),
+        XidAction::Update => Remedy::new("update the driver and the firmware", ["gpusetup plan --upgrade"]),
+        XidAction::Workflow | XidAction::AskNvidia => unknown(number),
+    })
+}
+
+/// What helps against an Xid for which nothing more is known.
+pub fn unknown(number: u16) -> Remedy {
+    Remedy::new::<&str>(format!("follow NVIDIA's description of Xid {number}: {CATALOG}"), [])
+}

@@ -1,0 +1,62 @@
+//! `gpusetup explain -`: what a text says that a person would paste into a search engine, and what this host says to that.
+
+use super::Options;
+use crate::cli::Problem;
+use crate::cli::host::{look, system};
+use crate::compat::Database;
+use crate::doctor::{EvidenceSources, Finding, examine, gather, xids};
+use crate::exit::Exit;
+use crate::ids::CheckId;
+use crate::recognise::{Recogniser, known};
+use crate::render::explain::paste::{Explained, Look, PasteReport, text};
+use std::collections::BTreeSet;
+
+/// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
+pub fn run(pasted: &str, options: &Options) -> Result<Exit, Problem> {
+    let report = examined(pasted, options)?;
+    if options.look.json {
+        crate::cli::print_json(&report)?;
+    } else {
+        let look = Look {
+            paint: crate::cli::paint(options.look.color),
+            verbose: options.look.verbose,
+            width: crate::cli::width(),
+        };
+        crate::cli::print(&text(&report, look))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether a text has a message or an error number that gpusetup knows.
+pub fn recognises(pasted: &str) -> Result<bool, Problem> {
+    let messages = known();
+    let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
+    Ok(!recogniser.find(pasted).is_empty() || !xids(pasted).is_empty())
+}
+
+fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
+    let database = options.host.database()?;
+    let messages = known();
+    let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
+    let found = recogniser.find(pasted);
+    let checks: BTreeSet<CheckId> = found
+        .iter()
+        .flat_map(|r| r.message.causes.iter().flat_map(|cause| cause.checks.iter().filter_map(|id| id.parse().ok())))
+        .collect();
+    let findings =
+        if checks.is_empty() || !options.host.is_meant() { Vec::new() } else { here(options, database, checks)? };
+    let lines: Vec<_> = pasted.lines().collect();
+    let messages = found.iter().map(|recognised| {
+        let quoted = lines.get(recognised.line - 1).copied().unwrap_or_default();
+        Explained::of(recognised, quoted, &findings)
+    });
+    Ok(PasteReport::new(messages.collect(), xids(pasted), database, known().len()))
+}
+
+/// What doctor's checks of these ids find on this host.
+fn here(options: &Options, database: &'static Database, checks: BTreeSet<CheckId>) -> Result<Vec<Finding>, Problem> {
+    let (facts, _) = look(&options.host, database)?;
+    let sources = EvidenceSources { kernel_log: None, today: None };
+    let evidence = gather(&system(&options.host), database, facts, &options.host.prefix, &sources);
+    Ok(examine(evidence, database, &checks.into_iter().collect::<Vec<_>>()).checks)
+}

@@ -1,0 +1,191 @@
+//! The subjects that `explain` knows by name: checks, exit codes, Xids, GPUs, frameworks, terms and error codes.
+
+use super::Options;
+use crate::causes;
+use crate::cli::Problem;
+use crate::compat::{Database, Framework, FrameworkNeeds, FrameworkRelease, SourceId, framework_and_version};
+use crate::doctor::CHECKS;
+use crate::exit::{EXITS, Exit};
+use crate::host::assumed_gpus;
+use crate::ids::CheckId;
+use crate::recognise::subjects;
+use crate::render::explain::article::Article;
+use crate::resolve::known_card;
+use crate::subject;
+
+/// How many names are suggested for one that is not known.
+const MOST_NEAR: usize = 3;
+
+/// The article about what these words name, in lower case; none if they name nothing.
+pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Problem> {
+    let name = words.join(" ");
+    match words {
+        [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
+            return check(id).map(Some);
+        }
+        ["exit" | "exit-code", code] => return exit(code).map(Some),
+        ["xid", number] => return xid(number, options.host.database()?).map(Some),
+        ["gpu", rest @ ..] if !rest.is_empty() => return gpu(&rest.join(" "), options.host.database()?).map(Some),
+        _ => {}
+    }
+    let known = subjects();
+    if let Some(found) = subject::find(&known, &name) {
+        return Ok(Some(of_subject(found)));
+    }
+    let database = options.host.database()?;
+    if let Some(article) = framework(&name, database) {
+        return Ok(Some(article));
+    }
+    // Last, since a GPU may be called by a single number.
+    Ok(if name.len() > 1 { gpu(&name, database).ok() } else { None })
+}
+
+/// The problem with words that name nothing.
+pub fn unknown(name: &str) -> Problem {
+    let problem = Problem::usage(format!("cannot explain `{name}`"));
+    let known = subjects();
+    let distance = |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));
+    let all = known.iter().flat_map(|s| s.names.iter().map(String::as_str));
+    let mut near: Vec<_> =
+        all.map(|other| (distance(other), other)).filter(|(d, other)| *d <= 1 + other.len() / 5).collect();
+    near.sort_unstable();
+    if near.is_empty() {
+        return problem
+            .attempt("gpusetup explain cuda 13.0 --gpu v100  # why a version fits or does not")
+            .attempt(format!("gpusetup explain {}  # a check", CheckId::GS201))
+            .attempt("dmesg | gpusetup explain -  # any text with an error");
+    }
+    near.into_iter()
+        .take(MOST_NEAR)
+        .fold(problem, |problem, (_, other)| problem.attempt(format!("gpusetup explain {other}")))
+}
+
+fn of_subject(found: &subject::Subject) -> Article {
+    let name = found.names.first().cloned().unwrap_or_default();
+    let mut article = Article::new(name, &found.title).with("means", &found.means);
+    if let Some(causes) = &found.causes {
+        article = article.with("causes", causes);
+    }
+    let subject::Subject { remedy, run, see, sources, .. } = found.clone();
+    (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, sources);
+    article
+}
+
+/// What plan, apply and doctor mean by an id, and what helps.
+fn check(text: &str) -> Result<Article, Problem> {
+    let id: CheckId = text.parse().map_err(|_| {
+        Problem::usage(format!("there is no check {}", text.to_uppercase())).attempt("gpusetup doctor --list-checks")
+    })?;
+    let cause = causes::of(id);
+    let mut article = Article::new(id.as_str(), id.title()).with("means", cause.means);
+    if let Some(place) = cause.elsewhere {
+        article = article.with("no check", place);
+    }
+    if let Some(check) = CHECKS.iter().find(|c| c.id == id) {
+        article = article.with("reads", check.reads);
+        if !check.follows_from.is_empty() {
+            let others: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
+            article = article.with("follows", format!("possibly from {}", others.join(", ")));
+        }
+        article = article.with("look now", format!("gpusetup doctor {id}"));
+    }
+    if let Some(remedy) = cause.remedy {
+        (article.remedy, article.run) = (Some(remedy.text), remedy.commands);
+    }
+    Ok(article)
+}
+
+fn exit(code: &str) -> Result<Article, Problem> {
+    let found = EXITS.iter().find(|(exit, _)| exit.to_string() == code);
+    let codes = || EXITS.map(|(exit, _): (Exit, _)| exit.to_string()).join(", ");
+    let (exit, meaning) = found.ok_or_else(|| {
+        Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes()))
+            .attempt("gpusetup explain exit 4")
+    })?;
+    Ok(Article::new(format!("exit code {exit}"), "").with("means", *meaning))
+}
+
+fn xid(number: &str, database: &Database) -> Result<Article, Problem> {
+    let wrong = || {
+        Problem::usage(format!("the database has no Xid `{number}`"))
+            .hint(format!("NVIDIA's list: {}", causes::xid::CATALOG))
+            .attempt("gpusetup explain xid 79")
+    };
+    let row = number.parse().ok().and_then(|number| database.xid(number)).ok_or_else(wrong)?;
+    let mut article = Article::new(format!("Xid {}", row.xid), &row.name).with("means", &row.means);
+    match causes::xid::remedy(row.xid, row.action, "0000:01:00.0") {
+        Some(remedy) => (article.remedy, article.run) = (Some(remedy.text), remedy.commands),
+        None => article.remedy = Some("nothing needs to be done for this error alone".to_owned()),
+    }
+    article = article.with("look now", format!("gpusetup doctor {}", CheckId::GS903));
+    article.sources = locations(database, &row.sources);
+    Ok(article)
+}
+
+fn gpu(name: &str, database: &Database) -> Result<Article, Problem> {
+    let found = assumed_gpus(database, name).map_err(|e| crate::cli::host::no_such_gpu(name, &e))?;
+    let found = found
+        .first()
+        .ok_or_else(|| Problem::usage(format!("`{name}` names no GPU")).attempt("gpusetup db list gpus"))?;
+    let card = known_card(database, found)?;
+    let mut article =
+        Article::new(&card.name, if found.pci_id.is_empty() { String::new() } else { format!("[{}]", found.pci_id) });
+    for (label, text) in crate::render::db::summary(database, found, &card) {
+        article = article.with(label, text);
+    }
+    article.run = vec![format!("gpusetup plan --gpu {}", crate::text::quoted(name))];
+    article.remedy = Some("see what this host would need for it".to_owned());
+    article.sources = locations(database, &card.sources);
+    Ok(article)
+}
+
+fn framework(name: &str, database: &Database) -> Option<Article> {
+    let (called, version) = framework_and_version(name);
+    let framework = database.framework(called)?;
+    let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
+    let mut article = Article::new(format!("{} {}", framework.title, release.version), "");
+    for build in &release.builds {
+        article = article.with("build", described(build));
+    }
+    article = article.with("releases", range(framework));
+    article.remedy = Some(format!("plan a host for {}", framework.title));
+    article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
+    article.sources = locations(database, &release.sources);
+    Some(article)
+}
+
+fn range(framework: &Framework) -> String {
+    let versions: Vec<_> =
+        framework.releases.iter().map(|release: &FrameworkRelease| release.version.as_str()).collect();
+    match versions.as_slice() {
+        [newest, .., oldest] => format!("{} known, {oldest} to {newest}", versions.len()),
+        all => all.join(", "),
+    }
+}
+
+fn described(build: &crate::compat::FrameworkBuild) -> String {
+    let newer = |open: bool| if open { " or newer" } else { "" };
+    let mut parts = vec![match build.needs {
+        FrameworkNeeds::Driver => {
+            format!("contains its own CUDA {} libraries; the host needs the driver only", build.cuda)
+        }
+        FrameworkNeeds::Libraries => {
+            format!("CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
+        }
+        FrameworkNeeds::Compiler => {
+            format!("compiled on the host with CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
+        }
+    }];
+    parts.extend(build.first_cudnn().map(|cudnn| format!("cuDNN {cudnn}{}", newer(build.cudnn_min.is_some()))));
+    parts.extend(match (build.lowest_capability, build.highest_capability) {
+        (None, _) => None,
+        (Some(lowest), None) => Some(format!("GPUs of compute capability {lowest} and newer")),
+        (Some(lowest), Some(highest)) => Some(format!("GPUs of compute capability {lowest} to {}.x", highest.major)),
+    });
+    parts.join("; ")
+}
+
+fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
+    let known = |id: &SourceId| database.sources.iter().find(|source| source.id == *id);
+    ids.iter().filter_map(known).map(|source| format!("{}: {}", source.title, source.location)).collect()
+}

@@ -1,0 +1,161 @@
+//! Common wrong command lines, and the right ones: what clap alone would answer with "unexpected argument".
+
+use super::Problem;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+
+/// The most edits between a typo and the command that was meant.
+const MOST_EDITS: usize = 2;
+
+/// Commands of other tools, and what does the same here.
+const ELSEWHERE: [(&[&str], &[&str]); 12] = [
+    (
+        &["install", "add", "setup", "get"],
+        &["gpusetup plan  # shows what would be installed", "sudo gpusetup apply  # installs it"],
+    ),
+    (&["remove", "purge", "delete", "autoremove", "clean"], &["sudo gpusetup uninstall"]),
+    (
+        &["upgrade", "update"],
+        &["sudo gpusetup apply --upgrade  # newer versions", "gpusetup db update  # a newer database"],
+    ),
+    (&["search", "find", "show", "query"], &["gpusetup db show {}", "gpusetup db list gpus"]),
+    (
+        &["list", "ls", "devices"],
+        &["gpusetup facts  # what is installed here", "gpusetup db list cuda  # what gpusetup knows"],
+    ),
+    (&["info", "detect", "inspect", "hardware"], &["gpusetup facts"]),
+    (&["check", "verify", "test", "diagnose", "validate"], &["gpusetup doctor"]),
+    (&["fix", "repair"], &["sudo gpusetup doctor --fix"]),
+    (&["undo", "revert", "restore"], &["sudo gpusetup rollback"]),
+    (&["continue"], &["sudo gpusetup resume"]),
+    (&["why", "describe"], &["gpusetup explain {}"]),
+    (&["version"], &["gpusetup --version"]),
+];
+
+/// The problem with a command line that clap refused, if it is a mistake with a known answer.
+pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String]) -> Option<Problem> {
+    let words: Vec<_> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let typed = context(ContextKind::InvalidSubcommand)?;
+            // `gpusetup db lst`: clap knows the commands of db.
+            (words.first().is_some_and(|first| first == typed)).then(|| no_command(typed, &words, commands))
+        }
+        ErrorKind::UnknownArgument => no_argument(context(ContextKind::InvalidArg)?, &words, commands),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            of_the_environment(context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?, &words)
+        }
+        _ => None,
+    }
+}
+
+fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
+    let problem = Problem::usage(format!("there is no command `{typed}`"));
+    let lower = typed.to_lowercase();
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&lower.as_str())) {
+        let object = words[1..].iter().find(|word| !word.starts_with('-')).map_or("h100", String::as_str);
+        return instead.iter().fold(problem, |problem, command| problem.attempt(command.replace("{}", object)));
+    }
+    let edits = |command: &&String| strsim::damerau_levenshtein(&lower, command);
+    match commands.iter().min_by_key(edits).filter(|command| edits(command) <= MOST_EDITS) {
+        Some(meant) => problem.attempt(again(words, typed, meant)),
+        None => problem.attempt("gpusetup --help"),
+    }
+}
+
+fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Problem> {
+    let command = words.iter().find(|word| commands.contains(word)).map(String::as_str);
+    let problem = |sentence: String| Some(Problem::usage(sentence));
+    match (command, typed) {
+        (Some("plan"), "--dry-run" | "-n") => {
+            Some(problem("plan changes nothing: it is a dry run already".to_owned())?.attempt(again(words, typed, "")))
+        }
+        (Some("apply"), "--dry-run" | "-n") => {
+            let plan = again(words, typed, "").replacen("apply", "plan", 1);
+            Some(problem("`gpusetup plan` is the dry run of apply".to_owned())?.attempt(plan))
+        }
+        (Some("plan" | "apply"), _) if !typed.starts_with('-') => {
+            let sentence = format!("unexpected `{typed}`: GPUs are named with --gpu, frameworks with --for");
+            Some(problem(sentence)?.attempt(again(words, typed, &format!("--gpu {typed}"))))
+        }
+        // An option before its command.
+        (Some(command), _) if typed.starts_with('-') && words.first().is_some_and(|first| first == typed) => {
+            let rest: Vec<_> =
+                words.iter().filter(|word| *word != typed && *word != command).map(String::as_str).collect();
+            let right: Vec<_> = ["gpusetup", command, typed].into_iter().chain(rest).collect();
+            Some(problem(format!("{typed} belongs after the command"))?.attempt(right.join(" ")))
+        }
+        (None, "-v" | "--verbose") => {
+            Some(problem(format!("{typed} needs a command"))?.attempt("gpusetup --version").attempt("gpusetup plan -v"))
+        }
+        _ => None,
+    }
+}
+
+/// The command line once more, with another word in place of one; nothing in place of it leaves it out.
+fn again(words: &[String], wrong: &str, right: &str) -> String {
+    let mut all = vec!["gpusetup".to_owned()];
+    for word in words {
+        match word.as_str() {
+            word if word != wrong => all.push(crate::text::quoted(word)),
+            _ if right.is_empty() => {}
+            _ => all.push(right.to_owned()),
+        }
+    }
+    all.join(" ")
+}
+
+/// A value that no flag has comes from the environment.
+fn of_the_environment(option: &str, value: &str, words: &[String]) -> Option<Problem> {
+    let flag = option.split(' ').next().unwrap_or(option);
+    let name = format!("GPUSETUP_{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
+    let is_given = words.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
+    let set = crate::system::environment::raw(&name)?;
+    if is_given || set.to_string_lossy() != value {
+        return None;
+    }
+    let sentence = format!("the environment variable {name} is `{value}`, which {flag} cannot be");
+    Some(Problem::usage(sentence).attempt(format!("unset {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(line: &str) -> Option<Vec<String>> {
+        let words: Vec<_> = std::iter::once("gpusetup").chain(line.split(' ')).map(OsString::from).collect();
+        let error = super::super::command().try_get_matches_from(&words).unwrap_err();
+        known(&error, &words, &super::super::commands()).map(|problem| problem.tries)
+    }
+
+    #[test]
+    fn commands_of_other_tools_have_an_answer() {
+        for (names, _) in ELSEWHERE {
+            for name in names {
+                let tries = answer(name).unwrap_or_else(|| panic!("{name}"));
+                assert!(!tries.is_empty(), "{name}");
+            }
+        }
+        assert_eq!(answer("search a100").unwrap()[0], "gpusetup db show a100");
+    }
+
+    #[test]
+    fn the_right_command_line_is_shown() {
+        for (line, right) in [
+            ("plann --gpu h100", "gpusetup plan --gpu h100"),
+            ("plan h100", "gpusetup plan --gpu h100"),
+            ("apply --dry-run --cuda 12", "gpusetup plan --cuda 12"),
+            ("plan --dry-run", "gpusetup plan"),
+            ("--json plan --gpu h100", "gpusetup plan --json --gpu h100"),
+            ("-v", "gpusetup --version"),
+            ("nothingofthekind", "gpusetup --help"),
+        ] {
+            assert_eq!(answer(line).unwrap_or_else(|| panic!("{line}"))[0], right);
+        }
+        assert_eq!(answer("plan --nosuch"), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error number and a term.
+
+use crate::render::Paint;
+use crate::text::wrapped;
+use serde::Serialize;
+
+/// An explanation of one subject.
+#[derive(Debug, Default, Serialize)]
+pub struct Article {
+    schema: &'static str,
+    /// The subject as gpusetup calls it: `GS201`, `Xid 79`.
+    pub subject: String,
+    /// What it is in a few words.
+    pub title: String,
+    /// Paragraphs with their labels.
+    pub paragraphs: Vec<Paragraph>,
+    /// What to do, in words.
+    #[serde(rename = "do")]
+    pub remedy: Option<String>,
+    /// Commands to paste.
+    pub run: Vec<String>,
+    /// Where this is published.
+    pub sources: Vec<String>,
+    /// Related subjects.
+    pub see: Vec<String>,
+}
+
+/// A labelled paragraph.
+#[derive(Debug, Serialize)]
+pub struct Paragraph {
+    /// One word: `means`, `causes`.
+    pub label: &'static str,
+    /// Sentences.
+    pub text: String,
+}
+
+impl Article {
+    /// About a subject.
+    pub fn new(subject: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { schema: "gpusetup.article/1", subject: subject.into(), title: title.into(), ..Self::default() }
+    }
+
+    /// With a paragraph.
+    pub fn with(mut self, label: &'static str, text: impl Into<String>) -> Self {
+        self.paragraphs.push(Paragraph { label, text: text.into() });
+        self
+    }
+
+    /// For a person. Sources are unfolded with `verbose`.
+    pub fn text(&self, paint: Paint, verbose: bool, width: usize) -> String {
+        let head =
+            if self.title.is_empty() { self.subject.clone() } else { format!("{}  {}", self.subject, self.title) };
+        let mut out = wrapped("", &paint.bold(&head), width);
+        let line = |label: &str, text: &str| wrapped(&format!("  {label:<9} "), text, width);
+        for paragraph in &self.paragraphs {
+            out += &line(paragraph.label, &paragraph.text);
+        }
+        if let Some(remedy) = &self.remedy {
+            out += &line("do", remedy);
+        }
+        out.extend(self.run.iter().map(|command| format!("              {}\n", paint.bold(command))));
+        if !self.see.is_empty() {
+            let all: Vec<_> = self.see.iter().map(|other| format!("gpusetup explain {other}")).collect();
+            out += &line("see", &all.join("; "));
+        }
+        match self.sources.as_slice() {
+            [] => {}
+            all if verbose => out.extend(all.iter().map(|source| format!("  source    {source}\n"))),
+            [only] => out += &line("source", only),
+            [first, rest @ ..] => out += &line("source", &format!("{first} (and {}: -v)", rest.len())),
+        }
+        out
+    }
+}

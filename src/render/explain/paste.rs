@@ -1,0 +1,252 @@
+//! What a pasted text says, its causes and what helps.
+
+use crate::causes::xid;
+use crate::compat::Database;
+use crate::doctor::{Finding, LoggedXid, Status};
+use crate::message::MessageCause;
+use crate::recognise::Recognised;
+use crate::render::Paint;
+use crate::text::{one_line, wrapped};
+use serde::Serialize;
+
+/// The most characters of the text that are quoted for a message.
+const MOST_QUOTED: usize = 200;
+
+/// How the report looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Colours.
+    pub paint: Paint,
+    /// With sources, and with symptoms in full.
+    pub verbose: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+/// What was recognised in a text.
+#[derive(Debug, Serialize)]
+pub struct PasteReport {
+    schema: &'static str,
+    /// Whether anything was.
+    recognised: bool,
+    messages: Vec<Explained>,
+    xids: Vec<ExplainedXid>,
+    /// How many messages gpusetup knows.
+    #[serde(skip)]
+    known: usize,
+}
+
+/// A message of the text.
+#[derive(Debug, Serialize)]
+pub struct Explained {
+    id: String,
+    title: String,
+    /// The first line that has it; the text's first line is 1.
+    line: usize,
+    quoted: String,
+    says: String,
+    /// Whether another message of the text explains this one.
+    symptom: bool,
+    causes: Vec<ExplainedCause>,
+    sources: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExplainedCause {
+    because: String,
+    tell: Option<String>,
+    look: Option<String>,
+    #[serde(rename = "do")]
+    remedy: String,
+    run: Vec<String>,
+    /// What doctor's checks on this host say to this cause.
+    here: Option<Here>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    /// A check found this cause.
+    Supported,
+    /// The checks that would find it passed.
+    Contradicted,
+}
+
+#[derive(Debug, Serialize)]
+struct Here {
+    verdict: Verdict,
+    /// The check, and what it found.
+    text: String,
+}
+
+/// An error number of the driver.
+#[derive(Debug, Serialize)]
+struct ExplainedXid {
+    xid: u16,
+    name: Option<String>,
+    gpu: String,
+    quoted: String,
+    means: String,
+    #[serde(rename = "do")]
+    remedy: Option<String>,
+    run: Vec<String>,
+}
+
+impl Explained {
+    /// A recognised message, its line of the text, and what doctor found on this host.
+    pub fn of(recognised: &Recognised<'_>, quoted: &str, findings: &[Finding]) -> Self {
+        let message = recognised.message;
+        let mut causes: Vec<_> = message.causes.iter().map(|cause| ExplainedCause::of(cause, findings)).collect();
+        // What this host supports comes first, what it contradicts last.
+        causes.sort_by_key(|cause| match cause.here.as_ref().map(|here| here.verdict) {
+            Some(Verdict::Supported) => 0,
+            None => 1,
+            Some(Verdict::Contradicted) => 2,
+        });
+        Self {
+            id: message.id.clone(),
+            title: message.title.clone(),
+            line: recognised.line,
+            quoted: shortened(quoted),
+            says: message.says.clone(),
+            symptom: recognised.is_symptom,
+            causes,
+            sources: message.sources.clone(),
+        }
+    }
+}
+
+impl ExplainedCause {
+    fn of(cause: &MessageCause, findings: &[Finding]) -> Self {
+        let own: Vec<_> = findings.iter().filter(|f| cause.checks.iter().any(|id| id == f.id.as_str())).collect();
+        let ill = own.iter().find(|f| matches!(f.status, Status::Fail | Status::Warn));
+        let here = match ill {
+            Some(finding) => Some(Here {
+                verdict: Verdict::Supported,
+                text: format!("{}: {}", finding.id, finding.cause.as_deref().unwrap_or(finding.title)),
+            }),
+            None if !own.is_empty() && own.iter().all(|f| f.status == Status::Pass) => {
+                let ids: Vec<_> = own.iter().map(|f| f.id.as_str()).collect();
+                let verb = if ids.len() == 1 { "passes" } else { "pass" };
+                Some(Here { verdict: Verdict::Contradicted, text: format!("{} {verb} on this host", ids.join(", ")) })
+            }
+            None => None,
+        };
+        let MessageCause { because, tell, look, remedy, run, .. } = cause.clone();
+        Self { because, tell, look, remedy, run, here }
+    }
+}
+
+impl PasteReport {
+    /// Of what was found in a text; `known` messages were looked for.
+    pub fn new(messages: Vec<Explained>, xids: Vec<LoggedXid>, database: &Database, known: usize) -> Self {
+        let of_xid = |logged: LoggedXid| {
+            let row = database.xids.iter().find(|row| row.xid == logged.number);
+            let remedy = match row {
+                Some(row) => xid::remedy(row.xid, row.action, &logged.gpu),
+                None => Some(xid::unknown(logged.number)),
+            };
+            let (remedy, run) = remedy.map(|r| (Some(r.text), r.commands)).unwrap_or_default();
+            ExplainedXid {
+                xid: logged.number,
+                name: row.map(|row| row.name.clone()),
+                gpu: one_line(&logged.gpu),
+                quoted: shortened(&logged.text),
+                means: row.map_or("the database does not know this number", |row| &row.means).to_owned(),
+                remedy,
+                run,
+            }
+        };
+        let xids: Vec<_> = xids.into_iter().map(of_xid).collect();
+        Self {
+            schema: "gpusetup.explanation/1",
+            recognised: !messages.is_empty() || !xids.is_empty(),
+            messages,
+            xids,
+            known,
+        }
+    }
+}
+
+/// A line of somebody else's text, safe for a terminal and not longer than is useful.
+fn shortened(line: &str) -> String {
+    let line = one_line(line.trim());
+    if line.chars().count() <= MOST_QUOTED {
+        return line;
+    }
+    line.chars().take(MOST_QUOTED).chain(['…']).collect()
+}
+
+/// The report for a person: root messages first, symptoms in a line each.
+pub fn text(report: &PasteReport, look: Look) -> String {
+    let Look { paint, verbose, width } = look;
+    let mut out = String::new();
+    if !report.recognised {
+        let sentence = format!("None of the {} messages that gpusetup knows is in this text.", report.known);
+        out += &wrapped("Not recognised  ", &sentence, width);
+        out += &wrapped("Try     ", &format!("{}  # examines this host itself", paint.bold("gpusetup doctor")), width);
+        out += &wrapped(
+            "Missing? ",
+            "Open an issue at the project with the whole text and the cause, once you know it.",
+            width,
+        );
+        return out;
+    }
+    for xid in &report.xids {
+        let name = xid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        out += &wrapped("", &paint.bold(&format!("Xid {} of the GPU at {}{name}", xid.xid, xid.gpu)), width);
+        out += &quote(&xid.quoted, look);
+        out += &wrapped("  says    ", &xid.means, width);
+        out += &remedy(xid.remedy.as_deref().unwrap_or("nothing needs to be done"), &xid.run, look, "  do      ");
+        out.push('\n');
+    }
+    let (symptoms, roots): (Vec<_>, Vec<_>) = report.messages.iter().partition(|m| m.symptom && !verbose);
+    for message in roots {
+        out += &wrapped("", &paint.bold(&message.title), width);
+        out += &quote(&message.quoted, look);
+        out += &wrapped("  says    ", &message.says, width);
+        let several = message.causes.len() > 1;
+        for (n, cause) in message.causes.iter().enumerate() {
+            let first = if several { format!("  cause {} ", n + 1) } else { "  cause   ".to_owned() };
+            out += &wrapped(&first, &cause.because, width);
+            if let Some(here) = &cause.here {
+                let (word, text) = match here.verdict {
+                    Verdict::Supported => (paint.red("  here    "), here.text.clone()),
+                    Verdict::Contradicted => {
+                        (paint.green("  here    "), format!("{}, which speaks against it", here.text))
+                    }
+                };
+                out += &wrapped("          ", &text, width).replacen("          ", &word, 1);
+            }
+            if let Some(tell) = cause.tell.as_ref().filter(|_| several || cause.here.is_none()) {
+                out += &format!("  check   {}\n", paint.bold(tell));
+                out += &cause.look.as_ref().map(|seen| wrapped("          ", seen, width)).unwrap_or_default();
+            }
+            out += &remedy(&cause.remedy, &cause.run, look, "  do      ");
+        }
+        if message.causes.is_empty() {
+            out += &wrapped("  cause   ", "not established: the text alone does not tell", width);
+        }
+        if verbose {
+            out += &message.sources.iter().map(|source| format!("  source  {source}\n")).collect::<String>();
+        }
+        out.push('\n');
+    }
+    for message in symptoms {
+        out += &wrapped("Follows from that: ", &message.title, width);
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn quote(line: &str, look: Look) -> String {
+    let quoted = wrapped("  > ", line, look.width);
+    quoted.lines().map(|line| look.paint.dim(line) + "\n").collect()
+}
+
+fn remedy(text: &str, commands: &[String], look: Look, first: &str) -> String {
+    let mut out = wrapped(first, text, look.width);
+    out.extend(commands.iter().map(|command| format!("            {}\n", look.paint.bold(command))));
+    out
+}
