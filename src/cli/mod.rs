@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod facts;
 mod files;
+mod help;
 mod host;
 mod locked;
 mod mistakes;
@@ -192,7 +193,7 @@ fn command() -> clap::Command {
         });
         flags.mut_subcommands(forgiving)
     }
-    forgiving(Cli::command())
+    help::arranged(forgiving(Cli::command()))
 }
 
 /// The names of the commands that people type.
@@ -215,10 +216,10 @@ fn parse(arguments: &[OsString]) -> Result<Cli, Refused> {
 fn manual(directory: Option<PathBuf>) -> Result<Exit, Problem> {
     let io = |e: std::io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));
     match directory {
-        Some(directory) => clap_mangen::generate_to(Cli::command(), directory).map_err(io)?,
+        Some(directory) => clap_mangen::generate_to(command(), directory).map_err(io)?,
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(io)?;
+            clap_mangen::Man::new(command()).render(&mut page).map_err(io)?;
             print_bytes(&page)?;
         }
     }
@@ -295,12 +296,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn help_fits_a_narrow_terminal() {
-        let mut command = Cli::command().term_width(80);
+        let mut command = command().term_width(80);
         command.build();
         for sub in command.get_subcommands_mut() {
             let help = sub.render_long_help().to_string();

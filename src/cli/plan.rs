@@ -8,10 +8,12 @@ use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
 };
 use crate::exit::Exit;
+use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::resolve::ConflictKind;
+use crate::resolve::{ConflictKind, Request};
+use crate::text::{quoted_path, wrapped};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -124,10 +126,35 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         (false, Format::Text) => {
             let paint = super::paint(options.look.color);
-            super::print(&render::plan::text(&plan, paint, options.look.verbose, super::width()))?;
+            let mut text = render::plan::text(&plan, paint, options.look.verbose, super::width());
+            if !plan.is_converged() {
+                text += &wrapped("Next: ", &paint.bold(&next(options, &plan)), super::width());
+            }
+            super::print(&text)?;
         }
     }
     Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })
+}
+
+/// The command that carries the plan out.
+fn next(options: &Options, plan: &Plan) -> String {
+    let apply = match &options.out {
+        Some(path) => format!("sudo gpusetup apply {}", quoted_path(path)),
+        None => {
+            let folders = [("--root", &options.host.root), ("--database", &options.host.database.folder)];
+            let folders =
+                folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
+            // The host itself has the GPUs that were assumed here; a tree has none.
+            let assumed_gpus = if options.host.root.is_some() { plan.request.assumed_gpus.clone() } else { Vec::new() };
+            let request = Request { assumed_gpus, ..plan.request.clone() }.options();
+            let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request]);
+            parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    if options.facts.is_some() || options.host.lspci.is_some() || !options.host.is_meant() {
+        return format!("{apply}  # on that host");
+    }
+    apply
 }
 
 /// An address that can stand in a shell's single quotes and a YAML text.

@@ -1,19 +1,19 @@
 //! A plan as text.
 
 use super::Paint;
-use crate::operation::{Download, Link, Operation, Reboot, Run};
+use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::{Act, Plan, State, Step};
 use crate::resolve::summary;
 use crate::text::{bytes, count, wrapped};
 
-/// The plan for a person: what the host is, what was chosen and why, each step, what it costs. With `verbose` also what
-/// stands already and what was rejected.
+/// The plan for a person: the host, the choice and its reasons, a line for each step, warnings, totals. With `verbose` also every
+/// operation, the steps that are left out and the candidates that were rejected.
 pub fn text(plan: &Plan, paint: Paint, verbose: bool, width: usize) -> String {
     let mut out = head(plan, paint, width);
     out += &choice(plan, paint, width);
     out += &format!("\n{}\n", paint.bold("Steps"));
     for step in &plan.steps {
-        out += &one(step, paint, verbose, width);
+        out += &if verbose { in_full(step, paint, width) } else { in_a_line(step, paint, width) };
     }
     if verbose && !plan.rejected.is_empty() {
         out += &format!("\n{}\n", paint.bold("Not chosen"));
@@ -81,45 +81,40 @@ fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
     out
 }
 
-fn one(step: &Step, paint: Paint, verbose: bool, width: usize) -> String {
+/// The columns of the longest step id.
+const STEP_ID: usize = 17;
+
+fn in_a_line(step: &Step, paint: Paint, width: usize) -> String {
     let (mark, note) = match step.state {
-        State::Needed => (paint.bold("+"), String::new()),
-        State::Satisfied => (paint.green("="), " (is so already)".to_owned()),
-        State::Skipped => (paint.dim("-"), " (left out)".to_owned()),
+        State::Needed => (paint.bold("+"), ""),
+        State::Satisfied => (paint.green("="), " (already done)"),
+        State::Skipped => return String::new(),
     };
-    let size = match step.download_bytes {
+    let first = format!("  {:<STEP_ID$} ", step.id.to_string());
+    wrapped(&first, &format!("{}{}{note}", step.title, size(step)), width).replacen("  ", &format!("{mark} "), 1)
+}
+
+fn in_full(step: &Step, paint: Paint, width: usize) -> String {
+    let (mark, note) = match step.state {
+        State::Needed => (paint.bold("+"), ""),
+        State::Satisfied => (paint.green("="), " (already done)"),
+        State::Skipped => (paint.dim("-"), " (left out)"),
+    };
+    let head = format!("{}: {}{}{note}", step.id, step.title, size(step));
+    let mut out = wrapped("  ", &head, width).replacen("  ", &format!("{mark} "), 1);
+    out += &paint.dim(wrapped("    ", &step.why, width).trim_end());
+    out += "\n";
+    out.extend(step.operations.iter().map(|act| operation(act, width)));
+    out
+}
+
+fn size(step: &Step) -> String {
+    match step.download_bytes {
         Some(0) => String::new(),
         Some(size) => format!(" [{}]", bytes(size)),
         None if unsized_files(step).next().is_some() => " [size not known]".to_owned(),
         None => String::new(),
-    };
-    let head = format!("{}: {}{size}{note}", step.id, step.title);
-    let mut out = wrapped("  ", &head, width).replacen("  ", &format!("{mark} "), 1);
-    if step.state == State::Needed || verbose {
-        out += &paint.dim(wrapped("    ", &step.why, width).trim_end());
-        out += "\n";
     }
-    if step.state == State::Needed || verbose {
-        let shown: Vec<_> = step.operations.iter().filter(|a| verbose || !a.satisfied).collect();
-        let chains = if verbose { Vec::new() } else { chains(&shown) };
-        for act in shown.iter().filter(|a| !chains.iter().any(|c| std::ptr::eq(*c, **a))) {
-            out += &operation(act, width);
-        }
-        if let Some(Operation::Link(Link { path, .. })) = chains.first().map(|a| &a.operation) {
-            let folder = path.parent().unwrap_or(path).display();
-            let text = format!("{} links in {folder}, a chain for each library (-v shows all)", chains.len());
-            out += &wrapped("    + ", &text, width);
-        }
-    }
-    out
-}
-
-/// The links of libraries, where they are too many to be read.
-fn chains<'a>(acts: &[&'a Act]) -> Vec<&'a Act> {
-    const MANY: usize = 4;
-    let in_libraries = |a: &&&Act| matches!(&a.operation, Operation::Link(Link { path, .. }) if path.to_string_lossy().contains(".so"));
-    let links: Vec<_> = acts.iter().filter(in_libraries).copied().collect();
-    if links.len() > MANY { links } else { Vec::new() }
 }
 
 fn operation(act: &Act, width: usize) -> String {
@@ -139,7 +134,7 @@ fn operation(act: &Act, width: usize) -> String {
 fn sums(plan: &Plan, width: usize) -> String {
     let t = &plan.totals;
     if plan.is_converged() {
-        return "Nothing to do: the host is as the plan wants it.\n".to_owned();
+        return "Nothing to do: everything is already installed.\n".to_owned();
     }
     let reboots = if t.reboots == 0 { "no reboot".to_owned() } else { count(t.reboots.into(), "reboot") };
     let text = format!(
