@@ -14,6 +14,7 @@
 //! cargo xtask record libraries
 //! cargo xtask record addons ../cuda-packages [--lists ../lists]
 //! cargo xtask record kernels [FRAMEWORK[==RELEASE]...]
+//! cargo xtask record instances ../clones
 //! ```
 
 mod addons;
@@ -22,6 +23,7 @@ mod distributions;
 mod errors;
 mod fatbin;
 mod headers;
+mod instances;
 mod kernels;
 mod libraries;
 mod metadata;
@@ -133,6 +135,12 @@ enum Source {
         /// Only these frameworks, or releases of them: `torch==2.9`
         names: Vec<String>,
     },
+    /// The instance types of cloud providers that have NVIDIA GPUs
+    Instances {
+        /// A folder of clones, each named like its repository: karpenter-provider-aws, k8s-test-infra, ec2instances.info, skypilot,
+        /// cluster-toolkit, autoscaler, azure-compute-docs, physical-ai-toolchain, karpenter-provider-azure
+        clones: PathBuf,
+    },
 }
 
 /// The result of comparing a source with the database.
@@ -187,6 +195,7 @@ fn record(source: Source) -> Result<()> {
         Source::Libraries { index } => libraries::record(&index),
         Source::Wheels { index, frameworks } => wheels::record(&database()?, &index, &frameworks),
         Source::Kernels { index, names } => kernels::record(&database()?, &index, &names),
+        Source::Instances { clones } => instances::record(&clones),
     }
 }
 
@@ -205,6 +214,7 @@ fn check(write: bool) -> Result<bool> {
         wheels::check(&database)?,
         libraries::check(&database)?,
         kernels::check(&database)?,
+        instances::check(&database)?,
     ];
     comparisons.extend(errors::check(&database, write)?);
     let mut same = true;

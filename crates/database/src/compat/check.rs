@@ -4,7 +4,7 @@
 use super::problem::{Problem, Record};
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant, Fabric, FrameworkNeeds, Gpu,
-    SourceId, VersionRule,
+    PciDevice, SourceId, VersionRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -28,6 +28,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     }
     c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
     hardware(database, &mut c);
+    machines(database, &mut c);
     companions(database, &mut c);
     drivers(database, &mut c);
     toolkits(database, &mut c);
@@ -84,6 +85,29 @@ fn mig(database: &Database, c: &mut Checker) {
             if !seen.insert((gpu, &p.name)) {
                 c.wrong(&record, "gpus", format!("10de:{gpu} has it twice"));
             }
+        }
+    }
+}
+
+fn machines(database: &Database, c: &mut Checker) {
+    let lower = |name: &str| name.to_ascii_lowercase();
+    c.unique("instances", "name", database.instances.iter().map(|i| lower(&i.name)));
+    c.unique("systems", "name", database.systems.iter().flat_map(|s| s.names().map(lower)));
+    for i in &database.instances {
+        let record = Record::of("instances", "name", &i.name);
+        c.machine(database, &record, Some(i.gpu), i.count, i.arch());
+        c.sourced(&record, &i.sources);
+    }
+    for s in &database.systems {
+        let record = Record::of("systems", "name", &s.name);
+        c.machine(database, &record, s.gpu, s.count, s.arch());
+        c.sourced(&record, &s.sources);
+        match s.compute_capability {
+            None if s.gpu.is_none() => c.wrong(&record, "gpu", "neither a PCI id nor a compute capability"),
+            Some(of) if database.architectures.iter().all(|a| a.compute_capability != of) => {
+                c.wrong(&record, "compute_capability", format!("{of} is not in the database"));
+            }
+            _ => {}
         }
     }
 }
@@ -572,6 +596,22 @@ impl Checker {
     }
 
     /// What a host's architecture may be called.
+    /// Checks what an instance type and a system have in common.
+    fn machine(&mut self, database: &Database, record: &Record, gpu: Option<PciDevice>, count: u8, arch: &str) {
+        self.known_architecture(record, arch);
+        if count == 0 {
+            self.wrong(record, "count", "no GPU");
+        }
+        let Some(id) = gpu else { return };
+        match database.gpu(id, None) {
+            None => self.wrong(record, "gpu", format!("10de:{id} is not in the database")),
+            Some(gpu) if gpu.only_on.as_deref().is_some_and(|only| only != arch) => {
+                self.wrong(record, "arch", format!("{arch}, but 10de:{id} is built into other machines"));
+            }
+            Some(_) => {}
+        }
+    }
+
     fn known_architecture(&mut self, record: &Record, architecture: &str) {
         if !matches!(architecture, "x86_64" | "aarch64" | "ppc64le") {
             self.wrong(record, "architectures", format!("{architecture} is no architecture of a host"));

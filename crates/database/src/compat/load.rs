@@ -3,8 +3,8 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
-    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, MigProfile, NvSwitch, Problem, Rename, Source, Sxid,
-    VirtualGpus, Xid, check,
+    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigProfile, NvSwitch, Problem, Rename,
+    Source, Sxid, System, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use serde::Deserialize;
@@ -65,6 +65,8 @@ struct File {
     virtual_gpus: Vec<VirtualGpus>,
     nvswitches: Vec<NvSwitch>,
     fabrics: Vec<Fabric>,
+    instances: Vec<Instance>,
+    systems: Vec<System>,
     companions: Vec<Companion>,
     xids: Vec<Xid>,
     #[serde(default)]
@@ -156,6 +158,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.virtual_gpus.extend(file.virtual_gpus);
         all.nvswitches.extend(file.nvswitches);
         all.fabrics.extend(file.fabrics);
+        all.instances.extend(file.instances);
+        all.systems.extend(file.systems);
         all.companions.extend(file.companions);
         all.xids.extend(file.xids);
         all.sxids.extend(file.sxids);
@@ -190,6 +194,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         virtual_gpus: all.virtual_gpus,
         nvswitches: all.nvswitches,
         fabrics: all.fabrics,
+        instances: all.instances,
+        systems: all.systems,
         companions: all.companions,
         xids: all.xids,
         sxids: all.sxids,

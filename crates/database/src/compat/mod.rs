@@ -9,6 +9,7 @@ mod component;
 mod export;
 mod gpu_name;
 mod load;
+mod machine;
 mod problem;
 mod query;
 mod short_name;
@@ -23,6 +24,7 @@ pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease
 pub use export::Export;
 pub use gpu_name::Ambiguous;
 pub use load::{LoadError, Misshapen, files, load, parse};
+pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
 pub use query::framework_and_version;
 pub use tally::Tally;
@@ -61,6 +63,10 @@ pub struct Database {
     pub virtual_gpus: Vec<VirtualGpus>,
     /// NVSwitch bridges.
     pub nvswitches: Vec<NvSwitch>,
+    /// Instance types of cloud providers.
+    pub instances: Vec<Instance>,
+    /// NVIDIA's systems and boards.
+    pub systems: Vec<System>,
     /// How NVSwitches join GPUs, and what hosts need for that.
     pub fabrics: Vec<Fabric>,
     /// Packages that go with the driver.

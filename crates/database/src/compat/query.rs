@@ -295,8 +295,9 @@ impl<'de> Deserialize<'de> for PciDevice {
             return u16::deserialize(d).map(Self);
         }
         let text = String::deserialize(d)?;
-        match u16::from_str_radix(&text, 16) {
-            Ok(id) if text.len() == 4 => Ok(Self(id)),
+        let digits = text.strip_prefix("10de:").unwrap_or(&text);
+        match u16::from_str_radix(digits, 16) {
+            Ok(id) if digits.len() == 4 => Ok(Self(id)),
             _ => Err(de::Error::custom(format!("`{text}` is not four hexadecimal digits"))),
         }
     }

@@ -110,6 +110,8 @@ impl Database {
                     "driver packages",
                     self.distributions.iter().flat_map(|d| &d.drivers).map(|o| (&o.sources, false)),
                 ),
+                self.kind("instances", self.instances.iter().map(|i| (&i.sources, i.assumed.is_some()))),
+                self.kind("systems", self.systems.iter().map(|s| (&s.sources, s.assumed.is_some()))),
                 self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, false))),
                 self.kind("cuda guides", self.cuda_guides.iter().map(|g| (&g.sources, false))),
                 self.kind("forward compatibility", self.forward_compatibility.iter().map(|f| (&f.sources, false))),
@@ -155,7 +157,9 @@ impl Database {
             .iter()
             .map(|r| (format!("{} from {} for CUDA {}", self.add_on_title(r.add_on), r.from, r.cuda_line), &r.assumed));
         let xids = self.xids.iter().map(|x| (format!("Xid {}", x.xid), &x.assumed));
-        let all = branches.chain(cuda).chain(add_ons).chain(xids);
+        let instances = self.instances.iter().map(|i| (format!("GPU of {}", i.name), &i.assumed));
+        let systems = self.systems.iter().map(|s| (format!("GPU of {}", s.name), &s.assumed));
+        let all = branches.chain(cuda).chain(add_ons).chain(xids).chain(instances).chain(systems);
         all.filter_map(|(record, text)| Some(Remark { record, text: text.clone()? })).collect()
     }
 
