@@ -71,7 +71,8 @@ fn assume_gpus(facts: &mut Facts, options: &HostOptions, database: &Database) ->
 
 /// What a GPU that cannot be told from others, or is not known, comes to.
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
-    Problem::usage(format!("--gpu {spec}: {e}"))
+    let exit = if matches!(e, SpecError::Unsupported { .. }) { Exit::NothingFits } else { Exit::Usage };
+    Problem::new(exit, format!("--gpu {spec}: {e}")).attempt("gpusetup db list gpus")
 }
 
 pub fn system(host: &HostOptions) -> System {

@@ -23,6 +23,12 @@ pub enum SpecError {
         /// What is not known, and what is near.
         problem: String,
     },
+    /// It is known, and gpusetup does not install its driver.
+    #[error("{problem}")]
+    Unsupported {
+        /// Why.
+        problem: String,
+    },
     /// It could be several that differ.
     #[error("{problem}")]
     Ambiguous {
@@ -31,7 +37,7 @@ pub enum SpecError {
     },
 }
 
-/// The GPUs that one specification asks for: a PCI id (`10de:20b2`; it need not be known), a marketing name (`rtx4090`), a compute
+/// The GPUs that one specification asks for: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`; it need not be known), a marketing name (`rtx4090`), a compute
 /// capability (`8.0`, `sm_80`, `compute_80`) or an architecture that has one (`hopper`). `h100x8` and `8x h100` are eight.
 ///
 /// # Errors
@@ -39,6 +45,9 @@ pub enum SpecError {
 /// If no GPU has this name or id, or several with different needs do.
 pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
     let malformed = |problem: String| SpecError::Malformed { problem };
+    if let Some(of_machine) = of_machine(database, spec) {
+        return of_machine;
+    }
     let (what, count) = counted(spec.trim()).map_err(malformed)?;
     let gpu = if what.is_empty() {
         return Err(malformed("no GPU is named; give a PCI id, a name or a compute capability".to_owned()));
@@ -58,7 +67,41 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         })?;
         assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
     };
-    Ok((0..count).map(|i| Gpu { address: format!("assumed:{i}"), ..gpu.clone() }).collect())
+    Ok(times(&gpu, count))
+}
+
+fn times(gpu: &Gpu, count: usize) -> Vec<Gpu> {
+    (0..count).map(|i| Gpu { address: format!("assumed:{i}"), ..gpu.clone() }).collect()
+}
+
+/// The GPUs of a cloud instance type or of a system; none if it is neither. Blanks, hyphens and case make no difference.
+fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecError>> {
+    let key = |name: &str| -> String {
+        name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect()
+    };
+    let of_id = |device: PciDevice| assumed(pci_id(device.0), None, database.gpu(device, None));
+    let wanted = key(spec.trim());
+    let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
+    if wanted.is_empty() {
+        return None;
+    }
+    if let Some(instance) = database.instances.iter().find(|i| key(&i.name) == wanted) {
+        if instance.part {
+            let problem = format!(
+                "{} has virtual GPUs (vGPU): they need the vGPU guest driver that the provider publishes, which gpusetup does not install",
+                instance.name
+            );
+            return Some(Err(SpecError::Unsupported { problem }));
+        }
+        return Some(Ok(times(&of_id(instance.gpu), instance.count.into())));
+    }
+    let system =
+        database.systems.iter().find(|s| key(&s.name) == wanted || s.aliases.iter().any(|a| key(a) == wanted))?;
+    Some(match (system.gpu, system.compute_capability) {
+        (Some(device), _) => Ok(times(&of_id(device), system.count.into())),
+        (None, Some(capability)) => by_capability(database, capability).map(|gpu| times(&gpu, system.count.into())),
+        (None, None) => return None,
+    })
 }
 
 /// `sm_90`, `sm90a`, `compute_90` and `cc 9.0` in the form that versions are read in; none if it is no compute capability.
@@ -215,6 +258,25 @@ mod tests {
         assert!(counted("99x h100").is_err());
         assert!(counted("h100x0").is_err());
         assert!(counted("10de:2330x9999999999999999999999").is_err());
+    }
+
+    #[test]
+    fn machines_stand_for_their_gpus() {
+        for (spec, count, id) in [
+            ("p4d.24xlarge", 8, "10de:20b0"),
+            ("g5.xlarge", 1, "10de:2237"),
+            ("a2-highgpu-8g", 8, "10de:20b0"),
+            ("standard_nd96asr_v4", 8, "10de:20b0"),
+            ("dgx h100", 8, "10de:2330"),
+            ("NVIDIA DGX-H100", 8, "10de:2330"),
+            ("dgx spark", 1, "10de:2e12"),
+            ("orin", 1, ""),
+        ] {
+            let gpus = assume(spec).unwrap_or_else(|e| panic!("{spec}: {e}"));
+            assert_eq!((gpus.len(), gpus[0].pci_id.as_str()), (count, id), "{spec}");
+            assert_eq!(gpus.last().map(|g| g.address.clone()), Some(format!("assumed:{}", count - 1)));
+        }
+        assert!(matches!(assume("Standard_NV6ads_A10_v5"), Err(SpecError::Unsupported { .. })));
     }
 
     #[test]
