@@ -3,6 +3,7 @@
 
 pub mod anonymise;
 pub mod archive;
+mod area;
 mod checks;
 mod collect;
 mod device;
@@ -15,6 +16,7 @@ pub mod sick;
 
 pub use crate::nvidia::{Answer, Cuda, Nvml};
 pub use archive::Collected;
+pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
@@ -101,6 +103,8 @@ pub enum Status {
 pub struct Finding {
     /// The id of the check, `GS501`.
     pub id: CheckId,
+    /// The part of the stack that it looks at.
+    pub area: Area,
     /// What is sound when it passes.
     pub title: &'static str,
     /// How the check ended.
@@ -340,7 +344,17 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
         let Remediation { text, commands, repair } = *r;
         Remediation { text: one_line(&text), commands: lines(commands), repair }
     });
-    Finding { id: check.id, title: check.title(), status, evidence, cause, remediation, fixable, consequence_of }
+    Finding {
+        id: check.id,
+        area: Area::of(check.id),
+        title: check.title(),
+        status,
+        evidence,
+        cause,
+        remediation,
+        fixable,
+        consequence_of,
+    }
 }
 
 impl Report {

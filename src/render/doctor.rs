@@ -1,16 +1,19 @@
 //! What doctor found, for a person.
 
 use super::Paint;
-use crate::doctor::{Finding, Nvml, Report, Status};
+use crate::doctor::{Area, Finding, Nvml, Report, Status};
 use crate::host::Facts;
 use crate::nvidia::NvmlGpu;
-use crate::text::{count, visible, wrapped};
+use crate::text::{count, quoted_path, visible, wrapped};
+use std::path::Path;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
     /// Whose host it is, where it is not this one.
     pub from: Option<&'a str>,
+    /// The tree that was examined instead of the running host.
+    pub root: Option<&'a Path>,
     /// Colours.
     pub paint: Paint,
     /// The terminal shows more than ASCII.
@@ -21,23 +24,26 @@ pub struct Look<'a> {
     pub width: usize,
 }
 
-/// The findings, each with its cause and what mends it, what follows from another under that one; then the one thing to
-/// do first, and how many of each.
+/// A line for each area; then the findings by root cause, each with what follows from it; then the one thing to do first and the
+/// number of findings. Passed and skipped checks are listed with `verbose` only.
 pub fn text(report: &Report, look: Look<'_>) -> String {
     let mut out = look.from.map(|origin| wrapped("From    ", origin, look.width)).unwrap_or_default();
     out += &host(&report.host, look.width);
     out += &report.nvml.iter().filter(|_| look.verbose).map(|nvml| gpus(nvml, look.width)).collect::<String>();
-    let shown = |f: &&Finding| f.consequence_of.is_none() && (look.verbose || f.status != Status::Skip);
-    for finding in report.checks.iter().filter(shown) {
+    out += &areas(report, look);
+    out.push('\n');
+    let is_ill = |f: &Finding| matches!(f.status, Status::Warn | Status::Fail | Status::Error);
+    let roots = report.checks.iter().filter(|f| f.consequence_of.is_none() && (look.verbose || is_ill(f)));
+    let before = out.len();
+    for finding in roots {
         out += &one(finding, look, "");
         for consequence in report.checks.iter().filter(|f| f.consequence_of == Some(finding.id)) {
             out += &one(consequence, look, "    ");
         }
     }
-    if !look.verbose {
-        out += &skipped(report, look);
+    if out.len() > before {
+        out.push('\n');
     }
-    out.push('\n');
     if let Some(first) = report.first() {
         let commands = first.remediation.as_ref().map(|r| r.commands.as_slice()).unwrap_or_default();
         out += &wrapped(
@@ -51,17 +57,77 @@ pub fn text(report: &Report, look: Look<'_>) -> String {
     }
     let fixable: Vec<_> = report.checks.iter().filter(|f| f.fixable).map(|f| f.id.as_str()).collect();
     if !fixable.is_empty() {
-        let how = format!("{} mends {}", look.paint.bold("sudo gpusetup doctor --fix"), fixable.join(", "));
+        let root = look.root.map(|root| format!(" --root {}", quoted_path(root))).unwrap_or_default();
+        let command = format!("sudo gpusetup doctor{root} --fix");
         let place = if look.from.is_some() { "on that host " } else { "" };
-        out += &wrapped("Fix     ", &format!("{place}{how}"), look.width);
+        let how = format!("{place}{} repairs {}", look.paint.bold(&command), fixable.join(", "));
+        out += &wrapped("Fix     ", &how, look.width);
     }
+    out + &counts(report, look.width)
+}
+
+fn counts(report: &Report, width: usize) -> String {
     let s = report.summary;
+    if s.fail + s.warn + s.error == 0 {
+        let text = format!(
+            "No problems found: {} passed, {} not applicable (-v lists them).",
+            count(s.pass as u64, "check"),
+            s.skip
+        );
+        return wrapped("", &text, width);
+    }
     let mut parts = vec![count(s.fail as u64, "problem"), count(s.warn as u64, "warning")];
     parts.extend((s.error > 0).then(|| format!("{} that did not end", count(s.error as u64, "check"))));
     parts.push(format!("{} passed", s.pass));
-    parts.push(format!("{} not applicable", s.skip));
-    out += &format!("{}.\n", parts.join(", "));
+    parts.push(format!("{} not applicable (-v lists them)", s.skip));
+    wrapped("", &format!("{}.", parts.join(", ")), width)
+}
+
+/// A line for each area that was looked at: the worst of its findings, and what is there.
+fn areas(report: &Report, look: Look<'_>) -> String {
+    let mut out = String::new();
+    for area in Area::ALL {
+        let own: Vec<_> = report.checks.iter().filter(|f| f.area == area).collect();
+        let Some(worst) = own.iter().map(|f| f.status).max() else { continue };
+        let ill = |status| own.iter().filter(|f| f.status == status).count() as u64;
+        let mut parts = vec![present(area, &report.host)];
+        for (status, what) in
+            [(Status::Fail, "problem"), (Status::Error, "check that did not end"), (Status::Warn, "warning")]
+        {
+            parts.extend((ill(status) > 0).then(|| count(ill(status), what)));
+        }
+        if worst == Status::Skip {
+            parts.push("not checked".to_owned());
+        }
+        parts.retain(|part| !part.is_empty());
+        let text = parts.join("; ");
+        out += &marked(worst, look, "", &format!("{:<11} ", area.title()), &text);
+    }
     out
+}
+
+/// What a host has of an area.
+fn present(area: Area, host: &Facts) -> String {
+    match area {
+        Area::Gpu => names_of_gpus(host),
+        Area::Kernel => host.kernel().map(str::to_owned).unwrap_or_default(),
+        Area::Driver => match &host.driver {
+            Some(driver) => driver.version.to_string(),
+            None => "no NVIDIA driver".to_owned(),
+        },
+        Area::Toolkit => {
+            let all: Vec<_> = host.toolkits.iter().map(|toolkit| toolkit.version.to_string()).collect();
+            if all.is_empty() { "no toolkit".to_owned() } else { format!("CUDA {}", all.join(", ")) }
+        }
+        Area::AddOns => {
+            let mut all: Vec<_> = host.cudnn.iter().filter_map(|found| found.version).collect();
+            all.sort_unstable();
+            all.dedup();
+            let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+            if all.is_empty() { "no cuDNN".to_owned() } else { all.join(", ") }
+        }
+        Area::Containers | Area::Packages => String::new(),
+    }
 }
 
 /// A gauge for each check that means something here, and one with the versions as labels, as the textfile collector of
@@ -100,25 +166,12 @@ fn label(text: &str) -> String {
     visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// The skipped checks, a line for each reason.
-fn skipped(report: &Report, look: Look<'_>) -> String {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for finding in report.checks.iter().filter(|f| f.status == Status::Skip) {
-        let why = finding.cause.as_deref().unwrap_or_default();
-        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, ids)) => ids.push(finding.id.as_str()),
-            None => reasons.push((why, vec![finding.id.as_str()])),
-        }
-    }
-    let mark = if look.unicode { "[-] " } else { "[--] " };
-    reasons
-        .iter()
-        .map(|(why, ids)| wrapped(mark, &format!("{}: not checked, {why}", ids.join(" ")), look.width))
-        .collect()
-}
-
 fn host(facts: &Facts, width: usize) -> String {
     let kernel = facts.kernel().map(|k| format!(", kernel {k}")).unwrap_or_default();
+    wrapped("Host    ", &format!("{}{kernel}", facts.os.name), width) + "\n"
+}
+
+fn names_of_gpus(facts: &Facts) -> String {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for gpu in &facts.gpus {
         let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
@@ -128,12 +181,10 @@ fn host(facts: &Facts, width: usize) -> String {
         }
     }
     let times = |(name, n): &(&str, usize)| if *n == 1 { (*name).to_owned() } else { format!("{n} × {name}") };
-    let gpus = if names.is_empty() {
-        "no NVIDIA GPU".to_owned()
-    } else {
-        names.iter().map(times).collect::<Vec<_>>().join(", ")
-    };
-    wrapped("Host    ", &format!("{}{kernel}, {gpus}", facts.os.name), width) + "\n"
+    if names.is_empty() {
+        return if facts.has_no_gpu() { "no NVIDIA GPU" } else { "not known here" }.to_owned();
+    }
+    names.iter().map(times).collect::<Vec<_>>().join(", ")
 }
 
 /// What the driver says of itself, and a line for each GPU.
@@ -169,36 +220,44 @@ fn gpus(nvml: &Nvml, width: usize) -> String {
     out + "\n"
 }
 
-fn one(finding: &Finding, look: Look<'_>, indent: &str) -> String {
-    let Look { paint, unicode, verbose, width, .. } = look;
-    let (mark, plain) = match finding.status {
+/// A mark, and a text behind it that is wrapped as if the mark had no colours.
+fn marked(status: Status, look: Look<'_>, indent: &str, head: &str, text: &str) -> String {
+    let mark = mark(status, look.unicode);
+    let columns = mark.chars().count();
+    let filled = wrapped(&format!("{indent}{} {head}", "m".repeat(columns)), text, look.width);
+    let painted = match status {
+        Status::Pass => look.paint.green(&mark),
+        Status::Warn => look.paint.yellow(&mark),
+        Status::Fail | Status::Error => look.paint.red(&mark),
+        Status::Skip => look.paint.dim(&mark),
+    };
+    format!("{indent}{painted}{}", &filled[indent.len() + columns..])
+}
+
+fn mark(status: Status, unicode: bool) -> String {
+    let (mark, plain) = match status {
         Status::Pass => ("✓", "ok"),
         Status::Warn => ("!", "!!"),
         Status::Fail => ("✗", "XX"),
         Status::Skip => ("-", "--"),
         Status::Error => ("☠", "??"),
     };
-    let mark = format!("[{}]", if unicode { mark } else { plain });
-    let mark_width = mark.chars().count();
-    let mark = match finding.status {
-        Status::Pass => paint.green(&mark),
-        Status::Warn => paint.yellow(&mark),
-        Status::Fail | Status::Error => paint.red(&mark),
-        Status::Skip => paint.dim(&mark),
-    };
+    format!("[{}]", if unicode { mark } else { plain })
+}
+
+fn one(finding: &Finding, look: Look<'_>, indent: &str) -> String {
+    let Look { paint, unicode, verbose, width, .. } = look;
     let is_well = matches!(finding.status, Status::Pass | Status::Skip);
     let title = match (finding.status, &finding.cause) {
         (Status::Skip, Some(why)) => format!("not checked, {why}"),
         (Status::Warn | Status::Fail | Status::Error, Some(cause)) => cause.clone(),
         _ => finding.title.to_owned(),
     };
-    // Filled as if the mark had no colours, then given them.
-    let head = format!("{indent}{} {} ", "m".repeat(mark_width), finding.id);
-    let filled = wrapped(&head, &title, width);
-    let mut out = format!("{indent}{mark}{}", &filled[indent.len() + mark_width..]);
+    let mut out = marked(finding.status, look, indent, &format!("{} ", finding.id), &title);
+    let mark_width = mark(finding.status, unicode).chars().count();
     let inner = format!("{indent}{} ", " ".repeat(mark_width));
     if let Some(cause) = finding.consequence_of {
-        out += &wrapped(&format!("{inner}why   "), &format!("it follows from {cause}: mend that first"), width);
+        out += &wrapped(&format!("{inner}why   "), &format!("it follows from {cause}: fix that first"), width);
     }
     if verbose || !is_well {
         for evidence in &finding.evidence {

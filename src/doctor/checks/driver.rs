@@ -6,7 +6,7 @@ use super::{next_kernel, no_driver_of_its_own};
 use crate::causes;
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Evidence, LoggedGpu, Said, Status, Verdict};
-use crate::host::{Gpu, InstalledDriver, Origin, RIVALS, SecureBoot};
+use crate::host::{Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
 use crate::ids::CheckId;
 use crate::plan::rebuild_image;
 use crate::resolve::Card;
@@ -35,11 +35,35 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
     let state = match (&facts.driver, loaded) {
         (_, true) => "loaded",
         (Some(_), false) => "installed",
-        (None, false) => return Verdict::skip("there is no NVIDIA GPU"),
+        (None, false) => return no_gpu(facts.machine.kind),
     };
     Verdict::warn(format!("the driver is {state}, and no NVIDIA GPU is on the bus: one may have fallen off it"))
         .saw("/sys/bus/pci/devices has no device of NVIDIA's".to_owned())
         .advise("see whether the host has a GPU; if it has, switch the host off and on again", COMMANDS)
+}
+
+/// A host without any sign of a GPU: what usually hides one from a machine of this kind.
+fn no_gpu(kind: MachineKind) -> Verdict {
+    let (cause, remedy, commands): (_, _, &[&str]) = match kind {
+        MachineKind::Container => (
+            "no NVIDIA GPU is visible in this container: it was started without GPUs, or its host has none",
+            "start the container with GPUs (the host needs the NVIDIA Container Toolkit), and run doctor on the host",
+            &["docker run --gpus all IMAGE"],
+        ),
+        MachineKind::Virtual => (
+            "no NVIDIA GPU is visible in this virtual machine: none is passed through, or the instance type has none",
+            "attach a GPU to the virtual machine, or choose an instance type with GPUs",
+            &["lspci -d 10de:"],
+        ),
+        _ => (
+            "no NVIDIA GPU is visible on the PCI bus: there is none, it is not seated or powered, or the firmware disabled it",
+            "check the slot, the power cables and the firmware's PCI settings",
+            &["lspci -d 10de:"],
+        ),
+    };
+    Verdict::warn(cause)
+        .saw("/sys/bus/pci/devices has no device of vendor 10de")
+        .advise(remedy, commands.iter().copied())
 }
 
 pub fn knows_gpus(seen: &Evidence) -> Verdict {
