@@ -13,7 +13,7 @@ use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
 use crate::resolve::{ConflictKind, Request};
-use crate::text::{quoted_path, wrapped};
+use crate::text::quoted_path;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let paint = super::paint(options.look.color);
             let mut text = render::plan::text(&plan, paint, options.look.verbose, super::width());
             if !plan.is_converged() {
-                text += &wrapped("Next: ", &paint.bold(&next(options, &plan)), super::width());
+                text += &format!("Next: {}\n", paint.bold(&next(options, &plan)));
             }
             super::print(&text)?;
         }

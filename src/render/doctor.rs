@@ -44,7 +44,8 @@ pub fn text(report: &Report, look: Look<'_>) -> String {
     if out.len() > before {
         out.push('\n');
     }
-    if let Some(first) = report.first() {
+    let ill = report.checks.iter().filter(|f| is_ill(f)).count();
+    if let Some(first) = report.first().filter(|_| ill > 1) {
         let commands = first.remediation.as_ref().map(|r| r.commands.as_slice()).unwrap_or_default();
         out += &wrapped(
             "First   ",
@@ -88,7 +89,11 @@ fn areas(report: &Report, look: Look<'_>) -> String {
     let mut out = String::new();
     for area in Area::ALL {
         let own: Vec<_> = report.checks.iter().filter(|f| f.area == area).collect();
-        let Some(worst) = own.iter().map(|f| f.status).max() else { continue };
+        let Some(mut worst) = own.iter().map(|f| f.status).max() else { continue };
+        // A sound host without a toolkit has no toolkit that is sound.
+        if area == Area::Toolkit && worst == Status::Pass && report.host.toolkits.is_empty() {
+            worst = Status::Skip;
+        }
         let ill = |status| own.iter().filter(|f| f.status == status).count() as u64;
         let mut parts = vec![present(area, &report.host)];
         for (status, what) in
@@ -96,10 +101,10 @@ fn areas(report: &Report, look: Look<'_>) -> String {
         {
             parts.extend((ill(status) > 0).then(|| count(ill(status), what)));
         }
-        if worst == Status::Skip {
+        parts.retain(|part| !part.is_empty());
+        if worst == Status::Skip && parts.is_empty() {
             parts.push("not checked".to_owned());
         }
-        parts.retain(|part| !part.is_empty());
         let text = parts.join("; ");
         out += &marked(worst, look, "", &format!("{:<11} ", area.title()), &text);
     }
@@ -126,7 +131,8 @@ fn present(area: Area, host: &Facts) -> String {
             let all: Vec<_> = all.iter().map(ToString::to_string).collect();
             if all.is_empty() { "no cuDNN".to_owned() } else { all.join(", ") }
         }
-        Area::Containers | Area::Packages => String::new(),
+        Area::Packages => host.os.package_manager.map(|manager| manager.to_string()).unwrap_or_default(),
+        Area::Containers => String::new(),
     }
 }
 
