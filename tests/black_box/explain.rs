@@ -37,7 +37,7 @@ fn a_contradiction_names_both_sides() {
         "because: driver 535",
         "the request",
         "hint: gpusetup plan ",
-        "  # what fits: ",
+        "  # fits: ",
     ] {
         assert!(ran.err.contains(part), "{part} is missing: {}", ran.err);
     }

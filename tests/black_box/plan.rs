@@ -112,7 +112,7 @@ fn facts_of_another_system_get_no_linux_plan() {
     facts["os"]["name"] = "Windows 11".into();
     let refused = run_with_input(&["plan", "--facts", "-"], &facts.to_string());
     assert_eq!(refused.code, 4, "{}", refused.out);
-    assert!(refused.err.contains("gpusetup installs on Linux, and Windows 11 is windows"), "{}", refused.err);
+    assert!(refused.err.contains("gpusetup supports only Linux; Windows 11 is windows"), "{}", refused.err);
 }
 
 /// The facts of a host whose next kernel is this one.
@@ -216,7 +216,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     for (arguments, code, says) in [
         (&["plan"][..], 9, "no NVIDIA GPU"),
         (&["plan", "--if-no-gpu", "skip"], 0, ""),
-        (&["plan", "--gpu", "v100", "--cuda", "13.0"], 4, "what fits: driver 580."),
+        (&["plan", "--gpu", "v100", "--cuda", "13.0"], 4, "# fits: driver 580."),
         (
             &["plan", "--gpu", "b200", "--modules", "proprietary"],
             4,
@@ -247,8 +247,8 @@ fn what_cannot_be_is_refused_with_its_code() {
         (&["plan", "--gpu", "h100", "--method", "packages"], 4, "packages"),
         (&["plan", "--gpu", "h100", "--database", "/nonexistent"], 10, "/nonexistent"),
         (&["plan", "--gpu", "h100", "--leave-out", "0000:01:00.0"], 2, "0000:01:00.0"),
-        (&["plan", "--gpu", "h100", "--components", "cublass"], 2, "near are cublas"),
-        (&["plan", "--gpu", "h100", "--components", "nvcc", "--cuda", "none"], 2, "parts of a CUDA toolkit"),
+        (&["plan", "--gpu", "h100", "--components", "cublass"], 2, "similar: cublas"),
+        (&["plan", "--gpu", "h100", "--components", "nvcc", "--cuda", "none"], 2, "--components needs a CUDA toolkit"),
         (
             &["plan", "--gpu", "h100", "--components", "nvcc,cuda_nvcc,nvprof", "--cuda", "13"],
             4,
@@ -895,7 +895,7 @@ fn a_toolkit_whose_headers_do_not_compile_here_is_refused() {
         let ran = trixie.run(&["plan", "--gpu", gpu]);
         assert_eq!(ran.code, 4, "{}", ran.out);
         for says in
-            ["do not compile with glibc 2.41", "what fits: driver 580.", "Debian 12 (bookworm), whose glibc is 2.36"]
+            ["do not compile with glibc 2.41", "# fits: driver 580.", "Debian 12 (bookworm), whose glibc is 2.36"]
         {
             assert!(ran.err.contains(says), "{says}: {}", ran.err);
         }
