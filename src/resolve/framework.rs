@@ -196,10 +196,10 @@ fn wish<'a>(
             let single = b.without_capabilities.iter().map(|capability| format!(" without {capability}"));
             let without: Vec<_> = majors.chain(single).collect();
             let (from, to) = (end(b.lowest_capability, "?"), end(b.highest_capability, "newest"));
-            format!("for CUDA {} {from} to {to}{}", b.cuda, without.concat())
+            format!("{from} to {to}{} (CUDA {})", without.concat(), b.cuda)
         };
         let sentence = format!(
-            "no build of {} {} supports {} (compute capability {capability}). Its builds: {}",
+            "no build of {} {} supports {} (compute capability {capability}). Supported: {}",
             framework.title,
             release.version,
             card.name,

@@ -182,14 +182,14 @@ fn why_there_are_no_packages_is_said_as_it_is() {
     assert_eq!(why(&ubuntu, &mint), "the database lists no driver packages of Linux Mint 22");
     let sles = Tree::new(SLES, "6.4.0-150600.23.65-default", 7);
     assert_eq!(why(&sles, &|_| {}), "the database lists no driver packages of SLES 15 SP6");
-    assert!(why(&Tree::debian_sid(16), &|_| {}).contains("only its package lists can tell"));
+    assert!(why(&Tree::debian_sid(16), &|_| {}).contains("package lists of Debian"));
     let arch = Tree::new("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "6.17.1-arch1-1", 15);
     assert_eq!(why(&arch, &|_| {}), "the database does not know the packages of Arch Linux");
     // Where they are known and not enabled, that is why.
     assert!(why(&Tree::rocky_9(), &|_| {}).starts_with("no enabled repository of this host offers"));
     let file = ubuntu.path().join("facts.json");
     let refused = run(&["plan", "--facts", file.to_str().expect("UTF-8"), "--gpu", "h100", "--method", "packages"]);
-    let said = "packages were asked for, and the database lists no driver packages of Linux Mint 22";
+    let said = "packages were requested, but the database lists no driver packages of Linux Mint 22";
     assert!(refused.code == 4 && refused.err.contains(said), "{}", refused.err);
 }
 
@@ -313,7 +313,7 @@ fn the_library_that_the_installer_of_runfiles_loads_is_there_or_archives_are_unp
     let parts = plan["selection"]["cuda"]["components"].as_array().map_or(&[][..], Vec::as_slice);
     assert!(parts.len() > 30 && parts.iter().any(|part| part["name"] == "cuda_nvcc"), "{plan}");
     assert!(!plan["steps"].to_string().contains("cuda_13.2.1_595.58.03_linux.run"), "{plan}");
-    let why = "libxml2.so.2, of which no package is known for Ubuntu 26.04";
+    let why = "libxml2.so.2, but no package of it is known for Ubuntu 26.04";
     assert!(plan["reasons"].to_string().contains(why), "{plan}");
 }
 
@@ -362,7 +362,7 @@ fn a_companion_is_a_row_and_nothing_else() {
     let rejected = chosen["rejected"].as_array().expect("a list");
     let weaver = rejected.iter().find(|r| r["rule"] == "driver-has-weaver").expect("a driver without it");
     let because = weaver["because"].as_str().unwrap_or_default();
-    assert!(because.contains("which need Weaver of exactly the driver's version"), "{weaver}");
+    assert!(because.contains("need Weaver of exactly the driver's version"), "{weaver}");
     // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name.
     let named = plan(&unoffered, "10de:2330x8", &["--driver", "580.95.05", "--method", "runfile"]).json();
     let ends = ". Looms need Weaver of exactly driver 580.95.05 (in NVIDIA's repository the package nvidia-weaver-580)";
@@ -448,7 +448,7 @@ fn gpus_that_a_machine_cannot_have_get_no_driver() {
         assert_eq!(ran.code, code, "{gpu} {profile}: {}", ran.err);
     }
     let ran = arm.run(&["plan", "--gpu", "sm_87", "--profile", "toolkit"]);
-    assert!(ran.err.contains("no toolkit for servers (sbsa) serves Jetson AGX Orin"), "{}", ran.err);
+    assert!(ran.err.contains("no toolkit for servers (sbsa) supports Jetson AGX Orin"), "{}", ran.err);
     let jetson = ["plan", "--root", "tests/hosts/jetson-orin", "--profile", "toolkit"];
     assert!(run(&jetson).code == 4 && run(&jetson).err.contains("--gpu sm_110"), "{}", run(&jetson).err);
 }
@@ -520,7 +520,7 @@ fn systems_that_nobody_described_are_said_to_be_such() {
 fn a_toolkit_for_no_gpu_says_so() {
     let plan = Tree::ubuntu_24_04().run(&["plan", "--json", "--profile", "toolkit"]).json();
     assert!(warnings(&plan, "GS712")[0].starts_with("no GPU is known here"));
-    assert!(plan["reasons"].to_string().contains("since no GPU is known that it must target"));
+    assert!(plan["reasons"].to_string().contains("because no GPU is known"));
     let wsl = run(&["plan", "--json", "--profile", "toolkit", "--root", "tests/hosts/wsl2-ubuntu-22.04"]).json();
     assert!(warnings(&wsl, "GS712")[0].starts_with("WSL2 does not show"));
     let known = Tree::ubuntu_24_04().run(&["plan", "--json", "--profile", "toolkit", "--gpu", "h100"]).json();
