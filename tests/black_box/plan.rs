@@ -879,7 +879,7 @@ fn a_debian_without_a_version_is_planned_as_the_newest_that_is_known() {
     let plan = host.run(&["plan", "--json", "--cuda", "13.2", "--method", "runfile"]).json();
     let all = ["dkms", "g++", "g++-15", "gcc", "gcc-15", "gcc-16", "libc6-dev", "linux-headers-amd64", "make"];
     assert_eq!(packages(&plan), all);
-    assert!(plan["warnings"].to_string().contains("named as those of Debian 13"), "{:#}", plan["warnings"]);
+    assert!(plan["warnings"].to_string().contains("the package names of Debian 13"), "{:#}", plan["warnings"]);
     let packaged = host.run(&["plan", "--method", "packages"]);
     assert!(packaged.code == 4 && packaged.err.contains("package lists of Debian"), "{}", packaged.err);
 }
@@ -894,7 +894,7 @@ fn what_nobody_knows_the_packages_of_must_be_there() {
     let ran = bare.run(&[&ask[..], &["--method", "packages"]].concat());
     assert!(ran.code == 4 && ran.err.contains("does not know the packages of Arch Linux"), "{}", ran.err);
     let ran = bare.gxx(15).run(&ask);
-    assert!(ran.code == 0 && ran.out.contains("must be there before apply"), "{}{}", ran.out, ran.err);
+    assert!(ran.code == 0 && ran.out.contains(" before apply"), "{}{}", ran.out, ran.err);
 }
 
 #[test]
