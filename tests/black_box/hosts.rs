@@ -362,11 +362,11 @@ fn a_companion_is_a_row_and_nothing_else() {
     assert!(because.contains("need Weaver of exactly the driver's version"), "{weaver}");
     // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name.
     let named = plan(&unoffered, "10de:2330x8", &["--driver", "580.95.05", "--method", "runfile"]).json();
-    let ends = ". Looms need Weaver of exactly driver 580.95.05 (in NVIDIA's repository the package nvidia-weaver-580)";
+    let ends = ". Looms need Weaver of exactly driver 580.95.05 (package nvidia-weaver-580 in NVIDIA's repository)";
     assert!(warnings(&named, "GS801")[0].ends_with(ends), "{named}");
     for part in [
         "CUDA needs Fabric Manager of exactly driver 580.95.05 (",
-        ". Wheels need Spindle of driver branch 580 (in NVIDIA's repository the package spindle). Looms",
+        ". Wheels need Spindle of driver branch 580 (package spindle in NVIDIA's repository). Looms",
     ] {
         assert!(warnings(&named, "GS801")[0].contains(part), "{named}");
     }
@@ -376,7 +376,7 @@ fn a_companion_is_a_row_and_nothing_else() {
     let offering = facts_with(&[(manifest, &rows), (boards, &needed), (ubuntu, &offer)]);
     let packaged = plan(&offering, "10de:2330x8", &["--method", "packages"]).json();
     assert_eq!(packaged["selection"]["driver"]["version"], "580.178.04", "{packaged}");
-    assert!(warnings(&packaged, "GS801")[0].ends_with("(in Ubuntu restricted the package weaver-580)"), "{packaged}");
+    assert!(warnings(&packaged, "GS801")[0].ends_with("(package weaver-580 in Ubuntu restricted)"), "{packaged}");
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn joined_gpus_need_what_starts_their_switches() {
     assert_eq!(grace["selection"]["driver"]["version"], "595.71.05");
     let packages = tree.run(&["plan", "--json", "--gpu", "gb200x4", "--method", "packages"]).json();
     assert_eq!(packages["selection"]["driver"]["version"], "580.178.04");
-    assert!(warnings(&packages, "GS801")[0].contains("Ubuntu restricted the package nvidia-imex-580"), "{packages}");
+    assert!(warnings(&packages, "GS801")[0].contains("package nvidia-imex-580 in Ubuntu restricted"), "{packages}");
     // The data of a network function shows the switches; of other hosts it is not read.
     for (device, seen) in [("2901", 1), ("20b2", 0)] {
         let tree = Tree::ubuntu_24_04().gpu("0000:1b:00.0", device, None);
@@ -432,7 +432,7 @@ fn gpus_that_a_machine_cannot_have_get_no_driver() {
         let toolkit = ran.err.contains("--profile toolkit") || ran.err.contains("--driver none  # fits: CUDA ");
         assert!(ran.code == 4 && ran.err.contains(says) && toolkit, "{gpu}: {}", ran.err);
         let plan = server.run(&["plan", "--json", "--gpu", gpu, "--profile", "toolkit", "--cuda", "13"]).json();
-        assert!(warnings(&plan, "GS512")[0].contains("compiles for it on x86_64, no more"), "{gpu}");
+        assert!(warnings(&plan, "GS512")[0].contains("on x86_64 this toolkit can only compile for it"), "{gpu}");
     }
     for (gpu, profile, code) in [
         ("gh200", "compute", 0),
