@@ -1,12 +1,12 @@
-//! The package managers, one file each: their commands, locks and messages, what is installed, which package owns a file, what the
-//! host's repositories offer, and how packages are downloaded for another host.
+//! The package managers, one file each: their commands, locks and messages, what is installed, which package owns a file,
+//! what the host's repositories offer, and how packages are downloaded for another host.
 //!
-//! All differences between managers are in a [`Manager`] value, returned by [`of`]; no code outside depends on the kind of manager.
-//! Code shared by several managers is in `rpm`, `ini`, `repositories` and `record`. To add a manager, add a variant to
-//! [`PackageManager`], a file with its `MANAGER`, and a row in the table below.
+//! All differences between managers are in a [`Manager`] value, returned by [`of`]; no code outside depends on the kind of
+//! manager. Code shared by several managers is in `rpm`, `ini`, `repositories` and `record`. To add a manager, add a
+//! variant to [`PackageManager`], a file with its `MANAGER`, and a row in the table below.
 //!
-//! Offers are read from the lists that the package manager has already downloaded. No program is started and nothing is downloaded,
-//! so an untrusted tree can be read as safely as the live host. The results are those of `apt-cache policy`,
+//! Offers are read from the lists that the package manager has already downloaded. No program is started and nothing is
+//! downloaded, so an untrusted tree can be read as safely as the live host. The results are those of `apt-cache policy`,
 //! `dnf repoquery --available` and `zypper search --details`. Input that is not understood is [`Unknown`], never a guess.
 
 mod abilities;
@@ -43,7 +43,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Makes the table of all managers: each variant with the value in its file. A host's manager is the first whose program exists.
+/// Makes the table of all managers: each variant with the value in its file. A host's manager is the first whose program
+/// exists.
 macro_rules! managers {
     ($($kind:ident => $row:path,)+) => {
         /// All managers, in the order in which they are looked for on a host.
@@ -108,8 +109,8 @@ impl Unknown {
     }
 }
 
-/// The version that would be installed of each package in `names`, if it can be installed. A version in `locked` is preferred if it
-/// is still available.
+/// The version that would be installed of each package in `names`, if it can be installed. A version in `locked` is
+/// preferred if it is still available.
 pub fn offered_versions(
     system: &System,
     manager: PackageManager,

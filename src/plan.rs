@@ -1,6 +1,6 @@
-//! A plan: the chosen versions, the reasons, and every step to install them. It leaves nothing to decide; `apply` carries it out
-//! unchanged. Each step is a pure function from facts to operations, in its own file below `plan/`. Nothing here opens a file
-//! or starts a program.
+//! A plan: the chosen versions, the reasons, and every step to install them. It leaves nothing to decide; `apply` carries
+//! it out unchanged. Each step is a pure function from facts to operations, in its own file below `plan/`. Nothing here
+//! opens a file or starts a program.
 
 mod add_on;
 mod build;
@@ -54,8 +54,8 @@ pub struct Plan {
     pub tool: String,
     /// The database used for the plan.
     pub database: DatabaseId,
-    /// SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one. Download
-    /// URLs are not included, because the checksums of the files are.
+    /// SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one.
+    /// Download URLs are not included, because the checksums of the files are.
     #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub fingerprint: String,
     /// The facts about the host.
@@ -151,7 +151,8 @@ pub struct Step {
     /// It installs files under an NVIDIA licence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub licensed: bool,
-    /// No program may use the driver during the step: programs started later would find another version than the kernel has loaded.
+    /// No program may use the driver during the step: programs started later would find another version than the kernel has
+    /// loaded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle_driver: bool,
 }

@@ -5,8 +5,8 @@ use crate::system::System;
 use std::collections::BTreeSet;
 use std::io;
 
-/// The output of a simulated transaction can be parsed. Managers without this ability never remove packages to install others unless
-/// requested, and refuse to change locked packages themselves.
+/// The output of a simulated transaction can be parsed. Managers without this ability never remove packages to install
+/// others unless requested, and refuse to change locked packages themselves.
 #[derive(Debug)]
 pub struct Simulation {
     /// Parses the output.
@@ -26,8 +26,8 @@ pub struct Simulated {
     pub changed: Vec<String>,
 }
 
-/// The manager marks packages that were installed as dependencies, and removes the mark when such a package is installed by name.
-/// Managers without this ability do not change the reason for an installed package.
+/// The manager marks packages that were installed as dependencies, and removes the mark when such a package is installed by
+/// name. Managers without this ability do not change the reason for an installed package.
 #[derive(Debug)]
 pub struct AutomaticMarks {
     /// The file with the marks.
@@ -38,8 +38,8 @@ pub struct AutomaticMarks {
     pub mark: &'static str,
 }
 
-/// Versions are requested in a file: with versions on its command line, the manager does not install dependencies in versions that
-/// are not their candidates. Managers without this ability take versions on the command line.
+/// Versions are requested in a file: with versions on its command line, the manager does not install dependencies in
+/// versions that are not their candidates. Managers without this ability take versions on the command line.
 #[derive(Debug)]
 pub struct Preferences {
     /// The host's own file.
@@ -48,7 +48,8 @@ pub struct Preferences {
     pub options: fn(file: &str) -> Vec<String>,
     /// The text of such a file, followed by the text of the host's own file.
     pub text: fn(&Versions, own: &str) -> String,
-    /// The command that shows packages from the lists; names are appended, each with a version. It may fail if some are unknown.
+    /// The command that shows packages from the lists; names are appended, each with a version. It may fail if some are
+    /// unknown.
     pub show: &'static str,
     /// Parses the names and versions from its output.
     pub shown: fn(&str) -> BTreeSet<(&str, &str)>,

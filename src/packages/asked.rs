@@ -3,8 +3,8 @@
 use super::Versions;
 
 /// Whether a name on the package manager's command line matches a package. Kernel packages are requested in one version:
-/// `kernel-devel-5.14.0-570.el9.x86_64` with dnf and tdnf, `kernel-default-devel=6.4.0-150600.23.65` with zypper. The latter is the
-/// kernel's release, to which SUSE's package versions add a build number.
+/// `kernel-devel-5.14.0-570.el9.x86_64` with dnf and tdnf, `kernel-default-devel=6.4.0-150600.23.65` with zypper. The
+/// latter is the kernel's release, to which SUSE's package versions add a build number.
 pub fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
     let Some(rest) = asked.strip_prefix(name) else { return false };
     if let Some(asked) = rest.strip_prefix('=') {

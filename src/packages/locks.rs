@@ -1,5 +1,5 @@
-//! Waits for the package manager's locks before a transaction, and names the process that holds them. On a fresh machine, apt's daily
-//! update or unattended-upgrades holds them for minutes.
+//! Waits for the package manager's locks before a transaction, and names the process that holds them. On a fresh machine,
+//! apt's daily update or unattended-upgrades holds them for minutes.
 
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt, process_name};
@@ -29,8 +29,8 @@ pub fn wait(
     Ok(())
 }
 
-/// The process that holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None if there is none, or it is not
-/// visible.
+/// The process that holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None if there is none, or
+/// it is not visible.
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
     // A lock in a tree is held by a process of this machine.
     let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));

@@ -1,5 +1,5 @@
-//! The properties of a package manager. Each manager has one [`Manager`] value in its own file with everything specific to it; no other
-//! code depends on the kind of manager.
+//! The properties of a package manager. Each manager has one [`Manager`] value in its own file with everything specific to
+//! it; no other code depends on the kind of manager.
 
 use super::abilities::{AutomaticMarks, Interruption, Preferences, Simulation};
 use super::fetcher::{Fetcher, FolderFiles};

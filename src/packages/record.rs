@@ -1,5 +1,5 @@
-//! The record of installed packages, if it is a file that can be read without the host's programs. rpm's is a database that only rpm
-//! can read.
+//! The record of installed packages, if it is a file that can be read without the host's programs. rpm's is a database that
+//! only rpm can read.
 
 use super::Versions;
 use crate::system::System;
@@ -19,7 +19,8 @@ pub struct RecordFile {
 /// Parses a record and returns the versions of the wanted packages.
 pub type Scan = fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>;
 
-/// A folder of changes that the package manager merges into its record when it finishes. Remaining changes show an interruption.
+/// A folder of changes that the package manager merges into its record when it finishes. Remaining changes show an
+/// interruption.
 #[derive(Debug)]
 pub struct Journal {
     /// The folder.

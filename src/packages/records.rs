@@ -76,8 +76,8 @@ fn decoder(file: File) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// Consecutive LZ4 frames. The decoder stops at the end of each frame and does not detect a file truncated between two blocks; the
-/// last bytes show it.
+/// Consecutive LZ4 frames. The decoder stops at the end of each frame and does not detect a file truncated between two
+/// blocks; the last bytes show it.
 struct Frames {
     decoder: lz4_flex::frame::FrameDecoder<Tail>,
 }

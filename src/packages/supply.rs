@@ -10,8 +10,8 @@ pub enum Supply {
     /// The host's configured repositories.
     #[default]
     Repositories,
-    /// Only a folder of the host: none of the host's lists, sources and caches is read or written. Its files were checked against the
-    /// bundle's checksums, and nobody else can write there.
+    /// Only a folder of the host: none of the host's lists, sources and caches is read or written. Its files were checked
+    /// against the bundle's checksums, and nobody else can write there.
     Folder(PathBuf),
 }
 

@@ -143,8 +143,8 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     Err(Conflict::blocked(CheckId::GS401, sentence).hint(remedy))
 }
 
-/// Refuses to unpack archives over a toolkit of another origin or release, or to run a runfile over archives: leftovers of one would
-/// count as part of the other.
+/// Refuses to unpack archives over a toolkit of another origin or release, or to run a runfile over archives: leftovers of
+/// one would count as part of the other.
 fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
@@ -314,7 +314,8 @@ fn without_gpu(context: &StepContext) -> Option<String> {
     Some(format!("{why}, so CUDA may be too new or too old for your GPU; name it (--gpu \"gtx 1060\")"))
 }
 
-/// Why the driver's modules may not build for a kernel; none if they should. A distribution patches its packages for its kernels.
+/// Why the driver's modules may not build for a kernel; none if they should. A distribution patches its packages for its
+/// kernels.
 fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
     let branch = driver.branch.branch;
     let (newest, why) = match driver.install {

@@ -1,5 +1,6 @@
-//! Checks that a toolkit compiles: a small program is compiled, linked and started from a login shell, as a user would do it. That
-//! nvcc prints its version proves little: it also needs a C++ host compiler, and headers that work with those of the C library.
+//! Checks that a toolkit compiles: a small program is compiled, linked and started from a login shell, as a user would do
+//! it. That nvcc prints its version proves little: it also needs a C++ host compiler, and headers that work with those of
+//! the C library.
 
 use crate::host::Facts;
 use crate::operation::Run;

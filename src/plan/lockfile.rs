@@ -1,5 +1,5 @@
-//! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions, or reports which ones are no
-//! longer available.
+//! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions, or reports which ones
+//! are no longer available.
 
 use super::{DatabaseId, Plan, StepId};
 use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};

@@ -1,5 +1,5 @@
-//! The packages needed to build kernel modules and compile CUDA programs: headers of the kernel that will run, the compiler that
-//! built it, DKMS, and a host compiler that nvcc supports.
+//! The packages needed to build kernel modules and compile CUDA programs: headers of the kernel that will run, the compiler
+//! that built it, DKMS, and a host compiler that nvcc supports.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
@@ -109,8 +109,8 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
     Some(Warning { check: CheckId::GS410.into(), text })
 }
 
-/// Warnings about packages that the host's repositories do not offer, as far as known: those of a repository that is not enabled, and
-/// the headers of an old kernel.
+/// Warnings about packages that the host's repositories do not offer, as far as known: those of a repository that is not
+/// enabled, and the headers of an old kernel.
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
     let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
     let manager = distribution.package_manager;

@@ -1,5 +1,5 @@
-//! Reads a saved plan. Its fingerprint shows that it was not modified; nevertheless all of its content is validated before anything
-//! is shown or carried out.
+//! Reads a saved plan. Its fingerprint shows that it was not modified; nevertheless all of its content is validated before
+//! anything is shown or carried out.
 
 use super::{Plan, SCHEMA};
 use crate::operation::valid;

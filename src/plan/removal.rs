@@ -1,5 +1,5 @@
-//! Plans for removal, regardless of who installed the software: a driver and toolkits by their own uninstallers or packages, and
-//! gpusetup's settings for them. Like any plan, a removal is shown and journalled.
+//! Plans for removal, regardless of who installed the software: a driver and toolkits by their own uninstallers or
+//! packages, and gpusetup's settings for them. Like any plan, a removal is shown and journalled.
 
 use super::context::step;
 use super::driver::UNINSTALL;
@@ -253,8 +253,8 @@ fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<
 }
 
 impl Plan {
-    /// Adds the packages that must also be removed because they depend on removed ones (`along` returns them for one transaction),
-    /// and a warning that names them.
+    /// Adds the packages that must also be removed because they depend on removed ones (`along` returns them for one
+    /// transaction), and a warning that names them.
     pub fn taking_along(mut self, mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>) -> Self {
         let mut all = BTreeSet::new();
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {

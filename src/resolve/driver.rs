@@ -246,9 +246,9 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
     }
 }
 
-/// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged companions must be
-/// in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not all of them are known, so a
-/// named version is not refused.
+/// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
+/// companions must be in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not
+/// all of them are known, so a named version is not refused.
 fn has_companions(
     database: &Database,
     version: DriverVersion,
