@@ -99,13 +99,13 @@ impl DatabaseId {
 pub enum StepId {
     /// Kernel headers, compiler, DKMS.
     Prerequisites,
-    /// Keeps nouveau and nova off the GPUs.
+    /// Prevents nouveau and nova from using the GPUs.
     BlacklistNouveau,
     /// Kernel modules and user-space driver.
     InstallDriver,
     /// The CUDA toolkit.
     InstallCuda,
-    /// An add-on, such as cuDNN, into the toolkit.
+    /// An add-on, such as cuDNN, in the toolkit.
     InstallAddOn(AddOnId),
     /// The symbolic links of libraries and of the default toolkit.
     FixSymlinks,

@@ -338,13 +338,13 @@ fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
     };
     if let Some(limit) = driver.branch.release_limits.iter().find(too_old) {
         return Some(format!(
-            "the {} modules of {} do not build on {} and newer",
+            "the {} modules of {} do not build on kernel {} and newer",
             driver.modules, driver.version, limit.from
         ));
     }
     let limit = driver.branch.kernel_limits.iter().find(|limit| limit.excludes(kernel))?;
     Some(format!(
-        "the modules of branch {branch} do not build on kernels of {} from {} on without patches",
+        "the modules of branch {branch} do not build on {} kernels {} and newer without patches",
         limit.distribution, limit.from
     ))
 }

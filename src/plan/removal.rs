@@ -311,7 +311,7 @@ mod tests {
     fn steps(unwanted: &Unwanted) -> Vec<String> {
         let (facts, inventory) = host();
         let request = Request::no_wishes("2026-11-21");
-        let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("it can go");
+        let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("a removal plan");
         let operations = |s: &Step| s.operations.iter().map(|a| a.operation.describe()).collect::<Vec<_>>().join("; ");
         plan.steps.iter().map(|s| format!("{}: {}", s.id, operations(s))).collect()
     }
@@ -334,7 +334,7 @@ mod tests {
         assert!(plan.expect("a plan").steps[0].why.contains("component archives"));
         let (facts, inventory) = host();
         let conflict = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
-        let conflict = conflict.expect_err("it is not there");
+        let conflict = conflict.expect_err("it is not installed");
         assert_eq!(conflict.kind, ConflictKind::Request);
         assert!(conflict.to_string().contains("CUDA 12.4 is not installed"), "{conflict}");
     }

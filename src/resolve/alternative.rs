@@ -44,8 +44,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
     out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.answer(asked).is_some()));
-    let alone =
-        "without a toolkit: the framework's wheels do not need one if pip installs the CUDA libraries with them";
+    let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();

@@ -47,15 +47,15 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
     match refusal {
         Refusal::AfterLastBranch(n, last) => vec![
             of_card(n, causes::last_branch(last, name(n))),
-            own(format!("{named} is of branch {}", branch_number(of))),
+            own(format!("{named} belongs to branch {}", branch_number(of))),
         ],
         Refusal::BeforeFirstBranch(n, first) => vec![
             of_card(n, format!("branch {first} is the first that supports {}", name(n))),
-            own(format!("{named} is of branch {}", branch_number(of))),
+            own(format!("{named} belongs to branch {}", branch_number(of))),
         ],
         Refusal::NotListed(n, sure) => vec![
             of_card(n, format!("the list of branch {sure} is the oldest that contains {}", name(n))),
-            own(format!("{named} is of branch {}", branch_number(of))),
+            own(format!("{named} belongs to branch {}", branch_number(of))),
         ],
         Refusal::NotYetListed(n, first) => {
             vec![of_card(n, format!("{named} does not list {}; {first} is the next release that does", name(n)))]

@@ -288,7 +288,7 @@ impl Refusal {
             }
             Self::NoCapability(card) => format!("no source gives the compute capability of {}", name(card)),
             Self::BelowLowest(card, lowest) if matches!(of, Subject::AddOn(..)) => {
-                format!("it needs {lowest} or newer; {}", whose(card))
+                format!("it needs compute capability {lowest} or higher; {}", whose(card))
             }
             Self::BelowLowest(card, lowest) => format!("it targets {lowest} and up; {}", whose(card)),
             Self::AboveHighest(card, highest) if matches!(of, Subject::AddOn(..)) => {
