@@ -1,14 +1,13 @@
-//! The package managers, a file each: how they are called, what they lock and print, what is installed and by whom, what a
-//! host's repositories offer, and how packages are fetched for another host.
+//! The package managers, one file each: their commands, locks and messages, what is installed, which package owns a file,
+//! what the host's repositories offer, and how packages are downloaded for another host.
 //!
-//! What differs between them is in one value of [`Manager`], which [`of`] has; nothing outside asks which manager it is.
-//! What two managers share is in a file that says so: `rpm`, `ini`, `repositories`, `record`. A new manager is a variant of
-//! [`PackageManager`], a file with its `MANAGER`, and a row in the table below.
+//! All differences between managers are in a [`Manager`] value, returned by [`of`]; no code outside depends on the kind of
+//! manager. Code shared by several managers is in `rpm`, `ini`, `repositories` and `record`. To add a manager, add a
+//! variant to [`PackageManager`], a file with its `MANAGER`, and a row in the table below.
 //!
-//! What is offered is read from the files that the package manager has already downloaded. No program is started and nothing is
-//! downloaded, so a tree that belongs to strangers can be asked as safely as the live host. The answers are those of
-//! `apt-cache policy`, `dnf repoquery --available` and `zypper search --details`. What cannot be understood is [`Unknown`],
-//! never a guess.
+//! Offers are read from the lists that the package manager has already downloaded. No program is started and nothing is
+//! downloaded, so an untrusted tree can be read as safely as the live host. The results are those of `apt-cache policy`,
+//! `dnf repoquery --available` and `zypper search --details`. Input that is not understood is [`Unknown`], never a guess.
 
 mod abilities;
 mod apt;
@@ -44,13 +43,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Makes the table of all managers: each variant with the value in its file. A host's manager is the first whose program is there.
+/// Makes the table of all managers: each variant with the value in its file. A host's manager is the first whose program
+/// exists.
 macro_rules! managers {
     ($($kind:ident => $row:path,)+) => {
-        /// All of them, in the order in which a host is asked for them.
+        /// All managers, in the order in which they are looked for on a host.
         pub const ALL: &[PackageManager] = &[$(PackageManager::$kind),+];
 
-        /// What is known of a manager.
+        /// The properties of a manager.
         pub fn of(manager: PackageManager) -> &'static Manager {
             match manager {
                 $(PackageManager::$kind => &$row,)+
@@ -59,46 +59,46 @@ macro_rules! managers {
     };
 }
 
-// dpkg can be installed on Fedora and rpm on Debian: what counts is the tool that resolves dependencies.
+// dpkg can be installed on Fedora and rpm on Debian: the tool that resolves dependencies decides.
 managers! {
     Apt => apt::MANAGER,
     Zypper => zypper::MANAGER,
-    // Beside tdnf, dnf is an optional program with a separate history.
+    // On systems with tdnf, dnf is optional and has a separate history.
     Tdnf => tdnf::MANAGER,
     Dnf => dnf::MANAGER,
 }
 
-/// What is assumed of a host whose manager is not known.
+/// The manager assumed if the host's manager is not known.
 pub const ASSUMED: PackageManager = PackageManager::Apt;
 
-/// What is known of a host's manager, or of the one that is assumed.
+/// The properties of the host's manager, or of the assumed one.
 pub fn of_host(manager: Option<PackageManager>) -> &'static Manager {
     of(manager.unwrap_or(ASSUMED))
 }
 
-/// The manager of a host, by its programs.
+/// The manager of a host, found by its programs.
 pub fn find(is_there: impl Fn(&str) -> bool) -> Option<PackageManager> {
     ALL.iter().copied().find(|manager| of(*manager).programs.iter().any(|program| is_there(program)))
 }
 
-/// Versions of packages, by their names.
+/// Versions of packages by name.
 pub type Versions = BTreeMap<String, String>;
 
-/// Why it is not known what the repositories offer.
+/// Why the repositories' offers are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Unknown {
     /// The package manager never downloaded its lists, or they were removed.
-    #[error("the lists of packages were never downloaded")]
+    #[error("the package lists were never downloaded")]
     NotFetched,
     /// Repositories were added, changed or removed after the lists were downloaded.
-    #[error("the lists of packages are older than the list of repositories")]
+    #[error("the package lists are older than the list of repositories")]
     Outdated,
-    /// A file that cannot be read, or that says something not supported here.
+    /// A file cannot be read, or contains something not supported here.
     #[error("{}: {why}", path.display())]
     NotUnderstood {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
 }
@@ -109,8 +109,8 @@ impl Unknown {
     }
 }
 
-/// The version of each package that would be installed, for those of `names` that can be installed. A version in `locked`
-/// comes first if it can still be had.
+/// The version that would be installed of each package in `names`, if it can be installed. A version in `locked` is
+/// preferred if it is still available.
 pub fn offered_versions(
     system: &System,
     manager: PackageManager,
@@ -120,8 +120,8 @@ pub fn offered_versions(
     (of(manager).offered_versions)(system, names, locked)
 }
 
-/// Whether a line of the enabled repositories is one that a mark means: a part of its address, or what the manager takes for
-/// its name.
+/// Whether a line of the enabled repositories matches a mark: part of its URL (if the mark has a slash), or its name by the
+/// manager's rules.
 pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool {
     if mark.contains('/') {
         return line.contains(mark);
@@ -132,7 +132,7 @@ pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool
     }
 }
 
-/// A text file of the configuration; empty if it does not exist.
+/// The text of a configuration file; empty if it does not exist.
 fn configuration(system: &System, path: &Path) -> Result<String, Unknown> {
     const LIMIT: u64 = 1 << 20;
     let file = match system.open(path) {
@@ -145,7 +145,7 @@ fn configuration(system: &System, path: &Path) -> Result<String, Unknown> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// For fuzzing: reads a text as each file that is read here.
+/// For fuzzing: parses a text as each kind of file that is read here.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
     apt::read_anything(text);

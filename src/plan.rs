@@ -1,6 +1,6 @@
-//! A plan: what was chosen, why, and every step that leads there. It leaves nothing to decide and is carried out as it
-//! stands. Steps are pure functions from what is known to operations, a file each below `plan/`; no file is opened and no
-//! program started here.
+//! A plan: the chosen versions, the reasons, and every step to install them. It leaves nothing to decide; `apply` carries
+//! it out unchanged. Each step is a pure function from facts to operations, in its own file below `plan/`. Nothing here
+//! opens a file or starts a program.
 
 mod add_on;
 mod build;
@@ -43,7 +43,7 @@ use std::path::PathBuf;
 /// The schema that [`Plan`] is printed in.
 pub const SCHEMA: &str = "gpusetup.plan/1";
 
-/// Everything `apply` needs: it decides nothing itself.
+/// Everything that `apply` needs; it makes no decisions itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Plan {
@@ -52,31 +52,31 @@ pub struct Plan {
     pub schema: String,
     /// The version of gpusetup that made the plan.
     pub tool: String,
-    /// The database the plan was made with.
+    /// The database used for the plan.
     pub database: DatabaseId,
-    /// SHA-256 over everything else in the plan that says what will be done, and to which host; from where files are fetched,
-    /// whose sums are in it, is no part of that. A plan that was edited has another.
+    /// SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one.
+    /// Download URLs are not included, because the checksums of the files are.
     #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub fingerprint: String,
-    /// The facts the plan was made from.
+    /// The facts about the host.
     pub host: Facts,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// What was chosen.
+    /// The chosen versions.
     pub selection: Selection,
     /// Why each layer was chosen.
     pub reasons: Vec<Reason>,
-    /// What was not chosen, and why not.
+    /// Candidates that were not chosen, and why.
     pub rejected: Vec<Rejection>,
-    /// The steps, in the order in which they are carried out.
+    /// The steps in order.
     pub steps: Vec<Step>,
     /// How much the plan downloads and changes.
     pub totals: Totals,
-    /// What a person should know before the plan is applied.
+    /// What the user should know before applying the plan.
     pub warnings: Vec<Warning>,
 }
 
-/// A database, by its version and its content.
+/// The version and content of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct DatabaseId {
@@ -88,42 +88,42 @@ pub struct DatabaseId {
 }
 
 impl DatabaseId {
-    /// Of a database.
+    /// The id of a database.
     pub fn of(database: &Database) -> Self {
         Self { version: database.version.clone(), sha256: database.sha256.clone() }
     }
 }
 
-/// The steps of the main job, in their order.
+/// The kinds of steps, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StepId {
     /// Kernel headers, compiler, DKMS.
     Prerequisites,
-    /// Keeps nouveau and nova off the GPUs.
+    /// Prevents nouveau and nova from using the GPUs.
     BlacklistNouveau,
     /// Kernel modules and user-space driver.
     InstallDriver,
     /// The CUDA toolkit.
     InstallCuda,
-    /// An add-on, such as cuDNN, into the toolkit.
+    /// An add-on, such as cuDNN, in the toolkit.
     InstallAddOn(AddOnId),
-    /// Library links, and the default toolkit's.
+    /// The symbolic links of libraries and of the default toolkit.
     FixSymlinks,
-    /// The loader's path and cache.
+    /// The loader's search path and cache.
     Ldconfig,
     /// PATH for shells.
     Environment,
-    /// Boots the host again.
+    /// Reboots the host.
     Reboot,
-    /// Takes a toolkit off the host.
+    /// Removes a toolkit.
     RemoveCuda,
-    /// Takes an add-on off the host that lies outside of toolkits.
+    /// Removes an add-on that is outside of toolkits.
     RemoveAddOn(AddOnId),
-    /// Takes the driver off the host.
+    /// Removes the driver.
     RemoveDriver,
-    /// Mends something that `doctor` found ill.
+    /// Fixes a problem found by `doctor`.
     Repair,
-    /// Asks the host whether it all works.
+    /// Checks that everything works.
     Verify,
 }
 
@@ -133,36 +133,37 @@ pub enum StepId {
 pub struct Step {
     /// The name of the step.
     pub id: StepId,
-    /// What the step does, in a line.
+    /// What the step does, in one line.
     pub title: String,
     /// Why the step is in the plan, or why it has nothing to do.
     pub why: String,
     /// Whether the step has something to do.
     pub state: State,
-    /// The operations of the step, in their order.
+    /// The operations of the step in order.
     pub operations: Vec<Act>,
-    /// Bytes it downloads; none if the size of one of its downloads is not known, as those of packages.
+    /// Download size in bytes; none if the size of one download is not known, as for packages.
     pub download_bytes: Option<u64>,
-    /// Bytes it needs on the disk, the downloads not counted; none if that is not known.
+    /// Disk space needed in bytes, without the downloads; none if not known.
     pub disk_bytes: Option<u64>,
-    /// The room that it needs, by directory. The cache may be named twice: for downloads, and for what is unpacked there.
+    /// The disk space that it needs by directory. The cache may be listed twice: for downloads and for unpacking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub room: Vec<Room>,
-    /// It installs files that are under a licence of NVIDIA's.
+    /// It installs files under an NVIDIA licence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub licensed: bool,
-    /// No program may use the driver meanwhile: those that start later would meet another one than the kernel has.
+    /// No program may use the driver during the step: programs started later would find another version than the kernel has
+    /// loaded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle_driver: bool,
 }
 
-/// Room that a step needs.
+/// Disk space that a step needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Room {
     /// A directory on the file system that needs it.
     pub path: PathBuf,
-    /// Bytes needed there; none if that is not known.
+    /// Bytes needed there; none if not known.
     pub bytes: Option<u64>,
 }
 
@@ -173,72 +174,72 @@ pub struct Room {
 pub enum State {
     /// The step has something to do.
     Needed,
-    /// The host is already so.
+    /// Already done.
     Satisfied,
-    /// The step was not asked for, or makes no sense here.
+    /// The step was not requested or does not apply here.
     Skipped,
 }
 
-/// An operation, and whether the host is already so.
+/// An operation, and whether it is already done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Act {
-    /// What is done.
+    /// The operation.
     #[serde(flatten)]
     pub operation: Operation,
-    /// The host is already so: it will be looked at again, and left out.
+    /// Already done: `apply` checks again, then skips it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub satisfied: bool,
 }
 
-/// How much a plan is.
+/// How much a plan downloads and changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Totals {
-    /// Bytes to download, as far as they are known; none if there are downloads and no size of them is known.
+    /// Bytes to download, as far as known; none if there are downloads but no size is known.
     pub download_bytes: Option<u64>,
-    /// Bytes needed on the disk beside the downloads, as far as they are known; none if no size is known.
+    /// Disk space needed in bytes, without the downloads, as far as known; none if no size is known.
     pub disk_bytes: Option<u64>,
-    /// A size that is not known is missing from one of the two.
+    /// One of the two is a lower bound, because a size is not known.
     #[serde(default)]
     pub at_least: bool,
-    /// How many times the host reboots on the way.
+    /// The number of reboots.
     pub reboots: u32,
-    /// Files, links, packages and trees added.
+    /// Files, links, packages and directory trees added.
     pub add: u32,
-    /// Files, links, packages and trees changed.
+    /// Files, links, packages and directory trees changed.
     pub change: u32,
-    /// Files, links, packages and trees removed.
+    /// Files, links, packages and directory trees removed.
     pub remove: u32,
 }
 
-/// What a person should know before.
+/// What the user should know before applying a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Warning {
-    /// The id of the check of `doctor` that finds the same.
+    /// The id of the `doctor` check that finds the same problem.
     pub check: Recorded<CheckId>,
     /// The warning, in a sentence.
     pub text: String,
 }
 
 impl Plan {
-    /// All that will be done, in order, whichever step it is part of.
+    /// The operations of all steps in order.
     pub fn acts(&self) -> impl Iterator<Item = &Act> {
         self.steps.iter().flat_map(|step| &step.operations)
     }
 
-    /// The transactions of package managers in it.
+    /// The package-manager transactions in the plan.
     pub fn packages(&self) -> impl Iterator<Item = &Packages> {
         self.acts().filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
     }
 
-    /// With its downloads from mirrors, where there are any.
+    /// The plan with downloads from mirrors, if there are any.
     pub fn fetched_from(mut self, mirrors: &Mirrors, database: &Database) -> Self {
         if mirrors.is_empty() {
             return self;
         }
-        // It may have come from another mirror before, whose address tells nothing.
+        // The URL may already be that of another mirror, so start from the published one.
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
             if let Operation::Download(Download { url, sha256, .. }) = &mut act.operation {
                 *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));

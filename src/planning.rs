@@ -1,4 +1,4 @@
-//! From a host and wishes to a plan: the one way, for every subcommand and for programs that use gpusetup as a library.
+//! Makes a plan from a host and a request, for every subcommand and for programs that use gpusetup as a library.
 
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::Database;
@@ -9,28 +9,27 @@ use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, 
 use crate::resolve::{Conflict, Request, summary};
 use crate::system::System;
 
-/// What a plan is made from beside the facts of the host and the request.
-/// The crate's first page has an example.
+/// The input for plans, in addition to the host's facts and the request. See the crate's main page for an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner<'a> {
-    /// What is known of GPUs, drivers, toolkits and distributions.
+    /// The compatibility database of GPUs, drivers, toolkits and distributions.
     pub database: &'a Database,
-    /// The host whose lists of packages are read. Without it, only the versions in the facts are known.
+    /// The host whose package lists are read. Without it, only the versions in the facts are known.
     pub repositories: Option<&'a System>,
-    /// The bundle that everything comes from. A plan in it that was made for this host is taken as it is.
+    /// The bundle that provides all files. A plan in it that was made for this host is used unchanged.
     pub bundle: Option<&'a Bundle>,
-    /// The lock file that the plan must keep to.
+    /// The lock file that the plan must follow.
     pub lock: Option<&'a LockFile>,
-    /// What stands in for NVIDIA's servers.
+    /// Mirrors of NVIDIA's servers.
     pub mirrors: Option<&'a Mirrors>,
 }
 
-/// A plan, and what the user should know of how it came about.
+/// A plan, and notes on how it was made.
 #[derive(Debug, Clone)]
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    /// Sentences.
+    /// Notes for the user, each a sentence.
     pub notes: Vec<String>,
 }
 
@@ -40,14 +39,14 @@ pub enum PlanningError {
     /// Nothing fits the request.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
-    /// The lock file is for another system, or names what can no longer be had.
+    /// The lock file is for another system, or names versions that are no longer available.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The bundle cannot be read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// Each with its name in the bundle, and what it installs.
-    #[error("{} plans in the bundle fit this host", .0.len())]
+    /// Several plans match: each with its name in the bundle and what it installs.
+    #[error("{} plans in the bundle match this host", .0.len())]
     SeveralPlans(Vec<String>),
 }
 
@@ -57,7 +56,7 @@ impl From<Conflict> for PlanningError {
     }
 }
 
-/// What a bundle has for a host.
+/// A bundle's match for a host.
 enum InBundle {
     Plan(Box<Plan>),
     /// The request of a plan for another host of the same system, and that plan's name.
@@ -66,7 +65,7 @@ enum InBundle {
 }
 
 impl<'a> Planner<'a> {
-    /// With the database alone.
+    /// A planner with only the database.
     pub fn new(database: &'a Database) -> Self {
         Self { database, repositories: None, bundle: None, lock: None, mirrors: None }
     }
@@ -75,23 +74,21 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     ///
-    /// If nothing fits, with the facts that conflict and what would work; if the lock file or the bundle is not for this
-    /// host.
+    /// If nothing fits: the facts that conflict and what would work. If the lock file or the bundle is not for this host.
     pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
         let (request, notes) = match self.bundle.map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))? {
             InBundle::Plan(plan) => return Ok(Planned { plan: self.finished(*plan)?, notes: Vec::new() }),
             InBundle::Request(request, name) => {
                 let note = format!(
-                    "{name} in the bundle was made for another host of this system: planned here, for what it was asked \
-                     for"
+                    "the bundle has no plan for this host; its request was taken from {name}, made for a host with the \
+                     same system"
                 );
                 (*request, vec![note])
             }
             InBundle::Nothing => (request, Vec::new()),
         };
         let request = self.locked(&facts, request)?;
-        // What is installed and fits is kept whatever the repositories have. Then their lists, which are long, need not be
-        // read.
+        // Installed versions that fit are kept regardless of the repositories, so their long lists need not be read.
         let has_lists = self.bundle.is_some() || self.repositories.is_some();
         let may_be_kept = facts.driver.is_some() || !facts.toolkits.is_empty();
         if has_lists
@@ -106,16 +103,16 @@ impl<'a> Planner<'a> {
         Ok(Planned { plan: self.finished(plan)?, notes })
     }
 
-    /// The plan that repairs what `doctor` found, made at this moment (UTC).
+    /// The plan that fixes what `doctor` found, made at this time (UTC).
     pub fn repair(&self, host: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
         repair(self.database, host, repairs, moment)
     }
 
-    /// The plan that removes a driver, toolkits and add-ons, whoever installed them.
+    /// The plan that removes a driver, toolkits and add-ons, regardless of how they were installed.
     ///
     /// # Errors
     ///
-    /// If something that was named is not installed, or nothing tells which files belong to it.
+    /// If something named is not installed, or it is not known which files belong to it.
     pub fn removal(
         &self,
         facts: Facts,
@@ -126,7 +123,7 @@ impl<'a> Planner<'a> {
         removal(self.database, facts, inventory, unwanted, request)
     }
 
-    /// The facts with what repositories offer, and the request as the lock file narrows it.
+    /// The facts with the repositories' offers, and the request restricted by the lock file.
     ///
     /// # Errors
     ///
@@ -149,7 +146,7 @@ impl<'a> Planner<'a> {
                 let locked = self.lock.map_or_else(Versions::new, |lock| lock.packages.clone());
                 add_offers(system, &mut facts, self.database, &locked);
             }
-            // Whoever made the facts has made their texts visible.
+            // The texts were made visible when the facts were collected.
             (None, None) => return facts,
         }
         facts.visible()
@@ -180,7 +177,7 @@ impl<'a> Planner<'a> {
         }
         let alike: Vec<_> = plans.iter().filter(|(_, plan)| SystemId::of(&plan.host) == SystemId::of(facts)).collect();
         let [(name, plan)] = alike.as_slice() else { return Ok(InBundle::Nothing) };
-        // GPUs that were only assumed stood for those that are here.
+        // GPUs assumed in the bundle's plan stand for the host's real ones.
         let request = Request { assumed_gpus: Vec::new(), ..plan.request.clone() };
         Ok(InBundle::Request(Box::new(request), (*name).to_owned()))
     }

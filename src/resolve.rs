@@ -1,5 +1,5 @@
-//! From facts, a request and the database to one [`Selection`]: the newest stable set that fits everything, with the
-//! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no file, no network.
+//! Resolves facts, a request and the database to one [`Selection`]: the newest stable set in which everything fits, with a
+//! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no files, no network.
 
 mod add_on;
 mod alternative;
@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What the user asked for.
+/// What the user requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Request {
@@ -48,37 +48,37 @@ pub struct Request {
     pub cuda: Want<CudaVersion>,
     /// cuDNN: `best`, `latest`, `none`, a version or a range.
     pub cudnn: Want<AddOnVersion>,
-    /// Other add-ons that were asked for, by name: `best`, `latest`, a version or a range of each.
+    /// Other requested add-ons, by name: `best`, `latest`, a version or a range.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub add_ons: BTreeMap<AddOnId, Want<AddOnVersion>>,
-    /// Frameworks to serve, `torch==2.9`.
+    /// Frameworks that must run, `torch==2.9`.
     #[serde(default)]
     pub frameworks: Vec<String>,
-    /// The CUDA series that the frameworks bring themselves: the driver has to run it, whatever the toolkit is.
+    /// The CUDA series bundled with the frameworks: the driver must support it, whichever toolkit is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brought_cuda: Option<CudaVersion>,
-    /// The components of the toolkit, as they were named; empty for the whole toolkit.
+    /// The toolkit components as the user named them; empty for the whole toolkit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
     /// How the driver is installed.
     pub method: Method,
-    /// The flavour of the kernel modules; none is the one that the GPUs need.
+    /// The flavour of the kernel modules; if none, the flavour that the GPUs need.
     pub modules: Option<ModuleFlavour>,
-    /// Which of the versions that fit is preferred.
+    /// Which of the fitting versions is preferred.
     pub prefer: Prefer,
-    /// Choose the newest instead of keeping what is installed and fits.
+    /// Choose the newest version even if an installed one fits.
     pub upgrade: bool,
-    /// The directory that toolkits go into.
+    /// The directory for toolkits.
     pub prefix: PathBuf,
-    /// The directory that downloads are kept in.
+    /// The directory for downloads.
     pub cache: PathBuf,
-    /// GPUs to plan for as if they were there, by PCI id.
+    /// GPUs to plan for as if they were present, by PCI id.
     pub assumed_gpus: Vec<String>,
     /// Bus addresses of GPUs to leave out.
     pub leave_out: Vec<String>,
-    /// Set LD_LIBRARY_PATH too, though it breaks other software.
+    /// Also set LD_LIBRARY_PATH, although it breaks other software.
     pub library_path: bool,
-    /// The day of the plan, `2026-11-20`: branches past their end of life are told by it.
+    /// The day of the plan, `2026-11-20`. It decides which branches are past their end of life.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")))]
     pub today: String,
 }
@@ -89,7 +89,7 @@ impl Request {
         !self.upgrade && !matches!(want, Want::Latest)
     }
 
-    /// That of somebody who names nothing, on this day.
+    /// The default request on this day: nothing is named.
     pub fn no_wishes(today: impl Into<String>) -> Self {
         Self {
             driver: Want::Best,
@@ -113,21 +113,21 @@ impl Request {
     }
 }
 
-/// Chooses. What cannot be served is told with the facts that exclude each other and what would fit instead.
+/// Chooses versions for a request.
 ///
 /// # Errors
 ///
-/// If nothing fits: with the facts that conflict, each with its source, and with requests that would work.
+/// If nothing fits: the facts that conflict, each with its source, and requests that would work.
 pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Conflict> {
     KnownHost::new(database, facts).resolve(request)
 }
 
 impl<'a> KnownHost<'a, '_> {
-    /// Chooses, as [`resolve`] does.
+    /// Chooses like [`resolve`].
     ///
     /// # Errors
     ///
-    /// The same.
+    /// As for [`resolve`].
     pub fn resolve(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
         is_possible(self.database, self.facts, request)?;
         attempt(self, request, Telling::All).map_err(|conflict| {
@@ -137,38 +137,38 @@ impl<'a> KnownHost<'a, '_> {
         })
     }
 
-    /// The same choice without what was rejected for it.
+    /// The same choice without the list of rejected candidates.
     ///
     /// # Errors
     ///
-    /// If nothing fits: with the facts that conflict, and without requests that would work.
+    /// If nothing fits: the facts that conflict, without requests that would work.
     pub fn choose(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
         is_possible(self.database, self.facts, request)?;
         attempt(self, request, Telling::Choice)
     }
 }
 
-/// Refuses what no driver and no toolkit makes possible.
+/// Refuses requests that no driver and no toolkit can satisfy.
 fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
     const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
     if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
-        let sentence = format!("there is no CUDA for the machine architecture {}", facts.machine.arch);
+        let sentence = format!("CUDA does not exist for the machine architecture {}", facts.machine.arch);
         return Err(
-            Conflict::new(RuleId::Architecture, sentence).hint(format!("supported are {}", ARCHITECTURES.join(", ")))
+            Conflict::new(RuleId::Architecture, sentence).hint(format!("supported: {}", ARCHITECTURES.join(", ")))
         );
     }
     if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
-        let sentence = format!("gpusetup installs on Linux, and {} is {system}", facts.os.name);
+        let sentence = format!("gpusetup supports only Linux; {} is {system}", facts.os.name);
         return Err(Conflict::new(RuleId::System, sentence)
-            .hint("get the driver for it from https://www.nvidia.com/drivers".to_owned()));
+            .hint("download the driver from https://www.nvidia.com/drivers".to_owned()));
     }
     none_is_impossible(database, request)
 }
 
-/// Rules about the host's hardware, or a name that was mistyped: a smaller request does not help.
+/// Rules about the host's hardware or a mistyped name: a smaller request does not help.
 const WITHOUT_ALTERNATIVE: [RuleId; 3] = [RuleId::GpuKnown, RuleId::GpuIsPhysical, RuleId::FrameworkKnown];
 
-/// Systems that have a facts file, too, and no Linux driver.
+/// Systems that can have a facts file but no Linux driver.
 const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 
 /// How the driver is installed.
@@ -176,7 +176,7 @@ const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Packages where the distribution's enabled repositories offer a branch that fits, else the runfile.
+    /// Packages if the distribution's enabled repositories offer a branch that fits, otherwise the runfile.
     Auto,
     /// The package manager.
     Packages,
@@ -184,7 +184,7 @@ pub enum Method {
     Runfile,
 }
 
-/// The policy among what fits.
+/// The preference among versions that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -193,30 +193,30 @@ pub enum Prefer {
     Stable,
     /// The newest of all.
     Latest,
-    /// The branch whose life ends last.
+    /// The branch that is supported longest.
     LongestSupport,
 }
 
-/// What was chosen; a layer that is left out is none.
+/// The chosen versions; a layer that is not installed is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Selection {
-    /// The driver that was chosen.
+    /// The chosen driver.
     pub driver: Option<SelectedDriver>,
-    /// The CUDA toolkit that was chosen.
+    /// The chosen CUDA toolkit.
     pub cuda: Option<SelectedCuda>,
-    /// The cuDNN that was chosen.
+    /// The chosen cuDNN.
     pub cudnn: Option<SelectedAddOn>,
-    /// The other add-ons that were chosen, by name.
+    /// The other chosen add-ons, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub add_ons: BTreeMap<AddOnId, SelectedAddOn>,
 }
 
-/// A driver that was chosen.
+/// A chosen driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedDriver {
-    /// The version; with packages, the one that the repository had when the database was made.
+    /// The version; for packages, the one in the repository when the database was made.
     pub version: DriverVersion,
     /// Its branch, `580`.
     pub branch: String,
@@ -227,18 +227,18 @@ pub struct SelectedDriver {
     pub method: Method,
 }
 
-/// A toolkit that was chosen.
+/// A chosen toolkit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedCuda {
     /// The CUDA release.
     pub version: CudaVersion,
-    /// The components, of a toolkit that is put together of component archives.
+    /// The components, if the toolkit is assembled from component archives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<SelectedComponent>,
 }
 
-/// A part of a toolkit that was chosen.
+/// A component of the chosen toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedComponent {
@@ -248,13 +248,13 @@ pub struct SelectedComponent {
     pub version: String,
 }
 
-/// A release of an add-on that was chosen.
+/// A chosen release of an add-on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SelectedAddOn {
-    /// The release of the add-on.
+    /// The add-on's version.
     pub version: AddOnVersion,
-    /// The major version of the CUDA line that its archive is built for.
+    /// The CUDA major version that its archive is built for.
     pub cuda_major: u16,
 }
 
@@ -284,7 +284,7 @@ pub struct Rejection {
     pub rule: Recorded<Rule>,
 }
 
-/// What CUDA's and cuDNN's files call a machine architecture.
+/// The name of a machine architecture in CUDA's and cuDNN's file names: `sbsa` for `aarch64`.
 pub fn cuda_arch(machine: &str) -> &str {
     if machine == "aarch64" { "sbsa" } else { machine }
 }

@@ -1,68 +1,69 @@
-//! What some package managers can and others cannot, or need not. A manager has one of these, or none.
+//! Optional abilities of package managers. A manager has each of them or not.
 
 use super::Versions;
 use crate::system::System;
 use std::collections::BTreeSet;
 use std::io;
 
-/// What a simulated transaction prints can be read. The managers without it remove nothing to install something unless they are
-/// told to, and refuse by themselves to touch what is locked.
+/// The output of a simulated transaction can be parsed. Managers without this ability never remove packages to install
+/// others unless requested, and refuse to change locked packages themselves.
 #[derive(Debug)]
 pub struct Simulation {
-    /// What the output says.
+    /// Parses the output.
     pub read: fn(&str) -> Simulated,
-    /// What the manager holds as it is, for an administrator.
+    /// The packages that an administrator has put on hold.
     pub held: fn(&System) -> io::Result<BTreeSet<String>>,
 }
 
-/// What a transaction would do.
+/// The changes of a simulated transaction.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Simulated {
-    /// Packages that would come or change, with their new versions.
+    /// Packages that would be installed or changed, with their new versions.
     pub coming: Versions,
-    /// Packages that would go.
+    /// Packages that would be removed.
     pub removed: Vec<String>,
-    /// All of both, in the order in which they are named.
+    /// All of these packages, in the order of the output.
     pub changed: Vec<String>,
 }
 
-/// It notes which packages are there only because others need them, and forgets it when one is installed by name. The managers
-/// without it leave the reason of a package that is there already as it is.
+/// The manager marks packages that were installed as dependencies, and removes the mark when such a package is installed by
+/// name. Managers without this ability do not change the reason for an installed package.
 #[derive(Debug)]
 pub struct AutomaticMarks {
-    /// The file of the marks.
+    /// The file with the marks.
     pub file: &'static str,
-    /// The packages that its text marks.
+    /// Parses the marked packages from its text.
     pub read: fn(&str) -> BTreeSet<String>,
-    /// Marks packages, whose names follow.
+    /// The command that marks packages, whose names are appended.
     pub mark: &'static str,
 }
 
-/// It is told of versions in a file, all at once. It would refuse to bring the dependencies of a package that is named in a
-/// version which is not its candidate. The managers without it take versions on the command line.
+/// Versions are requested in a file: with versions on its command line, the manager does not install dependencies in
+/// versions that are not their candidates. Managers without this ability take versions on the command line.
 #[derive(Debug)]
 pub struct Preferences {
     /// The host's own file.
     pub own: &'static str,
-    /// The options that have another file read instead.
+    /// The options that make it read another file instead.
     pub options: fn(file: &str) -> Vec<String>,
-    /// The text of such a file, with what the host's own file says behind it.
+    /// The text of such a file, followed by the text of the host's own file.
     pub text: fn(&Versions, own: &str) -> String,
-    /// Shows packages that the lists have; names follow, each in one version. It may fail where it knows some of them only.
+    /// The command that shows packages from the lists; names are appended, each with a version. It may fail if some are
+    /// unknown.
     pub show: &'static str,
-    /// The names and versions that are shown.
+    /// Parses the names and versions from its output.
     pub shown: fn(&str) -> BTreeSet<(&str, &str)>,
 }
 
-/// It leaves packages half installed when it is cut off, and does nothing before it was let finish.
+/// An interrupted manager leaves packages half installed, and does nothing else until it has finished them.
 #[derive(Debug)]
 pub struct Interruption {
-    /// Whether it was cut off.
+    /// Whether it was interrupted.
     pub is_left: fn(&System) -> io::Result<bool>,
-    /// Finishes, with an administrator's changes kept.
+    /// The command that finishes, keeping changed configuration files.
     pub finish: &'static str,
-    /// Removes packages that were cut off while they were unpacked; their names follow.
+    /// The command that removes packages whose unpacking was interrupted; their names are appended.
     pub remove: &'static str,
-    /// What a person runs if that does not help.
+    /// The command for users if that does not help.
     pub by_hand: &'static str,
 }

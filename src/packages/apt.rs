@@ -28,16 +28,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const LISTS: &str = "/var/lib/apt/lists";
-/// The architectures of a host that has several; its own comes first.
+/// The file with the architectures of a host that has several; its own comes first.
 const ARCHITECTURES: &str = "/var/lib/dpkg/arch";
-/// The package whose architecture is the host's own.
+/// The package whose architecture is the host's.
 const DPKG: &str = "dpkg";
 
-/// Where a list lies, whatever it is compressed with; apt takes the first that is there.
+/// The suffixes of a list, by compression; apt uses the first file that exists.
 const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
 
-/// How apt is called. Its refresh succeeds if some lists cannot be fetched, which is right: another's broken repository does not
-/// concern gpusetup.
+/// How apt is called. Its refresh succeeds even if some lists cannot be downloaded, as intended: broken third-party
+/// repositories do not concern gpusetup.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/apt-get"],
     record: DPKG,
@@ -87,7 +87,7 @@ fn without_cache(argv: Vec<String>) -> Vec<String> {
     behind_program(argv, ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned))
 }
 
-/// A package's records, by its name.
+/// The records of packages by name.
 type Records = BTreeMap<String, Vec<Record>>;
 
 /// See [`super::offered_versions`].
@@ -145,18 +145,18 @@ fn chosen(records: &Records, origins: &[Origin], pins: &[pins::Pin], locked: &Ve
 
 fn file_of(index: &Index, lists: &[String]) -> Option<PathBuf> {
     let names = ENDINGS.iter().map(|ending| format!("{}{ending}", index.list));
-    // They are sorted.
+    // The lists are sorted.
     names.into_iter().find(|name| lists.binary_search(name).is_ok()).map(|name| Path::new(LISTS).join(name))
 }
 
-/// The host's own architecture, and those that it takes packages of beside it.
+/// The host's own architecture, and additional ones from which it accepts packages.
 fn architectures(system: &System, native: &str) -> Result<Vec<String>, Unknown> {
     let text = configuration(system, Path::new(ARCHITECTURES))?;
     let others = text.lines().map(str::trim).filter(|a| !a.is_empty() && *a != native).map(str::to_owned);
     Ok([native.to_owned()].into_iter().chain(others).collect())
 }
 
-/// What a list has of these packages that the host can take.
+/// The records of these packages in a list, for the host's architecture.
 fn read_list(
     system: &System,
     path: &Path,
@@ -184,7 +184,7 @@ fn read_list(
     Ok(records)
 }
 
-/// dpkg's file of what is installed.
+/// dpkg's record of installed packages.
 struct Status {
     native: String,
     records: Vec<(String, Record)>,
@@ -207,7 +207,7 @@ impl Status {
             Ok(())
         })
         .map_err(unknown)?;
-        let native = native.ok_or_else(|| Unknown::at(STATUS, "dpkg itself is not in it"))?;
+        let native = native.ok_or_else(|| Unknown::at(STATUS, "it does not list dpkg itself"))?;
         records.retain(|(_, architecture, record)| {
             [&*native, "all"].contains(&&**architecture) && !record.version.is_empty()
         });

@@ -1,10 +1,10 @@
-//! What a name on a package manager's command line asks for.
+//! Matches names on a package manager's command line with packages.
 
 use super::Versions;
 
-/// Whether a package is what a name on the package manager's command line asks for. Packages of kernels are asked for in one
-/// version: dnf and tdnf take `kernel-devel-5.14.0-570.el9.x86_64`, zypper takes `kernel-default-devel=6.4.0-150600.23.65`, which
-/// is what the kernel calls itself: SUSE's packages have the number of their build behind it.
+/// Whether a name on the package manager's command line matches a package. Kernel packages are requested in one version:
+/// `kernel-devel-5.14.0-570.el9.x86_64` with dnf and tdnf, `kernel-default-devel=6.4.0-150600.23.65` with zypper. The
+/// latter is the kernel's release, to which SUSE's package versions add a build number.
 pub fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
     let Some(rest) = asked.strip_prefix(name) else { return false };
     if let Some(asked) = rest.strip_prefix('=') {
@@ -15,7 +15,7 @@ pub fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
     rest.is_empty() || rest.strip_prefix('-').is_some_and(of_version)
 }
 
-/// Whether packages, by name and version, have one that a name on the command line asks for.
+/// Whether a name on the command line matches one of the packages.
 pub fn is_among(asked: &str, packages: &Versions) -> bool {
     packages.iter().any(|(name, version)| is_asked_for(asked, name, version))
 }

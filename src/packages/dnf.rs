@@ -1,4 +1,4 @@
-//! dnf's repositories: which are enabled, where their lists were downloaded to, and which of their packages it hides.
+//! dnf's repositories: which ones are enabled, where their lists are, and which of their packages are hidden.
 
 mod cache;
 mod modules;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 const MAIN: &str = "/etc/dnf/dnf.conf";
 const REPOSITORIES: [&str; 3] = ["/etc/yum.repos.d", "/etc/yum/repos.d", "/etc/distro.repos.d"];
-/// What changes repositories or hides packages in ways that are not supported here, if there is anything in it.
+/// Folders that must be empty: their files change repositories or hide packages in unsupported ways.
 const UNSUPPORTED_FOLDERS: [&str; 4] = [
     "/etc/dnf/repos.override.d",
     "/usr/share/dnf5/repos.override.d",
@@ -30,7 +30,7 @@ const VERSION_LOCKS: [&str; 2] = ["/etc/dnf/plugins/versionlock.list", "/etc/dnf
 const UNSUPPORTED_KEYS: [&str; 6] =
     ["reposdir", "varsdir", "cachedir", "system_cachedir", "disable_excludes", "module_obsoletes"];
 
-/// How dnf is called. It waits for others of its kind by itself.
+/// How dnf is called. It waits for its own lock automatically.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
     record: RECORD,
@@ -53,7 +53,7 @@ pub static MANAGER: Manager = Manager {
             "--disablerepo=*".to_owned(),
             format!("--repofrompath=gpusetup,file://{}", folder.display()),
             "--setopt=gpusetup.gpgcheck=0".to_owned(),
-            // Whoever made the bundle chose the module's stream; there is no list of modules in it.
+            // The module's stream was chosen when the bundle was made; the bundle has no list of modules.
             "--setopt=gpusetup.module_hotfixes=1".to_owned(),
             format!("--setopt=cachedir={}", folder.join("lists").display()),
         ]
@@ -87,7 +87,7 @@ fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
         "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
         "--setopt=varsdir=/etc/dnf/vars".to_owned(),
         format!("--setopt=cachedir={}", at("cache")),
-        // The command-line option for it differs between versions of dnf; this setting does not.
+        // The command-line option differs between versions of dnf; this setting does not.
         format!("--setopt=destdir={}", at("archives")),
     ];
     manager::words("dnf -y -q").into_iter().chain(options).collect()
@@ -140,8 +140,8 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
     Ok(chosen(&packages, architectures, priority, locked))
 }
 
-/// Of each name the newest in the repositories of the best priority; a locked version before it. What is of the host's own
-/// architecture, or of none, comes before all else.
+/// The newest version of each package in the repositories of the best priority; an available locked version is preferred.
+/// Packages of the host's own architecture, or of none, are preferred to all others.
 pub fn chosen(
     packages: &[(usize, Package)],
     architectures: &[&str],
@@ -171,12 +171,12 @@ pub fn chosen(
     chosen
 }
 
-/// rpm's own list leaves epochs out.
+/// Whether a locked version without an epoch matches: rpm's own list omits epochs.
 fn is_without_epoch(locked: &str, package: &Package) -> bool {
     locked.split_once('-').is_some_and(|(v, r)| (v, r) == (package.version.as_str(), package.release.as_str()))
 }
 
-/// What `[main]` says.
+/// The settings in `[main]`.
 struct Settings {
     excludes: Vec<String>,
     includes: Vec<String>,
@@ -188,7 +188,7 @@ impl Settings {
     fn read(system: &System) -> Result<Self, Unknown> {
         for folder in UNSUPPORTED_FOLDERS {
             if system.list(folder).map_err(|e| Unknown::at(folder, e))?.iter().any(|name| !name.starts_with('.')) {
-                return Err(Unknown::at(folder, "what is in it is not supported"));
+                return Err(Unknown::at(folder, "the files in this directory are not supported"));
             }
         }
         for path in VERSION_LOCKS {
@@ -224,7 +224,7 @@ fn words(section: &Section, key: &str) -> Vec<String> {
 struct Repository {
     id: String,
     is_enabled: bool,
-    /// What the name of its folder is made from.
+    /// The URL from which its folder's name is derived.
     address: String,
     priority: i64,
     excludes: Vec<String>,
@@ -261,7 +261,7 @@ fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
     for path in paths {
         for section in sections(&configuration(system, &path)?).iter().filter(|s| s.name != "main") {
             if all.iter().any(|other| other.id == section.name) {
-                return Err(Unknown::at(&path, format!("the repository {} is there twice", section.name)));
+                return Err(Unknown::at(&path, format!("the repository {} is defined twice", section.name)));
             }
             all.push(Repository::of(section, &path)?);
         }
@@ -269,9 +269,9 @@ fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
     Ok(all)
 }
 
-/// The patterns of packages that are hidden, and of those that alone are seen.
+/// The patterns of excluded packages, and of included ones, which exclude all others.
 struct Patterns {
-    /// Each with the repository that it is for; none is for all.
+    /// Each with the repository that it applies to; none for all.
     excludes: Vec<(Option<usize>, Pattern)>,
     includes: Vec<(Option<usize>, Pattern)>,
 }
@@ -321,7 +321,7 @@ mod tests {
     /// A repository: its name, its settings, its packages with version and release.
     type Repository<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str, &'a str)]);
 
-    /// A host of these repositories.
+    /// A host with these repositories.
     fn host(main: &str, repositories: &[Repository]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let write = |path: String, text: &str| {

@@ -1,82 +1,82 @@
-//! How packages are fetched with everything that they depend on, and made into a repository for other hosts.
+//! Downloads packages with their dependencies, and makes a repository of them for other hosts.
 
 use std::path::{Path, PathBuf};
 
-/// How a manager fetches packages for a host on which nothing is installed, in a folder and nowhere else.
+/// How a manager downloads packages, for a host without any packages, into a work folder only.
 #[derive(Debug)]
 pub struct Fetcher {
-    /// The program, and what keeps it to the folder; for a release of its system.
+    /// The program and the options that restrict it to the work folder, for a release of its system.
     pub argv: fn(work: &Path, release: &str) -> Vec<String>,
-    /// The folders that it needs there.
+    /// The folders that it needs in the work folder.
     pub folders: &'static [&'static str],
-    /// The file there that says what is installed: nothing.
+    /// The empty record of installed packages in the work folder.
     pub record: Option<&'static str>,
-    /// What has it fetch its lists first.
+    /// Arguments to download its lists first.
     pub refresh: Option<&'static str>,
-    /// What has it enable a module's stream, whose name follows.
+    /// Arguments to enable a module's stream, whose name is appended.
     pub enable_stream: Option<&'static str>,
-    /// What has it fetch packages, whose names follow.
+    /// Arguments to download packages, whose names are appended.
     pub install: &'static str,
-    /// How packages in folders of this host are found, which it does not copy by itself.
+    /// How to find packages in folders of this host, which the manager does not copy.
     pub local: Option<LocalPackages>,
-    /// How the names of packages end. They come to `archives` below the folder.
+    /// The suffix of package files. They are saved to `archives` in the work folder.
     pub ending: &'static str,
-    /// How they are made into a repository.
+    /// How to make a repository of them.
     pub index: Index,
 }
 
-/// How a manager tells which packages it would take from folders of this host.
+/// How a manager lists the packages that it would use from folders of this host.
 #[derive(Debug)]
 pub struct LocalPackages {
-    /// What has it list packages instead of fetching them.
+    /// The option to list packages instead of downloading them.
     pub list: &'static str,
-    /// Where a package is, and what the manager calls its file, if a line tells of one in a folder.
+    /// Parses a line: the package's path and the manager's name for its file, if it is in a folder.
     pub find: fn(&str) -> Option<(PathBuf, &str)>,
 }
 
-/// The lists of a repository.
+/// How the lists of a repository are made.
 #[derive(Debug)]
 pub enum Index {
-    /// gpusetup writes them.
+    /// By gpusetup.
     Written(WrittenIndex),
-    /// A program makes them.
+    /// By a program.
     Made(MadeIndex),
 }
 
-/// Lists of what packages say of themselves.
+/// Lists made from the packages' own descriptions.
 #[derive(Debug)]
 pub struct WrittenIndex {
-    /// Prints what a package says of itself; its file follows.
+    /// The command that prints a package's description; its file is appended.
     pub describe: &'static str,
-    /// Its name and version in that.
+    /// Parses name and version from the description.
     pub name_and_version: fn(&str) -> (&str, &str),
-    /// What its file is called in the repository, by what the manager called it.
+    /// The file's name in the repository, from the manager's name for it.
     pub file_name: fn(&str) -> String,
-    /// Its entry in the list: what it says of itself, and the name, size and checksum of its file.
+    /// The package's entry in the list: its description, and the name, size and checksum of its file.
     pub entry: fn(description: &str, file: &str, size: u64, sum: &str) -> String,
-    /// The files of the lists, with their names, by the entries in order and the time at which they are made.
+    /// The names and contents of the list files, from the sorted entries and the time of creation.
     pub files: fn(entries: String, created: &str) -> [(&'static str, String); 2],
 }
 
-/// Lists that are made from a folder of packages.
+/// Lists made by a program from a folder of packages.
 #[derive(Debug)]
 pub struct MadeIndex {
-    /// Prints a line `NAME VERSION` for each package; their files follow.
+    /// The command that prints a line `NAME VERSION` for each package; their files are appended.
     pub names: &'static [&'static str],
-    /// Makes the lists below a folder, which follows. None for managers that take a folder of packages as it is.
+    /// The command that makes the lists in a folder, which is appended. None for managers that need no lists.
     pub make: Option<&'static str>,
-    /// The folder of the lists below that.
+    /// The subfolder of the lists.
     pub lists: &'static str,
 }
 
-/// What a manager needs in a folder of packages before it installs from there.
+/// What a manager needs in a folder of packages to install from it.
 #[derive(Debug)]
 pub struct FolderFiles {
-    /// Folders.
+    /// Subfolders.
     pub folders: &'static [&'static str],
-    /// A file that names the folder to it.
+    /// The file that names the folder as a source.
     pub source: &'static str,
-    /// The text of that.
+    /// The text of that file.
     pub text: fn(&Path) -> String,
 }
 

@@ -1,6 +1,6 @@
-//! The patterns of a shell.
+//! Shell patterns.
 
-/// fnmatch(3) without flags. Only the last `*` is ever tried again, so it takes no more than the product of both lengths.
+/// fnmatch(3) without flags. Only the last `*` is retried, so the time is at most the product of both lengths.
 pub fn pattern_matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
@@ -20,14 +20,14 @@ pub fn pattern_matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|c| *c == b'*')
 }
 
-/// How many bytes at the start of a pattern match this byte.
+/// The length of the pattern's first element, if it matches this byte.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
         [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
         [b'[', rest @ ..] => match brackets(rest, byte) {
             Some((matched, length)) => matched.then_some(length + 1),
-            // Without its end it is an ordinary character.
+            // Without a closing bracket it is an ordinary character.
             None => (byte == b'[').then_some(1),
         },
         [c, ..] => (*c == byte).then_some(1),
@@ -35,7 +35,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether a byte is among those in brackets, and their length with the closing one.
+/// Whether a byte matches the set in brackets, and the length of the set with its closing bracket.
 fn brackets(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);

@@ -1,12 +1,12 @@
-//! The files of dnf, zypper and of the modules of dnf: sections of `key = value`. A value goes on over indented lines.
+//! The configuration format of dnf, zypper and dnf's modules: sections of `key = value`. Indented lines continue a value.
 
 use super::Unknown;
 use std::path::Path;
 
-/// A section, with its keys in their order. The last of two equal keys counts.
+/// A section with its keys in order. The last of several equal keys counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// What stands in brackets.
+    /// The name in brackets.
     pub name: String,
     keys: Vec<(String, String)>,
 }
@@ -17,13 +17,13 @@ impl Section {
         self.keys.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// The words of a value, between commas or white space.
+    /// The words of a value, separated by commas or white space.
     pub fn words(&self, key: &str) -> Vec<&str> {
         let separators = |c: char| c == ',' || c.is_whitespace();
         self.value(key).unwrap_or_default().split(separators).filter(|word| !word.is_empty()).collect()
     }
 
-    /// Whether a switch is on; none if it is not there or says neither.
+    /// Whether a switch is on; none if it is missing or has another value.
     pub fn switch(&self, key: &str) -> Option<bool> {
         match &*self.value(key)?.to_ascii_lowercase() {
             "1" | "yes" | "true" | "on" => Some(true),
@@ -32,7 +32,7 @@ impl Section {
         }
     }
 
-    /// A whole number, `or` if it is not there.
+    /// A whole number; `or` if it is missing.
     pub fn number(&self, key: &str, or: i64, path: &Path) -> Result<i64, Unknown> {
         let Some(value) = self.value(key) else { return Ok(or) };
         value.parse().map_err(|_| Unknown::at(path, format!("{key}={value} is not a number")))

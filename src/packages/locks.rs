@@ -1,12 +1,12 @@
-//! Locks of a package manager that somebody else holds: waited for, with the holder's name, before our own transaction
-//! begins. On a fresh machine that is apt's daily update or unattended-upgrades, for minutes.
+//! Waits for the package manager's locks before a transaction, and names the process that holds them. On a fresh machine,
+//! apt's daily update or unattended-upgrades holds them for minutes.
 
 use crate::compat::PackageManager;
 use crate::system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::time::{Duration, Instant};
 
-/// Waits until nobody holds one, `limit` at most; `tell` hears who does, and for how long we have waited. An error is a
+/// Waits until no lock is held, at most `limit`; `tell` is called with the holder and the time waited so far. The error is a
 /// sentence.
 pub fn wait(
     on: &System,
@@ -18,7 +18,7 @@ pub fn wait(
     while let Some(holder) = holder(on, manager) {
         if began.elapsed() >= limit {
             let waited = limit.as_secs();
-            return Err(format!("the package manager is locked by {holder}, {waited} s were waited (--lock-timeout)"));
+            return Err(format!("the package manager is still locked by {holder} after {waited} s (--lock-timeout)"));
         }
         if interrupt::heard().is_some() {
             return Ok(());
@@ -29,9 +29,10 @@ pub fn wait(
     Ok(())
 }
 
-/// Who holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None is nobody, or nobody that we can see.
+/// The process that holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None if there is none, or
+/// it is not visible.
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
-    // Whoever holds a lock in a tree is a process of this machine.
+    // A lock in a tree is held by a process of this machine.
     let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));
     let at_work = super::of(manager).process.and_then(|file| {
         let pid: i32 = on.read_text(file).ok()??.trim().parse().ok()?;
@@ -40,7 +41,7 @@ fn holder(on: &System, manager: PackageManager) -> Option<String> {
     at_work.or_else(|| {
         super::of(manager).locks.iter().find_map(|path| {
             let file = on.open(path).ok()?;
-            // A lock for reading is refused by a lock for writing, and needs no right to write.
+            // A read lock conflicts with a write lock, and needs no write permission.
             let held = fcntl_getlk(file, &Flock::from(FlockType::ReadLock)).ok()??;
             Some(named(held.pid?.as_raw_nonzero().get(), path))
         })
@@ -75,7 +76,7 @@ mod tests {
 
     fn waited_for(on: &System, lock: &Path, manager: PackageManager) {
         std::fs::create_dir_all(lock.parent().expect("absolute")).expect("made");
-        // A process of its own: one does not see the locks that it holds itself.
+        // A separate process, because a process does not see its own locks.
         let script = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); time.sleep(2)";
         let mut child = std::process::Command::new("python3")
             .args(["-c", script])

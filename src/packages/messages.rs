@@ -1,6 +1,6 @@
-//! What package managers print, by what it means. They share libraries, and with them messages.
+//! Messages of package managers, grouped by meaning. The managers share libraries, and so they share messages.
 
-/// Nobody can be reached. tdnf also says then that it knows no such package, if a repository may be skipped.
+/// No server can be reached. If a repository may be skipped, tdnf then also reports unknown packages.
 pub const UNREACHABLE: [&str; 7] = [
     "Temporary failure resolving",
     "Could not resolve",
@@ -10,11 +10,11 @@ pub const UNREACHABLE: [&str; 7] = [
     "Curl error",
     "Failed to synchronize cache for repo",
 ];
-/// A mirror does not have what its lists name.
+/// A mirror lacks files that its lists name.
 pub const NOT_THERE: [&str; 4] =
     ["Failed to fetch", "Error downloading packages", "Download (curl) error", "No more mirrors to try"];
 
-/// What they say when repositories have not what a transaction needs.
+/// The repositories lack packages that a transaction needs.
 pub const LACKING: [&str; 9] = [
     "Unable to locate package",
     "has no installation candidate",
@@ -27,7 +27,7 @@ pub const LACKING: [&str; 9] = [
     "package not found or not installed",
 ];
 
-/// Whether a text has one of these phrases.
+/// Whether a text contains one of these phrases.
 pub fn says(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.contains(phrase))
 }

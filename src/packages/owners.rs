@@ -1,4 +1,4 @@
-//! Which packages put files in certain places: what has to go when these are to go.
+//! Finds the packages that own certain paths, and that must be removed with them.
 
 use crate::compat::PackageManager;
 use crate::system::System;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// For each of `paths`, the packages that own it or something below it.
+/// For each of `paths`, the packages that own it or a file below it.
 pub fn owners(
     system: &System,
     manager: PackageManager,
@@ -22,7 +22,7 @@ pub fn owners(
     Ok(owners)
 }
 
-/// Whether a package's file is `path` or lies below it. Packages made before /usr was merged say /lib for /usr/lib.
+/// Whether a package's file is `path` or below it. Packages from before the /usr merge have /lib instead of /usr/lib.
 fn lies_in(file: &Path, path: &Path) -> bool {
     let merged = || path.strip_prefix("/usr").is_ok_and(|rest| file.starts_with(Path::new("/").join(rest)));
     file.starts_with(path) || merged()

@@ -1,25 +1,26 @@
-//! The record of installed packages, where it is a file that is read without a program of the host's. rpm's is a database that
-//! only rpm reads.
+//! The record of installed packages, if it is a file that can be read without the host's programs. rpm's is a database that
+//! only rpm can read.
 
 use super::Versions;
 use crate::system::System;
 use std::io::{self, Read};
 
-/// A file that says what is installed.
+/// The file that lists the installed packages.
 #[derive(Debug)]
 pub struct RecordFile {
-    /// Where it is.
+    /// Its path.
     pub path: &'static str,
-    /// Reads it.
+    /// Parses it.
     pub scan: Scan,
-    /// What belongs to it and was not written to it yet.
+    /// Changes that are not written to it yet.
     pub journal: Journal,
 }
 
-/// Reads a record, and keeps the versions of packages that are wanted.
+/// Parses a record and returns the versions of the wanted packages.
 pub type Scan = fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>;
 
-/// A folder of changes that the package manager merges into its record when it ends. One that is left there says that it did not.
+/// A folder of changes that the package manager merges into its record when it finishes. Remaining changes show an
+/// interruption.
 #[derive(Debug)]
 pub struct Journal {
     /// The folder.
@@ -28,27 +29,27 @@ pub struct Journal {
     pub is_change: fn(&str) -> bool,
     /// The package that a change is about.
     pub package: fn(&str) -> Option<&str>,
-    /// More bytes than any change has.
+    /// The maximum size of a change in bytes.
     pub longest: u64,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// Wanted packages that are installed.
+    /// The wanted packages that are installed.
     pub versions: Versions,
-    /// Packages that the manager has not finished with, wanted or not.
+    /// All packages whose installation or configuration is not finished.
     pub unfinished: Vec<String>,
 }
 
 impl RecordFile {
-    /// All packages that are installed.
+    /// All installed packages.
     pub fn installed(&self, system: &System) -> io::Result<Versions> {
         Ok((self.scan)(&mut system.open(self.path)?, &|_| true)?.versions)
     }
 }
 
-/// A package's version without the epoch and the packager's revision: `535.261.03` of `535.261.03-1~deb12u1`.
+/// A package's version without epoch and packager's revision: `535.261.03` of `535.261.03-1~deb12u1`.
 pub fn upstream(version: &str) -> &str {
     let version = version.split_once(':').map_or(version, |(_, v)| v);
     version.rsplit_once('-').map_or(version, |(v, _)| v)

@@ -1,4 +1,4 @@
-//! Reads long lists record by record, plain or compressed, in bounded memory: the lists of a tree are data from strangers.
+//! Reads long lists record by record, plain or compressed, in bounded memory, because the lists of a tree are untrusted.
 
 use super::Unknown;
 use crate::system::System;
@@ -8,19 +8,19 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a block. It fits in a core's cache, where it is searched as soon as it was read.
+/// Bytes of a block. It fits in a core's cache, so that it can be searched right after it was read.
 const BLOCK: usize = 256 << 10;
-/// The longest record. Those of real lists have a few kilobytes.
+/// The maximum length of a record in bytes. Records of real lists have a few kilobytes.
 const LONGEST_RECORD: usize = 8 << 20;
-/// Bytes that a decoder may look back, as with `xz -9` and `zstd --ultra`.
+/// The maximum window of a decoder in bytes, enough for `xz -9` and `zstd --ultra`.
 const DECODER_MEMORY: u64 = 80 << 20;
 const ZSTD_WINDOW: u32 = 26;
 
-/// How many more bytes may be decompressed, shared by all lists of a host.
+/// The remaining number of bytes that may be decompressed, shared by all lists of a host.
 pub struct Budget(AtomicU64);
 
 impl Default for Budget {
-    /// Several times the lists of every release of Debian together: more is no list.
+    /// Several times the size of the lists of all Debian releases together.
     fn default() -> Self {
         Self(AtomicU64::new(1 << 30))
     }
@@ -46,11 +46,11 @@ fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why.into())
 }
 
-/// Opens a list and decompresses it while it is read. The first bytes tell the format.
+/// Opens a list and decompresses it while reading. The first bytes determine the format.
 pub fn open<'a>(system: &System, path: &Path, budget: &'a Budget) -> io::Result<Box<dyn Read + 'a>> {
     let file = system.open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(invalid("it is no regular file"));
+        return Err(invalid("it is not a regular file"));
     }
     Ok(Box::new(Counted { from: decoder(file)?, left: budget }))
 }
@@ -76,16 +76,16 @@ fn decoder(file: File) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// LZ4 frames, one after the other. The decoder stops at the end of each, and does not tell it from a file that was cut off
-/// between two blocks: the last bytes do.
+/// Consecutive LZ4 frames. The decoder stops at the end of each frame and does not detect a file truncated between two
+/// blocks; the last bytes show it.
 struct Frames {
     decoder: lz4_flex::frame::FrameDecoder<Tail>,
 }
 
-/// A file, with the last bytes that were read of it.
+/// A file, with the last bytes read from it.
 struct Tail {
     from: BufReader<File>,
-    /// The end mark and the checksum behind it, at the end of a frame.
+    /// At the end of a frame: the end mark and the checksum after it.
     last: [u8; 8],
     has_checksum: bool,
 }
@@ -119,7 +119,7 @@ impl Read for Frames {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut read = self.decoder.read(into)?;
         if read == 0 && !into.is_empty() {
-            // Of the next frame, if there is one.
+            // Read the next frame, if there is one.
             read = self.decoder.read(into)?;
             if read == 0 && !self.decoder.get_ref().is_complete() {
                 return Err(ErrorKind::UnexpectedEof.into());
@@ -129,7 +129,7 @@ impl Read for Frames {
     }
 }
 
-/// Calls `each` with every record of a list: what lies between two separators. The last one needs none.
+/// Calls `each` with every record of a list. Records are separated by `separator`; the last one needs none.
 pub fn each_record<E: From<io::Error>>(
     mut from: impl Read,
     separator: &[u8],
@@ -160,7 +160,7 @@ pub fn each_record<E: From<io::Error>>(
         }
         block.copy_within(start..filled, 0);
         filled -= start;
-        // The separator may have been cut in two.
+        // A separator may be split across two reads.
         searched = filled.saturating_sub(separator.len() - 1);
     }
 }
@@ -182,7 +182,7 @@ pub mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Hands out a few bytes at a time.
+    /// Returns a few bytes at a time.
     pub struct Slow<'a>(pub &'a [u8], pub usize);
 
     impl Read for Slow<'_> {

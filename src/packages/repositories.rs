@@ -1,13 +1,13 @@
 //! The files that name a manager's repositories.
 
-/// Files of a manager's configuration, and what is read from their text: the enabled repositories, each a line.
+/// Configuration files of a manager, and how their enabled repositories are read, each as a line.
 #[derive(Debug)]
 pub struct Repositories {
     /// A file, or a folder of files.
     pub path: &'static str,
-    /// How the names of the folder's files end; none for a file.
+    /// The suffix of the folder's files; none for a file.
     pub ending: Option<&'static str>,
-    /// The lines of a text. For apt one a component, `ADDRESS SUITE COMPONENT`; for others `ADDRESS ID`, with the variables in the
-    /// address left as they are.
+    /// Reads a file's text. For apt, one line per component: `URL SUITE COMPONENT`; for others `URL ID`, with variables in
+    /// the URL unchanged.
     pub read: fn(&str) -> Vec<String>,
 }

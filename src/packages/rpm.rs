@@ -1,4 +1,4 @@
-//! What dnf, tdnf and zypper share: rpm, its packages and their repositories.
+//! Code shared by dnf, tdnf and zypper: rpm, its packages and their repositories.
 
 pub mod pattern;
 pub mod repodata;
@@ -17,17 +17,17 @@ pub const RECORD: &str = "rpm";
 pub const CXX: &str = "gcc-c++";
 /// Lists every package as `installed NAME VERSION`.
 pub const LIST: [&str; 4] = ["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"];
-/// What rpm locks.
+/// The files that rpm locks.
 pub const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
 
-/// Calls `each` with the name of every package and a file of it. They are in a database that only rpm reads.
+/// Calls `each` with the name of each package and each of its files. Only rpm can read its database.
 pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
     let said = system.run(&Program::new(["rpm", "-qa", "--qf", "[%{=NAME}\\t%{FILENAMES}\\n]"]))?;
     said.text.lines().filter_map(|line| line.split_once('\t')).for_each(|(package, file)| each(package, file));
     Ok(())
 }
 
-/// The architectures of packages that a host takes, its own first; by the loader that its programs start with.
+/// The architectures of packages that a host accepts, its own first. The dynamic loader shows the host's architecture.
 pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown> {
     const LOADERS: [(&str, &[&str]); 3] = [
         ("/lib64/ld-linux-x86-64.so.2", &["x86_64", "noarch", "i686", "i586", "i486", "i386"]),
@@ -37,17 +37,17 @@ pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown
     let loader = LOADERS.into_iter().find(|(path, _)| system.exists(path));
     loader
         .map(|(_, architectures)| architectures)
-        .ok_or_else(|| Unknown::at("/lib64", "no loader shows the architecture"))
+        .ok_or_else(|| Unknown::at("/lib64", "no known dynamic loader shows the architecture"))
 }
 
-/// The lists of a repository, which createrepo_c makes.
+/// The lists of a repository, made by createrepo_c.
 pub const INDEX: MadeIndex = MadeIndex {
     names: &["rpm", "-qp", "--nosignature", "--qf", "%{NAME} %{EVR}\\n"],
     make: Some("createrepo_c --quiet"),
     lists: "repodata",
 };
 
-/// How a manager fetches packages that is called so, and installs with these words.
+/// The fetcher of a manager with this command line and these arguments to install.
 pub const fn fetcher(argv: fn(&Path, &str) -> Vec<String>, install: &'static str) -> Fetcher {
     Fetcher {
         argv,
@@ -62,7 +62,7 @@ pub const fn fetcher(argv: fn(&Path, &str) -> Vec<String>, install: &'static str
     }
 }
 
-/// The commands that add a word to the kernel's command line, where the distribution has no grubby.
+/// The commands that add a parameter to the kernel's command line on distributions without grubby.
 pub fn edit_grub(parameter: &str) -> Vec<String> {
     manager::edit_grub(parameter, "grub2-mkconfig -o /boot/grub2/grub.cfg")
 }

@@ -1,5 +1,4 @@
-//! Where packages come from: the repositories that a host is set up with, or a folder of it that a bundle's packages were
-//! brought to.
+//! Where packages come from: the host's configured repositories, or a folder with a bundle's packages.
 
 use super::manager::behind_program;
 use crate::compat::PackageManager;
@@ -8,27 +7,27 @@ use std::path::{Path, PathBuf};
 /// Where packages come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Supply {
-    /// The repositories that the host is set up with.
+    /// The host's configured repositories.
     #[default]
     Repositories,
-    /// A folder of the host, and nothing else: no list, no source and no cache of the host's is read or written. What is in it
-    /// was held against the bundle's sums, and nobody else may write there.
+    /// Only a folder of the host: none of the host's lists, sources and caches is read or written. Its files were checked
+    /// against the bundle's checksums, and nobody else can write there.
     Folder(PathBuf),
 }
 
 impl Supply {
-    /// `argv` with the words behind the program's name that make it install from here alone.
+    /// `argv` with the options, after the program's name, that make it install only from here.
     pub fn applied_to(&self, manager: PackageManager, argv: Vec<String>) -> Vec<String> {
         let Self::Folder(folder) = self else { return argv };
         behind_program(argv, (super::of(manager).from_folder)(folder))
     }
 
-    /// The folder, where it is one.
+    /// The folder, if it is one.
     pub fn folder(&self) -> Option<&Path> {
         if let Self::Folder(folder) = self { Some(folder) } else { None }
     }
 
-    /// Whether these are the host's own repositories, which can be asked for newer lists, and have lists of modules.
+    /// Whether these are the host's own repositories, whose lists can be refreshed and which have lists of modules.
     pub fn is_the_hosts(&self) -> bool {
         *self == Self::Repositories
     }
@@ -48,7 +47,7 @@ mod tests {
         for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Tdnf, PackageManager::Zypper] {
             let own = told(manager, &folder);
             assert_eq!(told(manager, &Supply::Repositories), ["PROGRAM", "-y", "install", "dkms"]);
-            // The program, what it is told of the folder, and all the rest as ever.
+            // The program, the options for the folder, and the unchanged rest.
             assert!(
                 own.len() > 4 && own[0] == "PROGRAM" && own[own.len() - 3..] == ["-y", "install", "dkms"],
                 "{own:?}"

@@ -1,11 +1,11 @@
-//! tdnf, Azure Linux's dnf. Where it keeps its lists is not known here, so what its repositories offer is not either.
+//! tdnf, Azure Linux's dnf. The location of its lists is not known here, so its offers are not known either.
 
 use super::Unknown;
 use super::manager::{ByHand, Manager, words};
 use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub, fetcher, repositories};
 use std::path::Path;
 
-/// How tdnf is called. It waits for others of its kind by itself.
+/// How tdnf is called. It waits for its own lock automatically.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/tdnf"],
     record: RECORD,
@@ -23,7 +23,7 @@ pub static MANAGER: Manager = Manager {
     enable_stream: None,
     locks: &LOCKS,
     process: None,
-    // It keeps lists in its own cache, and forgets there what an earlier bundle had in this folder.
+    // It caches the lists; --refresh discards those of an earlier bundle in this folder.
     from_folder: |folder| {
         vec![
             "--disablerepo=*".to_owned(),
@@ -42,7 +42,7 @@ pub static MANAGER: Manager = Manager {
     interruption: None,
     scripts: None,
     headers: None,
-    // How it names the folders of its lists is not known here.
+    // The names of the folders of its lists are not known here.
     offered_versions: |_, _, _| Err(Unknown::NotFetched),
     by_hand: ByHand {
         install: "tdnf install",

@@ -1,4 +1,4 @@
-//! zypper's repositories, and the locks that keep packages from being installed.
+//! zypper's repositories, and its package locks.
 
 use super::dnf::chosen;
 use super::fetcher::{Fetcher, Index, MadeIndex};
@@ -19,10 +19,10 @@ const REPOSITORIES: &str = "/etc/zypp/repos.d";
 const CACHE: &str = "/var/cache/zypp/raw";
 const LOCKS: &str = "/etc/zypp/locks";
 const MAIN: &str = "/etc/zypp/zypp.conf";
-/// Settings that move what is read here.
+/// Settings that move files read here.
 const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path", "cachedir", "configdir"];
 
-/// How zypper is called. zypper and YaST do not wait for each other, they give up.
+/// How zypper is called. zypper and YaST fail instead of waiting for each other.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
     record: rpm::RECORD,
@@ -54,7 +54,7 @@ pub static MANAGER: Manager = Manager {
     },
     folder_files: None,
     fetcher: Fetcher {
-        // It takes a folder of packages as it is.
+        // It needs no lists in a folder of packages.
         index: Index::Made(MadeIndex { make: None, ..rpm::INDEX }),
         ..rpm::fetcher(fetcher_argv, "install --download-only --no-recommends")
     },
@@ -102,13 +102,13 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
     let (budget, repositories) = (Budget::default(), repositories(system)?);
     let (mut packages, mut any) = (Vec::new(), false);
     for (at, repository) in repositories.iter().enumerate() {
-        // What stands between slashes would be a folder of its own.
+        // A slash would make a subfolder.
         let folder = Path::new(CACHE).join(repository.alias.replace('/', "_"));
         let Some(repodata) = Repodata::read(system, &folder.join("repodata"), &budget)? else {
             if system.list(&folder).is_ok_and(|names| !names.is_empty()) {
                 return Err(Unknown::at(folder, "this kind of repository is not supported"));
             }
-            // zypper itself goes on without what it could not download.
+            // zypper ignores repositories that it could not download.
             continue;
         };
         any = true;
@@ -128,7 +128,7 @@ struct Repository {
     priority: i64,
 }
 
-/// Those that are enabled.
+/// The enabled repositories.
 fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
     let mut all = Vec::new();
     for name in system.list(REPOSITORIES).map_err(|e| Unknown::at(REPOSITORIES, e))? {
@@ -149,7 +149,7 @@ fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
     Ok(all)
 }
 
-/// A condition on the version of a package.
+/// A condition on a package's version.
 type Range = (Vec<Ordering>, String);
 
 /// A stanza of the file of locks.
@@ -168,7 +168,7 @@ impl Lock {
             false => *pattern == package.name,
         };
         let in_range = |(accepted, limit): &Range| {
-            // Without a release, any will do.
+            // Without a release in the limit, any release matches.
             let evr = package.evr();
             let evr = if limit.contains('-') { &evr } else { evr.rsplit_once('-').map_or(&*evr, |(v, _)| v) };
             accepted.contains(&version::compare(evr, limit))

@@ -1,4 +1,5 @@
-//! Add-ons, such as cuDNN: from their archives into the toolkit, and the links by which programs and compilers find them.
+//! The steps that install add-ons, such as cuDNN, from archives into the toolkit, and the links by which programs and compilers
+//! find them.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -8,7 +9,7 @@ use crate::operation::{Link, Operation, Placement, Unpack};
 use crate::resolve::ChosenAddOn;
 use std::path::Path;
 
-/// A step for each add-on that was chosen, and for each that plans have by default.
+/// A step for each chosen add-on, and a skipped step for each default add-on that was not chosen.
 pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
     let chosen = |of: &AddOn| context.chosen.add_ons.iter().find(|chosen| chosen.of.id == of.id);
     let steps = known.iter().filter_map(|of| match chosen(of).zip(context.toolkit()) {
@@ -31,7 +32,7 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
     };
     let satisfied = context.facts.files_of(of.id).any(is_it);
     let Some((download, layout)) = context.download(artifact).zip(of.layout(&artifact.file)) else {
-        return skipped(id, title, "its archive cannot be verified");
+        return skipped(id, title, "the URL or checksum of its archive is not known");
     };
     let unpack = Operation::Unpack(Unpack {
         archive: context.cached(artifact),
@@ -42,9 +43,9 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
     let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
     let why = match of.by_default {
         true => {
-            "frameworks find it beside the toolkit's own libraries; links stay links, everybody may read it".to_owned()
+            "frameworks find it next to the toolkit's libraries; links are kept and all users can read it".to_owned()
         }
-        false => format!("for {}; programs find it beside the toolkit's own libraries", of.purpose),
+        false => format!("for {}; programs find it next to the toolkit's libraries", of.purpose),
     };
     let mut out = step(id, title, why, acts);
     out.disk_bytes = if satisfied { Some(0) } else { artifact.size.map(|size| size * 2) };
@@ -57,7 +58,7 @@ fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Plac
     layout.places.iter().map(|p| Placement { from: from(&p.from).into(), to: toolkit.join(&p.to) }).collect()
 }
 
-/// The links of the libraries of all add-ons that were chosen: by their SONAMEs, and for compilers.
+/// The links of all chosen add-ons' libraries: the SONAMEs, and the names that compilers use.
 pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
     let mut acts = Vec::new();
     for chosen in &context.chosen.add_ons {
@@ -65,7 +66,7 @@ pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
         let numbers = chosen.of.layout(&chosen.artifact.artifact.file).map_or(1, |layout| layout.numbers);
         for library in &chosen.range.libraries {
             let soname = format!("{library}.so.{}", version.major);
-            // One number is the SONAME's own: the file is called by it.
+            // With one number, the file's name is the SONAME itself.
             if numbers > 1 {
                 let file = format!("{library}.so.{}", version.first(numbers));
                 acts.push(link(context, chosen, toolkit, (&soname, &file), Some(&soname)));

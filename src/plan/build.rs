@@ -1,4 +1,4 @@
-//! A request and facts made into a plan: the choice, the steps in their order, the sums over them, the fingerprint.
+//! Makes a plan from a request and facts: the choice, the steps in order, the totals and the fingerprint.
 
 use super::context::{StepContext, step};
 use super::{
@@ -20,14 +20,15 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What the firmware of the driver adds to an initramfs, as users measured it (pop-os/pop issue 3593: +132 MiB each).
+/// The size that the driver's firmware adds to each initramfs, as measured by users (pop-os/pop issue 3593: +132 MiB).
 const GROWTH: u64 = 132 << 20;
 
-/// The plan for a host, or why there is none, and what stands before the plan that is suggested instead.
+/// The plan for a host.
 ///
 /// # Errors
 ///
-/// If nothing fits, or something must be done first that gpusetup does not do, such as enrolling a key.
+/// If nothing fits, or the host first requires manual action, such as enrolling a key. Hints include obstacles to the suggested
+/// alternatives.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     let host = KnownHost::new(database, &facts);
     let chosen = unblocked(&host, &request, KnownHost::resolve).map_err(|conflict| {
@@ -40,7 +41,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
-    // Of equal GPUs one is enough.
+    // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
     let steps = in_order(&context, &database.add_ons, first);
@@ -50,20 +51,20 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     Ok(Plan { selection, reasons, rejected, ..plan }.summed())
 }
 
-/// What stands before a plan that is suggested, or makes it doubtful.
+/// What blocks a suggested plan, or limits it.
 fn obstacles(host: &KnownHost, request: &Request) -> Vec<String> {
     match unblocked(host, request, KnownHost::choose) {
-        Err(blocked) => vec![format!("before what fits: {}", blocked.sentence)],
+        Err(blocked) => vec![format!("the alternative is blocked: {}", blocked.sentence)],
         Ok(chosen) => {
             let doubtful = |warning: &Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
             let warnings = warn(host.database, &StepContext::new(host, request, &chosen));
             let doubtful = warnings.into_iter().filter(doubtful);
-            doubtful.map(|warning| format!("with what fits: {}", warning.text)).collect()
+            doubtful.map(|warning| format!("the alternative has a limit: {}", warning.text)).collect()
         }
     }
 }
 
-/// What is chosen for a request, unless something has to be done before that can be installed.
+/// Resolves a request, and refuses the result if manual action is required before the installation.
 fn unblocked<'a, 'f>(
     host: &KnownHost<'a, 'f>,
     request: &Request,
@@ -84,11 +85,11 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     let mut steps = vec![first, nouveau::blacklist_nouveau(context)];
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
-    // The runfile stops at a GPU that is taken; packages do not care, their modules load at the next boot.
+    // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
     let late = driver.is_some() && rival && !early;
     if early {
-        steps.push(reboot("the runfile stops while another driver holds the GPU"));
+        steps.push(reboot("the runfile fails while another driver uses the GPU"));
     }
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
@@ -97,7 +98,7 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));
     if late {
-        steps.push(reboot("another driver holds the GPU until then"));
+        steps.push(reboot("another driver uses the GPU until then"));
     }
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
@@ -105,10 +106,10 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
 }
 
 fn reboot(why: &str) -> Step {
-    step(StepId::Reboot, "Boot the host again", why, vec![Act::needed(Operation::Reboot(Reboot {}))])
+    step(StepId::Reboot, "Reboot the host", why, vec![Act::needed(Operation::Reboot(Reboot {}))])
 }
 
-/// Hosts whose driver is not ours to install.
+/// Refuses hosts on which gpusetup does not install drivers.
 fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     if !request.driver.is_wanted() {
         return Ok(());
@@ -123,27 +124,27 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     Err(Conflict::blocked(check, sentence).hint(Hint::plan(why, options)))
 }
 
-/// A runfile over packages, or packages over a runfile, is how hosts are broken.
+/// Refuses a runfile over packages, or packages over a runfile: that breaks hosts.
 fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
     let (by, remedy) = match (installed.origin, driver.install) {
         (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_)) => {
-            ("packages", "ask for packages (--method packages), or remove the driver's packages first".to_owned())
+            ("packages", "use packages (--method packages), or remove the driver's packages first".to_owned())
         }
         (Origin::Runfile, Install::Packages(_)) => {
-            ("NVIDIA's runfile", format!("{}; or ask for the runfile (--method runfile)", causes::remove_runfile()))
+            ("NVIDIA's runfile", format!("{}; or use the runfile (--method runfile)", causes::remove_runfile()))
         }
         _ => return Ok(()),
     };
     let sentence = format!(
-        "driver {} was installed by {by}, and {} would come another way: two installs on one host break each other",
+        "driver {} was installed from {by}, but {} would be installed differently; two installations break each other",
         installed.version, driver.version
     );
     Err(Conflict::blocked(CheckId::GS401, sentence).hint(remedy))
 }
 
-/// Archives are not unpacked over a toolkit of another making or release, nor is a runfile run over archives: what is left
-/// of the one would be taken for the other.
+/// Refuses to unpack archives over a toolkit of another origin or release, or to run a runfile over archives: leftovers of
+/// one would count as part of the other.
 fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
@@ -151,20 +152,20 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     let apart = |t: &&Toolkit| t.path == path && (t.origin == Origin::Archives || !chosen.parts.is_empty());
     let Some(there) = facts.toolkits.iter().find(apart) else { return Ok(()) };
     let (path, is) = (path.display(), there.version);
-    let sentence = format!("{path} has CUDA {is} in it already, and {version} would come over it in another way");
+    let sentence = format!("{path} already contains CUDA {is}; {version} would be installed over it in another way");
     let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
-    let hint = if is == version { keep.to_owned() } else { format!("ask for what is there: --cuda {is}") };
+    let hint = if is == version { keep.to_owned() } else { format!("keep the installed toolkit: --cuda {is}") };
     Err(Conflict::blocked(CheckId::GS714, sentence)
         .hint(hint)
         .hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
 
-/// A driver that is to be installed, not kept.
+/// Whether a driver is installed, not kept.
 fn installs_driver(chosen: &Resolution) -> bool {
     chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
 }
 
-/// A card that is handed to a virtual machine would be fought over.
+/// Refuses to install a driver for a GPU that is passed through to a virtual machine.
 fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let handed_over = |g: &&crate::host::Gpu| {
         g.bound_to.as_deref() == Some("vfio-pci") && !request.leave_out.contains(&g.address) && installs_driver(chosen)
@@ -175,7 +176,7 @@ fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution)
         .hint(causes::give_back(&gpu.address).to_string()))
 }
 
-/// Modules that are built here and signed with a key that nobody knows do not load, and that shows after the reboot only.
+/// Refuses to build modules with a signing key that is not enrolled: they would not load, which shows only after the reboot.
 fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let enrolled = facts.signing_key.as_ref().is_some_and(|key| key.enrolled);
     if facts.secure_boot != SecureBoot::Enabled || enrolled || !installs_driver(chosen) {
@@ -193,7 +194,10 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
             say(
                 CheckId::GS510,
-                format!("driver branch {} reached its end of life ({life}): no more fixes", driver.branch.branch),
+                format!(
+                    "driver branch {} is past its end of life ({life}) and gets no more fixes",
+                    driver.branch.branch
+                ),
             );
         }
         let boot = context.facts.space.iter().find(|s| s.path == Path::new("/boot"));
@@ -203,7 +207,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             say(
                 CheckId::GS603,
                 format!(
-                    "/boot has {free} free: where the driver's firmware goes into the initramfs, each of {images} grows \
+                    "/boot has only {free} free. If the driver's firmware is included, each of {images} initramfs images grows \
                      by up to {growth}; {}",
                     causes::unused_kernels(context.facts.os.package_manager)
                 ),
@@ -217,7 +221,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
         if let Some((kernel, text)) = context.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
             let when = if context.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
-            say(CheckId::GS103, format!("kernel {kernel} {when}, and {text}"));
+            say(CheckId::GS103, format!("kernel {kernel} {when}, but {text}"));
         }
         let kernel = context.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, context.facts.kernels.next_boot.as_deref())
@@ -225,7 +229,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         {
             say(
                 CheckId::GS104,
-                format!("kernel {running} runs now, {next} boots next: the modules are built for {next}"),
+                format!("kernel {running} is running, but {next} boots next: the modules are built for {next}"),
             );
         }
         if let Some(joined) = Joined::of(database, context.facts) {
@@ -249,14 +253,14 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             let name = &card.name;
             say(
                 CheckId::GS512,
-                format!("{name} exists only in {machine} machines: this toolkit compiles for it on {arch}, no more"),
+                format!("{name} exists only in {machine} machines; on {arch} this toolkit can only compile for it"),
             );
         }
     }
     if let Some(cuda) = context.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
         let (os, arch) = (&context.facts.os, crate::resolve::cuda_arch(&context.facts.machine.arch));
         let version = cuda.release.version;
-        // What is built from RHEL's sources counts as RHEL.
+        // Rebuilds of RHEL count as RHEL.
         let rhel = os.like.iter().any(|l| l == "rhel").then_some("rhel");
         let ids: Vec<_> = rhel.into_iter().chain([os.id.as_str()]).collect();
         if let Some(guide) = database.guide_without(version, arch, &ids, &os.version) {
@@ -273,55 +277,54 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
         let gcc = context.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
         if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
-            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, and this host has gcc {have}");
+            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, but this host has gcc {have}");
             say(CheckId::GS705, text);
         }
     }
     for unreadable in context.facts.unreadable_gpus() {
         say(
             CheckId::GS511,
-            format!("a GPU is left out of the plan, because it is not known which it is: {}", unreadable.why),
+            format!("a GPU is left out of the plan, because its model is not known: {}", unreadable.why),
         );
     }
     for gpu in context.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
-        say(CheckId::GS203, format!("{}; it stays so", causes::held_for_vm(&gpu.address)));
+        say(CheckId::GS203, format!("{}; the plan does not change that", causes::held_for_vm(&gpu.address)));
     }
     warnings
 }
 
-/// That nobody lists a GPU, and what to check.
+/// The warning about a GPU that no driver lists, and what to check.
 fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
     format!(
-        "no list of the GPUs that NVIDIA's drivers know has {}: driver {} was chosen by its architecture alone; look for its id in \
-         supported-gpus.json of that driver, and run gpusetup doctor after the install",
+        "no NVIDIA driver lists {}; driver {} was chosen by the GPU's architecture alone. Look for its id in that driver's \
+         supported-gpus.json, and run gpusetup doctor after the installation",
         card.name, driver.version
     )
 }
 
-/// A toolkit was chosen though no GPU is known that it must target.
+/// The warning if a toolkit was chosen although no GPU is known.
 fn without_gpu(context: &StepContext) -> Option<String> {
     if !context.chosen.cards.is_empty() || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept()) {
         return None;
     }
     let why = match context.facts.machine.kind {
-        MachineKind::Wsl2 => "WSL2 does not show which GPU there is",
+        MachineKind::Wsl2 => "WSL2 does not show the GPU's model",
         _ => "no GPU is known here",
     };
-    Some(format!(
-        "{why}: CUDA was chosen without one, and may be too new or too old for yours; name it (--gpu \"gtx 1060\")"
-    ))
+    Some(format!("{why}, so CUDA may be too new or too old for your GPU; name it (--gpu \"gtx 1060\")"))
 }
 
-/// Why the driver's modules may not build for a kernel, if so. Packages of a distribution are patched for its kernels.
+/// Why the driver's modules may not build for a kernel; none if they should. A distribution patches its packages for its
+/// kernels.
 fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
     let branch = driver.branch.branch;
     let (newest, why) = match driver.install {
         Install::Kept(..) => return None,
         Install::Packages(offer) => {
-            (&offer.newest_kernel, format!("the packages of branch {branch} are patched for kernels up to"))
+            (&offer.newest_kernel, format!("the packages of branch {branch} are patched only for kernels up to"))
         }
         Install::Runfile(_) | Install::CudaRunfile(_) => {
-            (&driver.branch.newest_kernel, format!("branch {branch} was last seen to build on"))
+            (&driver.branch.newest_kernel, format!("branch {branch} is known to build only up to kernel"))
         }
     };
     if let Some(newest) = newest.as_deref().filter(|newest| dotted(kernel) > dotted(newest)) {
@@ -335,27 +338,27 @@ fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
     };
     if let Some(limit) = driver.branch.release_limits.iter().find(too_old) {
         return Some(format!(
-            "the {} modules of {} do not build on {} and newer",
+            "the {} modules of {} do not build on kernel {} and newer",
             driver.modules, driver.version, limit.from
         ));
     }
     let limit = driver.branch.kernel_limits.iter().find(|limit| limit.excludes(kernel))?;
     Some(format!(
-        "the modules of branch {branch} do not build on kernels of {} from {} on without patches",
+        "the modules of branch {branch} do not build on {} kernels {} and newer without patches",
         limit.distribution, limit.from
     ))
 }
 
-/// What is known of a sum over the steps: nothing if each step that has a part in it has an unknown one.
+/// The sum of the known sizes of the steps; none if no positive size is known and at least one is missing.
 fn total(steps: &[Step], of: fn(&Step) -> Option<u64>) -> Option<u64> {
     let known = steps.iter().filter_map(of).sum();
     (known > 0 || steps.iter().all(|step| of(step).is_some())).then_some(known)
 }
 
-/// What makes the NVSwitches of the host work: without it CUDA fails, though nvidia-smi looks healthy.
+/// The warning about what NVSwitches need: without it CUDA fails, although nvidia-smi looks healthy.
 fn joined_by_switches(database: &Database, context: &StepContext, driver: &ChosenDriver, joined: Joined) -> String {
     let host = match joined.seen {
-        0 => format!("GPUs like these are joined by NVSwitches ({})", joined.fabric.name),
+        0 => format!("GPUs like these are connected by NVSwitches ({})", joined.fabric.name),
         count => format!("this host has {count} NVSwitches"),
     };
     let manager = context.distribution.map(|d| d.package_manager);
@@ -368,14 +371,14 @@ fn joined_by_switches(database: &Database, context: &StepContext, driver: &Chose
     format!("{host}: {}{}", sentences.join(". "), needed_besides(database, joined, driver.version, manager))
 }
 
-/// What the hosts of other NVSwitches run, and other machines than this one.
+/// What the machines with these NVSwitches run, if that is not this host.
 fn run_elsewhere(database: &Database, fabric: &Fabric) -> Option<String> {
     let titles: Vec<_> = fabric.elsewhere.iter().map(|id| database.companion_title(*id)).collect();
     let verb = if titles.len() > 1 { "run" } else { "runs" };
     (!titles.is_empty()).then(|| format!("{} {verb} there, not on this host", titles.join(" and ")))
 }
 
-/// What NVSwitches need in any version, as the end of a sentence.
+/// The end of the warning: what NVSwitches need in any version.
 fn needed_besides(
     database: &Database,
     joined: Joined,
@@ -386,7 +389,7 @@ fn needed_besides(
     let packages: Vec<_> = separate.map(|c| c.package(manager, driver).unwrap_or_else(|| c.title.clone())).collect();
     let modules = &joined.fabric.kernel_modules;
     let besides = [
-        (!packages.is_empty()).then(|| format!("{} of NVIDIA's repository", packages.join(", "))),
+        (!packages.is_empty()).then(|| format!("{} from NVIDIA's repository", packages.join(", "))),
         (!modules.is_empty()).then(|| format!("the kernel modules {}", modules.join(" and "))),
     ];
     let besides: Vec<_> = besides.into_iter().flatten().collect();
@@ -400,15 +403,15 @@ fn needed_besides(
     )
 }
 
-/// The package of a companion, and who has it: the repository that the driver is from, or NVIDIA's.
+/// The package of a companion and its repository: the driver's, or NVIDIA's.
 fn package_of(companion: &Companion, driver: &ChosenDriver, manager: Option<PackageManager>) -> Option<String> {
     if let Install::Packages(offer) = driver.install
         && let Some(name) = offer.companions.get(&companion.id)
     {
-        return Some(format!("in {} the package {name}", offer.repository.name));
+        return Some(format!("package {name} in {}", offer.repository.name));
     }
     let name = companion.package(Some(manager?), driver.version)?;
-    Some(format!("in NVIDIA's repository the package {name}"))
+    Some(format!("package {name} in NVIDIA's repository"))
 }
 
 fn totals(steps: &[Step]) -> Totals {
@@ -427,7 +430,7 @@ fn totals(steps: &[Step]) -> Totals {
     totals
 }
 
-/// What of the facts makes a host this host: a plan made for another is refused.
+/// The facts that identify a host: a plan made for another host is refused.
 #[derive(Serialize)]
 struct Identity<'a> {
     arch: &'a str,
@@ -444,7 +447,7 @@ fn identity(facts: &Facts) -> Identity<'_> {
 }
 
 impl Plan {
-    /// These steps for this host, of which nothing was chosen; its sums are yet to be made.
+    /// A plan with these steps and an empty selection, without totals and fingerprint.
     pub(super) fn of(
         database: &Database,
         host: Facts,
@@ -468,7 +471,7 @@ impl Plan {
         }
     }
 
-    /// With the totals and the fingerprint of what it is now.
+    /// The plan with its totals and fingerprint computed.
     pub(super) fn summed(self) -> Self {
         let mut plan = self.with_needs();
         plan.totals = totals(&plan.steps);
@@ -476,10 +479,10 @@ impl Plan {
         plan
     }
 
-    /// The fingerprint that a plan with this content has.
+    /// The fingerprint of this content.
     pub fn expected_fingerprint(&self) -> String {
         let mut steps = self.steps.clone();
-        // What follows from the rest is worked out again whenever a plan is read.
+        // Derived values are computed again whenever a plan is read.
         for step in &mut steps {
             (step.room, step.licensed, step.idle_driver) = (Vec::new(), false, false);
         }
@@ -489,7 +492,7 @@ impl Plan {
             }
         }
         let content = (&self.database, identity(&self.host), &self.request, &self.selection, &steps);
-        // Maps in it are sorted, and text and numbers always serialise.
+        // Serialising cannot fail: maps are sorted, and the rest is text and numbers.
         sha256(serde_json::to_vec(&content).unwrap_or_default())
     }
 
@@ -500,7 +503,7 @@ impl Plan {
         same(&self.host, facts)
     }
 
-    /// Whether it brings something onto the host that is under a licence of NVIDIA's.
+    /// Whether it installs something under an NVIDIA licence.
     pub fn brings_nvidias(&self) -> bool {
         self.steps.iter().any(|step| step.licensed && step.state == State::Needed)
     }

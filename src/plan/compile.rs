@@ -1,23 +1,24 @@
-//! The proof that a toolkit compiles: a small program, compiled, linked and started as a user would from a login shell. nvcc that
-//! says its version proves little: it needs a host compiler with its C++ parts, and headers that get on with the C library's.
+//! Checks that a toolkit compiles: a small program is compiled, linked and started from a login shell, as a user would do
+//! it. That nvcc prints its version proves little: it also needs a C++ host compiler, and headers that work with those of
+//! the C library.
 
 use crate::host::Facts;
 use crate::operation::Run;
 use std::collections::BTreeSet;
 
-/// What is done, as a shell script: a login shell is what selects nvcc and the host compiler.
+/// The check as a shell script: a login shell selects nvcc and the host compiler.
 const SCRIPT: &str = include_str!("compile/check.sh");
-/// The name that the script goes by.
+/// The script's `$0`.
 const NAME: &str = "compile-check";
-/// What the program says when it was started, and computes or has no GPU to compute on.
+/// The program's output when it started, and computed or found no GPU.
 const STARTED: &str = "compile check: the program started";
-/// What it says when there is a GPU, and it cannot compute on it.
+/// The program's output when it found a GPU but could not compute on it.
 const NO_RESULT: &str = "compile check: the program cannot compute";
-/// Seconds. A compile takes two to five for each architecture; on an emulated machine minutes.
+/// Seconds. Compiling takes two to five seconds per architecture, minutes on an emulated machine.
 const LIMIT: u64 = 900;
 
-/// The program and its arguments that check `nvcc`, a name or a path, for the GPUs of a host. Where none is known nvcc takes
-/// the architecture that it takes by itself.
+/// The command that checks `nvcc`, a name or a path, for the GPUs of a host. If no GPU is known, nvcc uses its default
+/// architecture.
 pub fn argv(nvcc: &str, facts: &Facts) -> Vec<String> {
     let capabilities: BTreeSet<_> = facts.gpus.iter().filter_map(|g| g.compute_capability).collect();
     let targets = capabilities.into_iter().map(|capability| {
@@ -27,12 +28,12 @@ pub fn argv(nvcc: &str, facts: &Facts) -> Vec<String> {
     ["/bin/sh", "-c", SCRIPT, NAME, nvcc].into_iter().map(str::to_owned).chain(targets).collect()
 }
 
-/// The operation that checks it.
+/// The operation that runs the check.
 pub fn operation(nvcc: &str, facts: &Facts) -> Run {
     Run { limit: LIMIT, ..Run::ask(argv(nvcc, facts), Some(STARTED.to_owned())) }
 }
 
-/// The line that the compiled program printed, if it came to start: whether it computes, too, is in there.
+/// The line that the compiled program printed, if it started; it also says whether the program could compute.
 pub fn started(output: &str) -> Option<&str> {
     output.lines().find(|line| line.starts_with(STARTED) || line.starts_with(NO_RESULT))
 }
@@ -42,20 +43,20 @@ pub fn started(output: &str) -> Option<&str> {
 pub enum Cause {
     /// The host has no C++ compiler.
     NoCompiler,
-    /// nvcc was told to use a host compiler that compiles C++ but does not link its library.
+    /// nvcc is configured to use a host compiler that compiles C++ but does not link the C++ library.
     LinksC,
-    /// The host compiler is newer than nvcc takes.
+    /// The host compiler is newer than nvcc supports.
     NewCompiler,
     /// The C library is newer than the toolkit's headers.
     NewLibrary,
     /// nvcc does not compile for the architecture of a GPU.
     Architecture,
-    /// A part of the toolkit is not there.
+    /// A part of the toolkit is missing.
     Incomplete,
 }
 
 impl Cause {
-    /// The cause, by what nvcc and the host compiler say.
+    /// The cause, from the output of nvcc and the host compiler.
     pub fn of(output: &str) -> Option<Self> {
         const SIGNS: [(&str, Cause); 14] = [
             ("cc1plus", Cause::NoCompiler),
@@ -76,24 +77,24 @@ impl Cause {
         SIGNS.iter().find(|(sign, _)| output.contains(sign)).map(|(_, cause)| *cause)
     }
 
-    /// Whether it is the host's compiler or C library, and the toolkit itself is whole.
+    /// Whether the cause is the host's compiler or C library, and not the toolkit.
     pub fn is_of_the_host(self) -> bool {
         matches!(self, Self::NoCompiler | Self::LinksC | Self::NewCompiler | Self::NewLibrary)
     }
 
-    /// It, and what helps, in a sentence.
+    /// The cause and the remedy, in one sentence.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NoCompiler => "g++ is missing: install g++ (gcc-c++ on RPM systems)",
-            Self::LinksC => "nvcc is told to use gcc, which does not link the C++ library: use g++ instead",
+            Self::LinksC => "nvcc is configured to use gcc, which does not link the C++ library: use g++ instead",
             Self::NewCompiler => {
-                "the host's gcc is newer than this CUDA supports: install an older g++ beside it, or choose a newer CUDA"
+                "the host's gcc is newer than this CUDA supports: install an older g++ as well, or choose a newer CUDA"
             }
             Self::NewLibrary => {
                 "the host's C library (glibc) is newer than this CUDA's headers support: choose a newer CUDA"
             }
             Self::Architecture => {
-                "this CUDA does not compile for the architecture of a GPU of this host: choose another CUDA"
+                "this CUDA does not support the architecture of a GPU of this host: choose another CUDA"
             }
             Self::Incomplete => "a part of the toolkit is missing: install the toolkit again",
         }

@@ -1,5 +1,5 @@
-//! A toolkit put together of NVIDIA's component archives: the tree that the runfile leaves, with the parts that were asked
-//! for.
+//! The step that assembles a toolkit from NVIDIA's component archives: the same tree as from the runfile, with the requested
+//! components.
 
 use super::context::{StepContext, step};
 use super::{Act, Step, StepId};
@@ -10,10 +10,10 @@ use crate::resolve::{ChosenToolkit, Part, cuda_arch};
 use crate::text::bytes;
 use std::path::Path;
 
-/// The toolkit's step; some of its parts are not there yet.
+/// The step that installs the missing components.
 pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
     let missing: Vec<_> = context.chosen.parts.iter().filter(|part| !part.there).collect();
-    // As nvcc calls it: all architectures' headers and libraries lie beside each other there.
+    // The directory as nvcc names it; each architecture has its own, for headers and libraries.
     let target = format!("targets/{}-linux", cuda_arch(&context.facts.machine.arch));
     let downloads = missing.iter().filter_map(|part| context.download(&part.artifact));
     let link = |path: &str, target: String| {
@@ -23,12 +23,12 @@ pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> S
     operations.push(link("include", format!("{target}/include")));
     operations.push(link("lib64", format!("{target}/lib")));
     if missing.iter().any(|part| part.component.is_called("cuda_cupti")) {
-        // Programs look for it there.
+        // Programs look for CUPTI there.
         operations.push(link("extras/CUPTI/include", format!("../../{target}/include")));
         operations.push(link("extras/CUPTI/lib64", format!("../../{target}/lib")));
     }
     operations.extend(missing.iter().map(|part| unpack(context, part, toolkit, &target)));
-    // Last: a toolkit that says what it has, has it.
+    // Last, so that the file lists only components that are complete.
     operations.push(Operation::WriteFile(WriteFile {
         path: toolkit.join("version.json"),
         content: versions(context, cuda),
@@ -43,7 +43,7 @@ pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> S
     };
     let mut out = step(StepId::InstallCuda, title, "", operations.into_iter().map(Act::needed).collect());
     out.why = why(missing.len(), cuda, out.download_bytes);
-    // Archives of programs unpack to three times their size, those of libraries to less.
+    // Archives of programs unpack to three times their size, archives of libraries to less.
     out.disk_bytes = out.download_bytes.map(|bytes| bytes * 3);
     out
 }
@@ -57,14 +57,14 @@ fn unpack(context: &StepContext, part: &Part, toolkit: &Path, target: &str) -> O
             place("include", format!("{target}/include")),
             place("lib", format!("{target}/lib")),
             place("LICENSE", format!("share/doc/{}/LICENSE", part.name)),
-            // bin, nvvm, extras and whatever else lies in the toolkit's own folder.
+            // bin, nvvm, extras and everything else that belongs in the toolkit's top directory.
             Placement { from: ".".into(), to: toolkit.to_owned() },
         ],
         limit: None,
     })
 }
 
-/// What the toolkit has when the step is done, as the runfile writes it down.
+/// The content of `version.json` after the step, in the runfile's format.
 fn versions(context: &StepContext, cuda: &ChosenToolkit) -> String {
     let all: Vec<_> = context.chosen.parts.iter().map(|p| (p.name, p.component.title.as_str(), p.version)).collect();
     version_file(cuda.release.version, &all)

@@ -1,4 +1,4 @@
-//! What every step is made from, and the little that several steps ask of it.
+//! The input of every step, and helpers shared by several steps.
 
 use super::{Act, State, Step, StepId};
 use crate::compat::{Artifact, Distribution};
@@ -10,33 +10,33 @@ use crate::sum::{sha256, short};
 use crate::system::Node;
 use std::path::{Path, PathBuf};
 
-/// Everything a step may look at.
+/// The input of every step.
 pub struct StepContext<'a> {
-    /// The host.
+    /// The facts about the host.
     pub facts: &'a Facts,
-    /// What was asked for.
+    /// The request.
     pub request: &'a Request,
-    /// What was chosen.
+    /// The chosen versions.
     pub chosen: &'a Resolution<'a>,
-    /// The host's distribution, where the database knows it.
+    /// The host's distribution, if the database knows it.
     pub distribution: Option<&'a Distribution>,
 }
 
 impl<'a> StepContext<'a> {
-    /// For what was chosen for a request.
+    /// The context for a request and the versions chosen for it.
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
         Self { facts: host.facts, request, chosen, distribution: host.distribution }
     }
 }
 
 impl StepContext<'_> {
-    /// `/usr/local/cuda-12.8`, when a toolkit was chosen.
+    /// The chosen toolkit's directory, `/usr/local/cuda-12.8`.
     pub fn toolkit(&self) -> Option<PathBuf> {
         let version = self.chosen.cuda.as_ref()?.release.version.series();
         Some(self.request.prefix.join(format!("cuda-{version}")))
     }
 
-    /// What stands there now.
+    /// The toolkit that is already in that directory.
     pub fn installed(&self) -> Option<&Toolkit> {
         let path = self.toolkit()?;
         self.facts.toolkits.iter().find(|t| t.path == path)
@@ -53,28 +53,28 @@ impl StepContext<'_> {
         parts.iter().any(|p| p.component.is_called(name)) || there()
     }
 
-    /// Whether it will have a compiler.
+    /// Whether the toolkit will have a compiler.
     pub fn has_nvcc(&self) -> bool {
         self.chosen.cuda.is_some() && self.has_component("cuda_nvcc")
     }
 
-    /// `/usr/local/cuda`, the default toolkit's link.
+    /// The default toolkit's link, `/usr/local/cuda`.
     pub fn default_toolkit(&self) -> PathBuf {
         self.request.prefix.join("cuda")
     }
 
-    /// Where an artifact is kept: by its content, so that two mirrors' files of one name do not meet.
+    /// An artifact's path in the cache. It depends on the content, so that files of the same name do not collide.
     pub fn cached(&self, artifact: &Artifact) -> PathBuf {
         let sum = artifact.sha256.as_deref().unwrap_or_default();
         self.request.cache.join(short(sum)).join(&artifact.file)
     }
 
-    /// The option of NVIDIA's installers for where they unpack themselves: in `/tmp` there is seldom room.
+    /// The option that makes NVIDIA's installers unpack in the cache: `/tmp` is often too small.
     pub fn temporary(&self) -> String {
         format!("--tmpdir={}", self.request.cache.join(RUN_FROM).display())
     }
 
-    /// The operation that fetches an artifact; none for one that could not be verified.
+    /// The operation that downloads an artifact; none if its URL or checksum is not known.
     pub fn download(&self, artifact: &Artifact) -> Option<Operation> {
         Some(Operation::Download(Download {
             url: artifact.url.clone()?,
@@ -84,7 +84,7 @@ impl StepContext<'_> {
         }))
     }
 
-    /// The writing of a file, and whether it stands so already.
+    /// A write operation, and whether the file already has this content and mode.
     pub fn file(&self, operation: Operation) -> Act {
         let satisfied = match &operation {
             Operation::WriteFile(WriteFile { path, content, mode: wanted }) => {
@@ -96,20 +96,20 @@ impl StepContext<'_> {
         Act { operation, satisfied }
     }
 
-    /// When the file at `path` was last written, where that is known.
+    /// When the file at `path` was last modified, if known.
     pub fn written(&self, path: &str) -> Option<i64> {
         self.facts.paths.get(Path::new(path))?.modified
     }
 }
 
 impl Act {
-    /// An operation that is still to do.
+    /// An operation that is not done yet.
     pub fn needed(operation: impl Into<Operation>) -> Self {
         Self { operation: operation.into(), satisfied: false }
     }
 }
 
-/// A step with something in it: needed unless all of it stands.
+/// A step with these operations; satisfied if all of them are.
 pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operations: Vec<Act>) -> Step {
     let state = if operations.iter().all(|a| a.satisfied) { State::Satisfied } else { State::Needed };
     let needed = || operations.iter().filter(|a| !a.satisfied).map(|a| &a.operation);
@@ -130,12 +130,12 @@ pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operat
     }
 }
 
-/// What an operation downloads itself.
+/// The download size of an operation in bytes; none if not known.
 fn size(operation: &Operation) -> Option<u64> {
     if let Operation::Download(Download { size, .. }) = operation { *size } else { Some(0) }
 }
 
-/// A step that has nothing to do here.
+/// A step that is skipped.
 pub fn skipped(id: StepId, title: impl Into<String>, why: impl Into<String>) -> Step {
     Step { state: State::Skipped, ..step(id, title, why, Vec::new()) }
 }

@@ -1,4 +1,4 @@
-//! The driver: by packages, or by NVIDIA's runfile.
+//! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -10,13 +10,13 @@ use crate::version::DriverVersion;
 
 const TITLE: &str = "Install the NVIDIA driver";
 
-/// What takes a driver of NVIDIA's runfile away again.
+/// The command that uninstalls a driver from NVIDIA's runfile.
 pub const UNINSTALL: [&str; 2] = ["/usr/bin/nvidia-uninstall", "--silent"];
 
-/// The step.
+/// The step that installs the driver.
 pub fn install_driver(context: &StepContext) -> Step {
     let Some(driver) = &context.chosen.driver else {
-        return skipped(StepId::InstallDriver, TITLE, "no driver was asked for");
+        return skipped(StepId::InstallDriver, TITLE, "no driver was requested");
     };
     let (version, modules) = (driver.version, driver.modules);
     let title = format!("Install the NVIDIA driver {version} with the {modules} kernel modules");
@@ -29,7 +29,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
             let wanted = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
-            // Their versions are looked at before they are installed, where a simulation tells them.
+            // If a simulation reports versions, they are checked before the installation.
             let is_told = packages::of(manager).simulation.is_some();
             let drivers = if is_told { offer.versioned_packages(desktop) } else { &[] };
             let operation = Operation::Packages(Packages {
@@ -37,15 +37,15 @@ pub fn install_driver(context: &StepContext) -> Step {
                 drivers: drivers.iter().map(|name| (name.clone(), version)).collect(),
                 ..wanted
             });
-            let why = format!("{}, whose updates then come with the system's", offer.repository.name);
+            let why = format!("from {}; it is updated with the system", offer.repository.name);
             step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])
         }
         Install::Runfile(a) => {
-            let why = "NVIDIA's runfile, with DKMS so that the modules are rebuilt for every new kernel";
+            let why = "from NVIDIA's runfile, with DKMS, which rebuilds the modules for every new kernel";
             runfile(context, title, why, &a.artifact, &options(context, driver))
         }
         Install::CudaRunfile(a) => {
-            let why = format!("the driver part of the CUDA {} runfile, which alone carries it", a.version);
+            let why = format!("from the CUDA {} runfile, the only one that contains this driver", a.version);
             runfile(
                 context,
                 title,
@@ -59,19 +59,19 @@ pub fn install_driver(context: &StepContext) -> Step {
 
 fn runfile(context: &StepContext, title: String, why: &str, artifact: &Artifact, options: &[String]) -> Step {
     let Some(download) = context.download(artifact) else {
-        return skipped(StepId::InstallDriver, title, "its runfile cannot be verified");
+        return skipped(StepId::InstallDriver, title, "the checksum of its runfile is not known");
     };
     let file = context.cached(artifact);
     let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned());
-    // DKMS builds the modules once a kernel: two to four minutes each on two cores.
+    // DKMS builds the modules for each kernel: two to four minutes each on two cores.
     let run = Run::new(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
     let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
-    // Unpacked in the temporary directory and then installed; the compressed file is not much smaller than either.
+    // It is unpacked in the temporary directory and then installed; the compressed file is not much smaller than either copy.
     out.disk_bytes = artifact.size.map(|size| size * 4);
     out
 }
 
-/// The flags of nvidia-installer, each only from the version on that knows it.
+/// The options of nvidia-installer, each only since the version that supports it.
 fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
     let version = driver.version;
     let since = |branch, minor, patch| version >= DriverVersion { branch, minor, patch: Some(patch) };
@@ -82,7 +82,7 @@ fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
         options.push("-m=kernel-open".to_owned());
     }
     if context.facts.machine.is_tree {
-        // The kernel that runs is the builder's: build for the tree's, and look at nothing that runs.
+        // The running kernel is not the tree's: build for the tree's kernel, and check nothing that runs.
         options.extend(context.facts.kernel().map(|k| format!("--kernel-name={k}")));
         options.extend(["--no-nouveau-check".to_owned(), "--no-x-check".to_owned()]);
         options.extend(since(550, 40, 7).then(|| "--skip-module-load".to_owned()));

@@ -1,15 +1,15 @@
-//! How programs find the toolkit: the loader's path and cache, and PATH for shells.
+//! The steps that let programs find the toolkit: the loader's search path and cache, and PATH for shells.
 
 use super::context::{StepContext, skipped, step};
 use super::settings::{loader_path, profile, rebuild_cache};
 use super::{Act, Step, StepId};
 use crate::paths::LOADER_PATH;
 
-/// The loader's path and cache.
+/// The step that configures the loader's search path and cache.
 pub fn ldconfig(context: &StepContext) -> Step {
-    const TITLE: &str = "Tell the loader where the libraries are";
+    const TITLE: &str = "Add the libraries to the loader's search path";
     let Some(toolkit) = context.toolkit() else {
-        return skipped(StepId::Ldconfig, TITLE, "no toolkit was asked for");
+        return skipped(StepId::Ldconfig, TITLE, "no toolkit was requested");
     };
     let libraries = context.default_toolkit().join("lib64");
     let file = context.file(loader_path(&context.default_toolkit()));
@@ -27,17 +27,17 @@ pub fn ldconfig(context: &StepContext) -> Step {
     });
     let satisfied = file.satisfied && cached;
     let why =
-        "the cache serves every program; LD_LIBRARY_PATH would also reach programs that bring their own libraries";
+        "all programs use the loader's cache; LD_LIBRARY_PATH would also affect programs with their own libraries";
     step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: rebuild_cache(), satisfied }])
 }
 
-/// PATH for shells.
+/// The step that adds the toolkit to PATH for shells.
 pub fn environment(context: &StepContext) -> Step {
-    const TITLE: &str = "Put the toolkit on PATH";
+    const TITLE: &str = "Add the toolkit to PATH";
     if context.chosen.cuda.is_none() {
-        return skipped(StepId::Environment, TITLE, "no toolkit was asked for");
+        return skipped(StepId::Environment, TITLE, "no toolkit was requested");
     }
     let file = profile(&context.default_toolkit(), context.request.library_path);
-    let why = "login shells find nvcc by it; LD_LIBRARY_PATH is left alone, since it breaks other software";
+    let why = "login shells find nvcc there; LD_LIBRARY_PATH is not set, because it breaks other software";
     step(StepId::Environment, TITLE, why, vec![context.file(file)])
 }

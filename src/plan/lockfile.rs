@@ -1,5 +1,5 @@
-//! The lock file: the exact set that a plan comes to. Another plan that is held to it installs the same, or says what of it
-//! can no longer be had.
+//! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions, or reports which ones
+//! are no longer available.
 
 use super::{DatabaseId, Plan, StepId};
 use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};
@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// The schema that a [`LockFile`] is written in.
 pub const LOCK_SCHEMA: &str = "gpusetup.lock/1";
 
-/// What is the same on every host that is held to it.
+/// The versions, files and packages that are the same on every host that uses the lock file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
@@ -25,62 +25,62 @@ pub struct LockFile {
     pub schema: String,
     /// The version of gpusetup that wrote it.
     pub tool: String,
-    /// The database it was chosen from. Another may be used, as long as it still has all of it.
+    /// The database used. Another one works, too, if it still has all locked versions.
     pub database: DatabaseId,
-    /// The system that it is for: files differ by the architecture, packages by the release.
+    /// The system that it is for: files depend on the architecture, packages on the release.
     pub system: SystemId,
-    /// The versions that are locked.
+    /// The locked versions.
     pub selection: Selection,
-    /// All files that are downloaded, with their checksums.
+    /// All downloaded files with their checksums.
     pub artifacts: Vec<LockedArtifact>,
-    /// Packages by name, with their versions as the package manager writes them.
+    /// The versions of packages by name, as the package manager writes them.
     pub packages: BTreeMap<String, String>,
 }
 
-/// A file that is downloaded.
+/// A downloaded file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct LockedArtifact {
     /// The name of the file.
     pub file: String,
-    /// Where it was published. A mirror may have it too: the checksum is what counts.
+    /// The published URL. The file may come from a mirror; only the checksum matters.
     pub url: String,
     /// The SHA-256 of the file.
     #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
-    /// The size in bytes, where it is known.
+    /// The size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
-/// Why a host cannot be held to a lock file.
+/// Why a lock file cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// It is none, or not one of this version.
-    #[error("it is no lock file of this version: {0}")]
+    /// It is not a lock file, or has another version.
+    #[error("not a lock file of this version: {0}")]
     Malformed(String),
-    /// It has another schema: a gpusetup wrote it that is newer or much older.
+    /// It has another schema: a newer or much older gpusetup wrote it.
     #[error("its schema is {0}; this gpusetup reads {LOCK_SCHEMA}")]
     Schema(String),
     /// It is for other hosts.
-    #[error("it is for {wanted}, and this host is {found}")]
+    #[error("it is for {wanted}, but this host is {found}")]
     OtherSystem {
-        /// For which.
+        /// The system that the lock file is for.
         wanted: String,
-        /// This one.
+        /// This host's system.
         found: String,
     },
-    /// Something of it can no longer be had.
-    #[error("it can no longer be had as it was locked: {}", .0.join("; "))]
+    /// Locked versions are no longer available.
+    #[error("locked versions are no longer available: {}", .0.join("; "))]
     Gone(Vec<String>),
-    /// A file has another sum than it had.
+    /// A file has another checksum than before.
     #[error("{}", .0.join("; "))]
     Altered(Vec<String>),
 }
 
 impl LockFile {
-    /// What this plan comes to; `packages` are the versions that the package manager would install.
+    /// The lock file of a plan; `packages` are the versions that the package manager would install.
     pub fn of(database: &Database, plan: &Plan, packages: BTreeMap<String, String>) -> Self {
         Self {
             schema: LOCK_SCHEMA.to_owned(),
@@ -93,11 +93,11 @@ impl LockFile {
         }
     }
 
-    /// Reads one.
+    /// Parses a lock file.
     ///
     /// # Errors
     ///
-    /// If it is no lock file of this schema, or names what is no package.
+    /// If it does not have this schema, or a package name or version is invalid.
     pub fn read(text: &str) -> Result<Self, LockError> {
         let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
         let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
@@ -107,16 +107,16 @@ impl LockFile {
             None => return Err(LockError::Malformed("it has no schema".to_owned())),
         }
         let lock: Self = serde_json::from_value(value).map_err(malformed)?;
-        // They become lines of a file that apt reads.
+        // Names and versions become lines of a file that apt reads.
         let plain =
             |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:~_^".contains(c));
         match lock.packages.iter().find(|(name, version)| !plain(name) || !plain(version)) {
-            Some((name, version)) => Err(LockError::Malformed(format!("`{name}` `{version}` is no package"))),
+            Some((name, version)) => Err(LockError::Malformed(format!("`{name}` `{version}` is not a valid package"))),
             None => Ok(lock),
         }
     }
 
-    /// The request that asks for just this; what is not in the lock file stays as it was asked.
+    /// The request restricted to the locked versions; everything else is kept.
     pub fn request(&self, asked: Request) -> Result<Request, LockError> {
         let selected = &self.selection;
         let add_ons = selected.add_ons.iter().map(|(id, chosen)| Ok((*id, exactly(Some(chosen.version))?)));
@@ -135,11 +135,11 @@ impl LockFile {
         })
     }
 
-    /// Whether it is for such a host. Only packages are of a distribution's release; NVIDIA's files are for all.
+    /// Checks that it is for this host. Only packages belong to a distribution's release; NVIDIA's files are for all.
     ///
     /// # Errors
     ///
-    /// If the host's architecture differs, or its release where packages are locked.
+    /// If the host's architecture differs, or its release if packages are locked.
     pub fn is_for(&self, host: &Facts) -> Result<(), LockError> {
         let found = SystemId::of(host);
         let release =
@@ -150,25 +150,25 @@ impl LockFile {
         Ok(())
     }
 
-    /// The plan, held to the locked packages; an error names what is not as it was locked.
+    /// The plan with the locked package versions.
     ///
     /// # Errors
     ///
-    /// If the plan would install what the lock file does not have.
+    /// If the plan would install something that differs from the lock file.
     pub fn hold(&self, mut plan: Plan) -> Result<Plan, LockError> {
         let (mut gone, mut altered) = (Vec::new(), Vec::new());
         if plan.selection != self.selection {
             let said = |s: &Selection| crate::resolve::summary(s);
-            gone.push(format!("{} was locked, and {} was chosen", said(&self.selection), said(&plan.selection)));
+            gone.push(format!("{} was locked, but {} was chosen", said(&self.selection), said(&plan.selection)));
         }
         for download in downloads(&plan) {
             match self.artifacts.iter().find(|a| a.file == download.file) {
                 Some(locked) if locked.sha256 == download.sha256 => {}
                 Some(locked) => altered.push(format!(
-                    "{} had the SHA-256 {}, and the database has {}",
+                    "{} has the SHA-256 {} in the lock file, but {} in the database",
                     download.file, locked.sha256, download.sha256
                 )),
-                None => gone.push(format!("{} is not in it", download.file)),
+                None => gone.push(format!("{} is not in the lock file", download.file)),
             }
         }
         if !altered.is_empty() {
@@ -186,7 +186,7 @@ impl LockFile {
     }
 }
 
-/// The wish for a version and no other.
+/// The request for exactly this version.
 fn exactly<V: Version + Display>(version: Option<V>) -> Result<Want<V>, LockError>
 where
     Want<V>: FromStr<Err = VersionError>,
@@ -199,7 +199,7 @@ fn components(selection: &Selection) -> impl Iterator<Item = &SelectedComponent>
     selection.cuda.iter().flat_map(|cuda| &cuda.components)
 }
 
-/// What the plan downloads, done or not.
+/// All downloads of the plan, including those already done.
 fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     plan.acts().filter_map(|act| match &act.operation {
         Operation::Download(Download { url, sha256, size, to }) => Some(LockedArtifact {
@@ -212,7 +212,7 @@ fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     })
 }
 
-/// The same, with the runfiles and archives of what is installed already: another host has yet to fetch them.
+/// All downloads, including the runfiles and archives of versions already installed, because other hosts need them.
 fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
     let mut all: Vec<_> = downloads(plan).collect();
     let machine = &plan.host.machine.arch;

@@ -1,13 +1,13 @@
-//! What a step needs of the host beside its operations: room, licences, a driver that nobody uses. The plan says it, so that
-//! whoever carries it out need not know the steps.
+//! What each step needs in addition to its operations: disk space, accepted licences, an idle driver. The plan includes
+//! this, so that the code that carries it out need not know the steps.
 
 use super::{Plan, Room, State, Step, StepId};
 use crate::resolve::Request;
 use std::path::{Path, PathBuf};
 
 impl Plan {
-    /// With what each step needs, whatever it said before: the fingerprint leaves this out, and plans of gpusetup 0.1 do not say
-    /// it.
+    /// Sets what each step needs, replacing existing values: they are not part of the fingerprint, and plans of gpusetup
+    /// 0.1 lack them.
     pub fn with_needs(mut self) -> Self {
         for step in self.steps.iter_mut().filter(|step| step.state == State::Needed) {
             step.room = room(step, &self.request);
@@ -18,8 +18,8 @@ impl Plan {
     }
 }
 
-/// Where a step needs room. A download of unknown size looks at the free space as it grows. An installer unpacks itself in the
-/// cache and then copies into place.
+/// Where a step needs disk space. A download of unknown size checks the free space as it grows. An installer unpacks itself
+/// in the cache and then copies the files into place.
 fn room(step: &Step, request: &Request) -> Vec<Room> {
     let at = |path: &Path, bytes: Option<u64>| Room { path: path.to_owned(), bytes };
     let (cache, prefix) = (request.cache.as_path(), request.prefix.as_path());

@@ -1,5 +1,5 @@
-//! Keeps nouveau and nova off the GPUs: in the running system by modprobe's configuration, and in the next boot by the
-//! initramfs of every installed kernel, which carries a copy of it.
+//! The step that blocks nouveau and nova: in the running system by modprobe's configuration, and from the next boot on by the
+//! initramfs of every installed kernel, which contains a copy of it.
 
 use super::context::{StepContext, skipped, step};
 use super::settings::{blacklist, rebuild_images};
@@ -8,12 +8,12 @@ use crate::host::RIVALS;
 use crate::paths::BLACKLIST;
 use std::collections::BTreeMap;
 
-const TITLE: &str = "Keep nouveau and nova off the GPUs";
+const TITLE: &str = "Block the nouveau and nova drivers";
 
-/// The step.
+/// The step that blocks nouveau and nova.
 pub fn blacklist_nouveau(context: &StepContext) -> Step {
     if context.chosen.driver.is_none() {
-        return skipped(StepId::BlacklistNouveau, TITLE, "no driver is installed by this plan");
+        return skipped(StepId::BlacklistNouveau, TITLE, "this plan installs no driver");
     }
     let mut acts = vec![context.file(blacklist())];
     let images: Vec<_> = context.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
@@ -23,17 +23,17 @@ pub fn blacklist_nouveau(context: &StepContext) -> Step {
         acts.push(Act { operation, satisfied: fresh });
     }
     let why = match holders(context) {
-        holders if holders.is_empty() => "they would take the GPU at the next boot, from the initramfs".to_owned(),
-        holders => format!("{} now, and would again at the next boot, from the initramfs", holders.join(", ")),
+        holders if holders.is_empty() => "otherwise they claim the GPU at the next boot, from the initramfs".to_owned(),
+        holders => format!("{} now, and would do so again at the next boot, from the initramfs", holders.join(", ")),
     };
     let mut out = step(StepId::BlacklistNouveau, TITLE, why, acts);
-    // While they are rebuilt, the old images are kept for undo beside the new ones.
+    // The old images are kept for undo, so there are two copies.
     let satisfied = out.operations.iter().all(|a| a.satisfied);
     out.disk_bytes = Some(if satisfied { 0 } else { images.iter().map(|i| 2 * i.size).sum() });
     out
 }
 
-/// "nouveau holds 0000:17:00.0", for each other driver of the kernel that holds GPUs.
+/// "nouveau uses 0000:17:00.0", for each other kernel driver that is bound to GPUs.
 fn holders(context: &StepContext) -> Vec<String> {
     let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for gpu in &context.facts.gpus {
@@ -42,19 +42,19 @@ fn holders(context: &StepContext) -> Vec<String> {
         }
     }
     let said = |(driver, addresses): (&str, Vec<&str>)| match addresses.as_slice() {
-        [first, .., last] => format!("{driver} holds {} GPUs ({first} to {last})", addresses.len()),
-        all => format!("{driver} holds {}", all.concat()),
+        [first, .., last] => format!("{driver} uses {} GPUs ({first} to {last})", addresses.len()),
+        all => format!("{driver} uses {}", all.concat()),
     };
     held.into_iter().map(said).collect()
 }
 
-/// Whether a rival is in the kernel now, so that only a reboot gets it off the GPU.
+/// Whether a rival driver is loaded, so that only a reboot frees the GPU.
 pub fn rival_is_loaded(context: &StepContext) -> bool {
     let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
     !holders(context).is_empty() || loaded.iter().any(|m| is_rival(&m.name))
 }
 
 fn is_rival(driver: &str) -> bool {
-    // sysfs says nova-core or nova_core.
+    // sysfs has nova-core or nova_core.
     RIVALS.contains(&driver.replace('-', "_").as_str())
 }

@@ -1,5 +1,5 @@
-//! What building a kernel module and compiling CUDA takes: headers of the kernel that will run, the compiler that built
-//! it, DKMS, a host compiler that nvcc takes.
+//! The packages needed to build kernel modules and compile CUDA programs: headers of the kernel that will run, the compiler
+//! that built it, DKMS, and a host compiler that nvcc supports.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
@@ -10,9 +10,9 @@ use crate::ids::CheckId;
 use crate::operation::{Operation, Packages, packages};
 use crate::resolve::{ChosenToolkit, Conflict, distributions_gcc};
 
-const TITLE: &str = "Install what the next steps build with";
+const TITLE: &str = "Install the build tools";
 
-/// The step, and what a person should know.
+/// The step that installs them, and warnings.
 pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     let mut warnings = Vec::new();
     let Some(distribution) = context.distribution else {
@@ -34,7 +34,7 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
                 why.push(format!("kernel {} needs its headers", kernel.release));
                 let modules: Vec<_> = distribution.modules_of(&kernel.release, &context.facts.machine.arch).collect();
                 if !modules.is_empty() {
-                    why.push("the driver loads with modules that the kernel's own package leaves out".to_owned());
+                    why.push("the driver needs modules that are not in the kernel's main package".to_owned());
                     names.extend(modules);
                 }
                 if let Some(gcc) = side_compiler(distribution, kernel, context.facts.gcc.as_deref()) {
@@ -54,7 +54,7 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     if let Some(library) = installers_library(distribution, context) {
         missing = true;
         names.push(library);
-        why.push("the installer in CUDA's runfile loads libxml2.so.2".to_owned());
+        why.push("the installer in CUDA's runfile needs libxml2.so.2".to_owned());
     }
     names.sort();
     names.dedup();
@@ -62,7 +62,7 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
         warnings.extend(unavailable(context.facts, distribution, &names));
     }
     if names.is_empty() {
-        return (step(StepId::Prerequisites, TITLE, "everything they need is there", Vec::new()), warnings);
+        return (step(StepId::Prerequisites, TITLE, "everything is already installed", Vec::new()), warnings);
     }
     let manager = distribution.package_manager;
     let operation = Operation::Packages(Packages::to_install(manager, names));
@@ -75,42 +75,42 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
 }
 
-/// The packages of the host compiler that nvcc takes, as far as it is not there, and why they are needed.
+/// The missing packages of a host compiler for nvcc, and why they are needed.
 fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolkit) -> (Vec<String>, Vec<String>) {
     let (mut names, mut why) = (Vec::new(), Vec::new());
     if facts.gcc.is_none() {
         names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
         why.push("nvcc needs a host compiler".to_owned());
     }
-    // Before it looks beside its cicc for an older one, nvcc preprocesses a file with the default one.
+    // nvcc preprocesses a file with the default compiler before it looks for an older one next to its cicc.
     if facts.default_compiler().is_none_or(|c| c.gxx.is_none()) {
         names.extend(distribution.gxx.clone());
-        // A default gcc that somebody changed has a C++ compiler of its own.
+        // A changed default gcc needs its own C++ compiler.
         let others = facts.gcc_major().filter(|have| distributions_gcc(Some(distribution), facts) != Some(*have));
         names.extend(others.and_then(|have| distribution.compiler_packages(have)).map(|[_, gxx]| gxx));
         if facts.gcc.is_some() {
-            why.push("nvcc compiles C++, which the gcc here cannot".to_owned());
+            why.push("nvcc compiles C++, but the installed gcc has no C++ compiler".to_owned());
         }
     }
     if let Some(side) = cuda.side_gcc.filter(|side| facts.side_compiler(*side).is_none()) {
         names.extend(distribution.compiler_packages(side).into_iter().flatten());
         let most = cuda.release.gcc_max.unwrap_or(side);
-        why.push(format!("nvcc of CUDA {} takes gcc {most} at most", cuda.release.version));
+        why.push(format!("nvcc of CUDA {} supports gcc up to {most}", cuda.release.version));
     }
     (names, why)
 }
 
-/// Where packages are named as in a release that the database knows, since it does not know this one.
+/// A warning if the release is not in the database, so that the package names of a known release are used.
 fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warning> {
     let (os, is_relative) = (&context.facts.os, !context.facts.os.id.eq_ignore_ascii_case(&distribution.id));
     let known = distribution.named_as.as_ref().or(is_relative.then_some(&distribution.name))?;
     let name = &os.name;
-    let text = format!("the database does not know {name}: its packages are taken to be named as those of {known}");
+    let text = format!("the database does not know {name}: the package names of {known} are used");
     Some(Warning { check: CheckId::GS410.into(), text })
 }
 
-/// Packages that the host's repositories do not have, as far as that is known: those of a repository that is not enabled, and the
-/// headers of an old kernel.
+/// Warnings about packages that the host's repositories do not offer, as far as known: those of a repository that is not
+/// enabled, and the headers of an old kernel.
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
     let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
     let manager = distribution.package_manager;
@@ -122,7 +122,7 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
         if !wanted.is_empty() && !facts.has_enabled(&extra.seen_as) {
             let enable = extra.enable.replace("{version}", &facts.os.version).replace("{arch}", &facts.machine.arch);
             let (name, wanted) = (&extra.name, wanted.join(", "));
-            let text = format!("{wanted} comes from {name}, which is not enabled on this host: {enable}");
+            let text = format!("{wanted} is in {name}, which is not enabled on this host: {enable}");
             warnings.push(warning(CheckId::GS411, text));
         }
     }
@@ -141,13 +141,13 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
     warnings
 }
 
-/// The package with the library that the installer in CUDA's runfiles loads, where one is run and the library is not there.
+/// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used and the library is missing.
 fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
     let runs = context.chosen.parts.is_empty() && context.chosen.cuda.as_ref().is_some_and(|cuda| !cuda.is_kept());
     distribution.libxml2.clone().filter(|_| runs && context.facts.libxml2 == Some(false))
 }
 
-/// What a person must have installed where nobody knows the names of the packages.
+/// A warning about what the user must install, if the names of the packages are not known.
 fn by_hand(context: &StepContext) -> Option<Warning> {
     let mut needs = Vec::new();
     if builds(context) {
@@ -157,11 +157,11 @@ fn by_hand(context: &StepContext) -> Option<Warning> {
         needs.push("g++".to_owned());
     }
     let unknown = causes::unknown_packages(&context.facts.os.name);
-    let text = format!("{unknown}: {} must be there before apply", needs.join(", "));
+    let text = format!("{unknown}: install {} before apply", needs.join(", "));
     (!needs.is_empty()).then(|| Warning { check: CheckId::GS410.into(), text })
 }
 
-/// Refuses a plan that cannot be carried out: what it builds with is missing, and nobody knows which packages bring it.
+/// Refuses a plan that cannot be carried out: build tools are missing, and it is not known which packages contain them.
 pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     if context.distribution.is_some() {
         return Ok(());
@@ -172,7 +172,7 @@ pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     if compiles && facts.gcc.is_none() {
         missing.push("gcc".to_owned());
     }
-    // Facts without compilers are of a gpusetup that did not look for them.
+    // Facts without compilers come from an older gpusetup that did not look for them.
     let without_cxx = facts.default_compiler().map_or(facts.gcc.is_none(), |c| c.gxx.is_none());
     if context.has_nvcc() && without_cxx {
         missing.push("g++".to_owned());
@@ -185,36 +185,36 @@ pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     }
     let (unknown, missing) = (causes::unknown_packages(&facts.os.name), missing.join(", "));
     let sentence = format!("{unknown}, and these are missing: {missing}");
-    let also = if builds(context) { ", and make and DKMS, which gpusetup cannot see" } else { "" };
-    Err(Conflict::blocked(CheckId::GS410, sentence).hint(format!("install them first{also}, then plan again")))
+    let also = if builds(context) { ", also make and DKMS, which gpusetup cannot detect here" } else { "" };
+    Err(Conflict::blocked(CheckId::GS410, sentence).hint(format!("install them{also}, then plan again")))
 }
 
-/// Whether kernel modules are built here.
+/// Whether the plan builds kernel modules.
 fn builds(context: &StepContext) -> bool {
     context.chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
 }
 
-/// The kernel to build for, or why there is none to be seen.
+/// The kernel to build for, or a warning if it was not found.
 fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
     let release = context.facts.kernel().unwrap_or("that will run");
     context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| Warning {
         check: CheckId::GS105.into(),
         text: format!(
-            "kernel {release} has no modules below /lib/modules, so it is not one of {}'s packages: its headers must come \
-             from whoever built it, before apply",
+            "kernel {release} has no modules in /lib/modules, so it is not a kernel package of {}. Install its headers from \
+             its supplier before apply",
             context.facts.os.name
         ),
     })
 }
 
-/// The headers of a kernel where they are not there, and what brings those of the kernels that come after it.
+/// The package with the headers of a kernel, if they are missing, and the packages that follow later kernels.
 pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
     let release = &kernel.release;
     let exact = distribution.headers_of(release, arch).filter(|_| !kernel.headers);
     exact.chain(distribution.following(release, arch)).collect()
 }
 
-/// `gcc-12` where the kernel was built with that and the host's default is another.
+/// The compiler that the kernel was built with, if it is not the host's default: `gcc-12`.
 fn side_compiler(distribution: &Distribution, kernel: &Kernel, default: Option<&str>) -> Option<String> {
     let built = kernel.gcc_major()?;
     let [gcc, _] = distribution.compiler_packages(built)?;

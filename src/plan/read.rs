@@ -1,37 +1,37 @@
-//! Reading a plan that somebody wrote down. Its fingerprint says that nobody altered it since; everything that it says is
-//! checked all the same, before anybody sees or carries out any of it.
+//! Reads a saved plan. Its fingerprint shows that it was not modified; nevertheless all of its content is validated before
+//! anything is shown or carried out.
 
 use super::{Plan, SCHEMA};
 use crate::operation::valid;
 use crate::text::{hidden_in, visible};
 
-/// No plan has more steps.
+/// The maximum number of steps.
 const MOST_STEPS: usize = 1000;
-/// No plan has more operations.
+/// The maximum number of operations.
 const MOST_OPERATIONS: usize = 100_000;
-/// Keys whose texts may have several lines: what is written to files, and the words of commands, one of which may be a script.
+/// Keys whose values may have several lines: file contents, and command arguments, one of which may be a script.
 const SEVERAL_LINES: [&str; 2] = ["content", "argv"];
 
 /// Why a plan is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// It is none, or of another version.
-    #[error("it is no plan of this version: {0}")]
+    /// It is not a plan, or has another version.
+    #[error("not a plan of this version: {0}")]
     Form(String),
-    /// It is not what was written.
-    #[error("it was altered since it was made")]
+    /// Its content does not match its fingerprint.
+    #[error("it was modified after it was made")]
     Altered,
-    /// It says what no plan says.
-    #[error("it says what no plan of gpusetup says: {0}")]
+    /// It has content that no valid plan has.
+    #[error("invalid plan: {0}")]
     Senseless(String),
 }
 
 impl Plan {
-    /// The plan in these bytes, if it makes sense.
+    /// Parses and validates a plan.
     ///
     /// # Errors
     ///
-    /// If it is no plan of this schema, its fingerprint is of another content, or it holds what no plan may.
+    /// If it does not have this schema, its fingerprint does not match, or its content is invalid.
     pub fn read(bytes: &[u8]) -> Result<Self, PlanError> {
         let form = |e: serde_json::Error| PlanError::Form(visible(&e.to_string()).into_owned());
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(form)?;
@@ -42,7 +42,7 @@ impl Plan {
         }
         if let Some(text) = hidden_in(&value, &SEVERAL_LINES) {
             let text: String = text.chars().take(100).collect();
-            return Err(PlanError::Senseless(format!("{text:?} has control characters in it")));
+            return Err(PlanError::Senseless(format!("{text:?} contains control characters")));
         }
         let plan: Self = serde_json::from_value(value).map_err(form)?;
         if plan.fingerprint != plan.expected_fingerprint() {
@@ -52,7 +52,7 @@ impl Plan {
         Ok(plan.with_needs())
     }
 
-    /// Whether each of its operations can be carried out at all; else what cannot.
+    /// Whether all of its operations are valid; the error names the invalid one.
     pub fn valid(&self) -> Result<(), String> {
         if self.steps.len() > MOST_STEPS || self.acts().count() > MOST_OPERATIONS {
             return Err("it has too many steps".to_owned());
@@ -82,7 +82,7 @@ mod tests {
         Plan::read(&serde_json::to_vec(plan).expect("a plan"))
     }
 
-    /// The plan, with a fingerprint that is right for it.
+    /// The plan with a matching fingerprint.
     fn signed(mut plan: Plan) -> Plan {
         plan.fingerprint = plan.expected_fingerprint();
         plan
@@ -92,13 +92,13 @@ mod tests {
     fn a_plan_is_read_as_it_was_written() {
         let content = "several\n\tlines\n".to_owned();
         let plan = plan_of(vec![Operation::WriteFile(WriteFile { path: "/etc/f".into(), content, mode: 0o644 })]);
-        assert_eq!(read(&plan).expect("it makes sense"), plan.with_needs());
+        assert_eq!(read(&plan).expect("a valid plan"), plan.with_needs());
     }
 
     #[test]
     fn a_right_fingerprint_does_not_make_sense_of_a_plan() {
         for operation in [Run::new([""; 0], 60).into(), Operation::Remove(Remove { path: "/..".into() })] {
-            let refused = read(&plan_of(vec![operation])).expect_err("senseless");
+            let refused = read(&plan_of(vec![operation])).expect_err("an invalid plan");
             assert!(matches!(refused, PlanError::Senseless(_)), "{refused}");
         }
     }

@@ -1,8 +1,8 @@
-//! Whether the driver that is installed only works after a reboot.
+//! Whether the installed driver works only after a reboot.
 
 use crate::host::{Facts, LoadedModule, RIVALS};
 
-/// Why the running kernel cannot use the installed driver, if a reboot changes that; none for a tree, where nothing runs.
+/// Why the installed driver needs a reboot; none if it does not, or for a tree, where nothing runs.
 pub fn why_reboot(facts: &Facts) -> Option<String> {
     let installed = facts.driver.as_ref()?.version;
     let loaded = facts.loaded_modules.as_ref()?;
@@ -18,7 +18,7 @@ pub fn why_reboot(facts: &Facts) -> Option<String> {
         Some(_) => None,
         None => {
             let rival = loaded.iter().find(|module| RIVALS.contains(&module.name.as_str()))?;
-            Some(format!("driver {installed} is installed, but {} still drives the GPU", rival.name))
+            Some(format!("driver {installed} is installed, but {} still uses the GPU", rival.name))
         }
     }
 }
@@ -40,8 +40,8 @@ mod tests {
     #[test]
     fn another_module_in_the_kernel_needs_a_reboot() {
         assert_eq!(why(&[("nvidia", Some("580.95.05"))]), None);
-        assert_eq!(why(&[]), None, "it is loaded when it is needed");
-        assert!(why(&[("nouveau", None)]).is_some_and(|why| why.contains("nouveau still drives")));
+        assert_eq!(why(&[]), None, "it is loaded on demand");
+        assert!(why(&[("nouveau", None)]).is_some_and(|why| why.contains("nouveau still uses")));
         assert!(why(&[("nvidia", Some("570.86.15"))]).is_some_and(|why| why.contains("module 570.86.15")));
         assert_eq!(why(&[("nouveau", None), ("nvidia", Some("580.95.05"))]), None, "nouveau has another GPU");
     }

@@ -1,5 +1,5 @@
-//! The way off the host again, whoever put it there: a driver and toolkits by their own uninstallers or their packages,
-//! and gpusetup's settings for them. A plan like any other, shown and journalled before it is carried out.
+//! Plans for removal, regardless of who installed the software: a driver and toolkits by their own uninstallers or
+//! packages, and gpusetup's settings for them. Like any plan, a removal is shown and journalled.
 
 use super::context::step;
 use super::driver::UNINSTALL;
@@ -17,7 +17,7 @@ use crate::version::{CudaVersion, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What is to go.
+/// What to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unwanted {
     /// The driver.
@@ -31,14 +31,14 @@ pub struct Unwanted {
 /// The packages of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// Those installed, with their versions as the package manager says them.
+    /// The installed packages, with their versions as the package manager writes them.
     pub installed: BTreeMap<String, String>,
-    /// For each place that may have to go, the packages that own something there.
+    /// For each path that may be removed, the packages that own files there.
     pub owners: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
 impl Unwanted {
-    /// Whether this toolkit is to go.
+    /// Whether to remove this toolkit.
     fn has(&self, toolkit: &Toolkit) -> bool {
         let named = |wanted: &CudaVersion| {
             wanted.series() == toolkit.version.series() && wanted.patch.is_none_or(|p| toolkit.version.patch == Some(p))
@@ -46,7 +46,7 @@ impl Unwanted {
         self.all_cuda || self.cuda.iter().any(named)
     }
 
-    /// The places whose owners [`removal`] has to know.
+    /// The paths whose owners [`removal`] must know.
     pub fn places(&self, facts: &Facts) -> BTreeSet<PathBuf> {
         let toolkits = facts.toolkits.iter().filter(|t| self.has(t)).map(|t| t.path.clone());
         let libraries = facts.add_on_files().filter(|_| self.all_cuda).flat_map(files);
@@ -58,11 +58,11 @@ fn files(found: &AddOnFiles) -> impl Iterator<Item = PathBuf> {
     found.files.iter().map(|f| found.directory.join(&f.name)).chain(found.header.clone())
 }
 
-/// The plan that takes it off the host, or why there is none.
+/// The plan that removes it.
 ///
 /// # Errors
 ///
-/// If a toolkit that was named is not installed, or nothing tells which files belong to it.
+/// If a named toolkit is not installed, or it is not known which files belong to it.
 pub fn removal(
     database: &Database,
     facts: Facts,
@@ -73,9 +73,9 @@ pub fn removal(
     for wanted in &unwanted.cuda {
         if !facts.toolkits.iter().any(|t| Unwanted { cuda: vec![*wanted], ..Unwanted::default() }.has(t)) {
             let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
-            let there = if there.is_empty() { "no toolkit is installed".into() } else { there.join(", ") };
+            let there = if there.is_empty() { "no toolkit".into() } else { there.join(", ") };
             return Err(Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"))
-                .hint(format!("what is there: {there}")));
+                .hint(format!("installed: {there}")));
         }
     }
     let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, prefix: &request.prefix };
@@ -106,12 +106,12 @@ struct RemovalPlanner<'a> {
 }
 
 impl RemovalPlanner<'_> {
-    /// All drivers found: a mixed install goes as a whole.
+    /// Removes all drivers found: a mixed installation is removed as a whole.
     fn driver(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Conflict> {
         let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
         let mut acts = Vec::new();
         if found.iter().any(|d| d.origin == Origin::Runfile) {
-            // It takes itself away last.
+            // It removes itself last.
             acts.push(uninstaller(UNINSTALL, vec![UNINSTALL[0].into()]));
         }
         let packages: BTreeSet<_> = found.iter().flat_map(|d| self.packages_of(d)).collect();
@@ -128,22 +128,22 @@ impl RemovalPlanner<'_> {
         if self.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia") {
             warnings.push(Warning {
                 check: CheckId::GS501.into(),
-                text: "the driver's modules stay in the kernel until the next boot".to_owned(),
+                text: "the driver's modules stay loaded until the next reboot".to_owned(),
             });
         }
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
-        let mut steps = vec![step(StepId::RemoveDriver, title, "as whoever installed it removes it", acts)];
+        let mut steps = vec![step(StepId::RemoveDriver, title, "with the tool that installed it", acts)];
         if self.is_file(BLACKLIST) {
             let mut acts = vec![Act::needed(Operation::Remove(Remove { path: BLACKLIST.into() }))];
             acts.extend(rebuild_images(self.facts).map(Act::needed));
-            const WHY: &str = "without NVIDIA's driver it is the one that shows a picture";
-            steps.push(step(StepId::BlacklistNouveau, "Let nouveau have the GPUs again", WHY, acts));
+            const WHY: &str = "without NVIDIA's driver, nouveau provides the display";
+            steps.push(step(StepId::BlacklistNouveau, "Allow nouveau to use the GPUs again", WHY, acts));
         }
         Ok(steps)
     }
 
-    /// The packages whose version is the driver's, and those that gpusetup would install beside them.
+    /// The packages with the driver's version, and those that gpusetup would install with them.
     fn packages_of(&self, driver: &InstalledDriver) -> Vec<String> {
         let version = driver.version.to_string();
         let offers = distribution(self.database, self.facts).map(|d| d.drivers.as_slice()).unwrap_or_default();
@@ -162,19 +162,19 @@ impl RemovalPlanner<'_> {
         }
         let mut acts: Vec<_> =
             self.packages(self.inventory.owners.get(path).cloned().unwrap_or_default()).into_iter().collect();
-        let mut why = "by the package manager that brought it";
+        let mut why = "with the package manager that installed it";
         if toolkit.origin == Origin::Runfile {
-            why = "by its own uninstaller; what others put into its folder goes with it";
+            why = "with its own uninstaller; other files in its directory are removed, too";
             let new = path.join("bin/cuda-uninstaller");
             let old = path.join(format!("bin/uninstall_cuda_{}.{}.pl", version.major, version.minor));
-            // The older one is a script that knows no options.
+            // The older one is a script without options.
             let is_new = version >= CudaVersion { major: 10, minor: 1, patch: None };
             let argv = if is_new { vec![shown(&new), "--silent".to_owned()] } else { vec![shown(&old)] };
             acts.push(uninstaller(argv, vec![path.clone()]));
         } else if toolkit.origin == Origin::Archives {
-            why = "it was unpacked from NVIDIA's component archives; what others put into its folder goes with it";
+            why = "unpacked from NVIDIA's component archives; other files in its directory are removed, too";
         } else if acts.is_empty() {
-            why = "nobody left a trace who could remove it otherwise";
+            why = "it is not known what installed it, so its directory is deleted";
         }
         if below {
             acts.push(Act::needed(Operation::Remove(Remove { path: path.clone() })));
@@ -182,7 +182,7 @@ impl RemovalPlanner<'_> {
         Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", path.display()), why, acts))
     }
 
-    /// cuDNN and other add-ons beside toolkits; what is in a toolkit goes with it.
+    /// Removes cuDNN and other add-ons outside of toolkits; those in a toolkit are removed with it.
     fn add_ons(&self) -> Vec<Step> {
         let outside = |c: &&AddOnFiles| !self.facts.toolkits.iter().any(|t| c.directory.starts_with(&t.path));
         let mut steps = Vec::new();
@@ -195,12 +195,12 @@ impl RemovalPlanner<'_> {
             let version = found.version.map(|v| format!(" {v}")).unwrap_or_default();
             let name = self.database.add_on_title(found.add_on);
             let title = format!("Remove {name}{version} from {}", found.directory.display());
-            steps.push(step(StepId::RemoveAddOn(found.add_on), title, "it lies outside of any toolkit", acts));
+            steps.push(step(StepId::RemoveAddOn(found.add_on), title, "it is outside of any toolkit", acts));
         }
         steps
     }
 
-    /// What points to something that is gone: the default toolkit, the loader's path, the shells' PATH.
+    /// Updates settings that point to removed software: the default toolkit, the loader's path, the shells' PATH.
     fn settings(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
@@ -214,21 +214,21 @@ impl RemovalPlanner<'_> {
             let (operation, why) = match newest.and_then(|t| Some((t, t.path.file_name()?))) {
                 Some((toolkit, name)) => (
                     Operation::Link(Link { path: default, target: name.into(), soname: None }),
-                    format!("CUDA {} is the newest that stays, and the default from now on", toolkit.version),
+                    format!("CUDA {} is the newest remaining toolkit and becomes the default", toolkit.version),
                 ),
-                None => (Operation::Remove(Remove { path: default }), "it leads nowhere then".to_owned()),
+                None => (Operation::Remove(Remove { path: default }), "no toolkit remains".to_owned()),
             };
-            steps.push(step(StepId::FixSymlinks, "Put the default toolkit right", why, vec![Act::needed(operation)]));
+            steps.push(step(StepId::FixSymlinks, "Update the default toolkit", why, vec![Act::needed(operation)]));
         }
         let last = !gone.is_empty() && stays.is_empty();
         let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }));
         let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().collect();
         loader.push(Act::needed(rebuild_cache()));
-        const WHY: &str = "libraries that are gone must not be found";
-        steps.push(step(StepId::Ldconfig, "Tell the loader what is gone", WHY, loader));
+        const WHY: &str = "programs must not find removed libraries";
+        steps.push(step(StepId::Ldconfig, "Update the loader's configuration", WHY, loader));
         if let Some(profile) = ours(PROFILE) {
-            const WHY: &str = "no toolkit is left";
-            steps.push(step(StepId::Environment, "Take the toolkit off PATH", WHY, vec![Act::needed(profile)]));
+            const WHY: &str = "no toolkit remains";
+            steps.push(step(StepId::Environment, "Remove the toolkit from PATH", WHY, vec![Act::needed(profile)]));
         }
         steps
     }
@@ -253,8 +253,8 @@ fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<
 }
 
 impl Plan {
-    /// With the packages that its transactions take along because they need what goes: `along` tells those of one. They
-    /// are named, not hidden.
+    /// Adds the packages that must also be removed because they depend on removed ones (`along` returns them for one
+    /// transaction), and a warning that names them.
     pub fn taking_along(mut self, mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>) -> Self {
         let mut all = BTreeSet::new();
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
@@ -268,7 +268,7 @@ impl Plan {
             return self;
         }
         let names: Vec<_> = all.into_iter().collect();
-        let text = format!("{} cannot be without what is removed, and goes too", names.join(", "));
+        let text = format!("packages that depend on the removed ones are also removed: {}", names.join(", "));
         self.warnings.push(Warning { check: CheckId::GS402.into(), text });
         self.summed()
     }
@@ -282,7 +282,7 @@ mod tests {
     use crate::resolve::ConflictKind;
     use crate::system::System;
 
-    /// A host with a driver of packages, a toolkit of a runfile with our settings, and one that nobody owns.
+    /// A host with a packaged driver, a toolkit from a runfile with gpusetup's settings, and a toolkit of unknown origin.
     fn host() -> (Facts, Inventory) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
@@ -311,7 +311,7 @@ mod tests {
     fn steps(unwanted: &Unwanted) -> Vec<String> {
         let (facts, inventory) = host();
         let request = Request::no_wishes("2026-11-21");
-        let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("it can go");
+        let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("a removal plan");
         let operations = |s: &Step| s.operations.iter().map(|a| a.operation.describe()).collect::<Vec<_>>().join("; ");
         plan.steps.iter().map(|s| format!("{}: {}", s.id, operations(s))).collect()
     }
@@ -334,7 +334,7 @@ mod tests {
         assert!(plan.expect("a plan").steps[0].why.contains("component archives"));
         let (facts, inventory) = host();
         let conflict = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
-        let conflict = conflict.expect_err("it is not there");
+        let conflict = conflict.expect_err("it is not installed");
         assert_eq!(conflict.kind, ConflictKind::Request);
         assert!(conflict.to_string().contains("CUDA 12.4 is not installed"), "{conflict}");
     }

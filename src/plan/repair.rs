@@ -1,4 +1,4 @@
-//! A plan that mends what was found ill: what each finding takes, in the order of the findings.
+//! A plan that fixes findings: the repair of each finding, in the order of the findings.
 
 use super::context::step;
 use super::{Act, Plan, Step, StepId};
@@ -7,22 +7,22 @@ use crate::host::Facts;
 use crate::operation::Operation;
 use crate::resolve::Request;
 
-/// What one finding takes.
+/// The repair of one finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repair {
-    /// What is mended, in a line.
+    /// What the repair does, in one line.
     pub title: String,
-    /// What is ill.
+    /// The problem.
     pub why: String,
-    /// What mends it.
+    /// The operations that fix it.
     pub operations: Vec<Operation>,
 }
 
-/// The plan, made at this moment (UTC): the same repair later is another plan, since what this one did has come apart by then.
+/// The plan, made at this time (UTC). The time makes a later identical repair a different plan: it fixes a new occurrence.
 pub fn repair(database: &Database, facts: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
     let all: Vec<_> = repairs.iter().flat_map(|r| r.operations.clone()).collect();
     let mut at = 0;
-    // What several findings take is done once, behind all that it is to see: a cache behind every link.
+    // An operation that several findings need is done once, at its last position: a cache is rebuilt after all links.
     let mut is_last = |operation: &Operation| {
         at += 1;
         !all[at..].contains(operation)

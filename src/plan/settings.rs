@@ -1,4 +1,4 @@
-//! The files and commands that steps, removals and repairs have in common.
+//! The files and commands that steps, removals and repairs share.
 
 use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel, RIVALS};
@@ -6,15 +6,15 @@ use crate::operation::{Operation, Run, WriteFile};
 use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
 use std::path::{Path, PathBuf};
 
-/// Seconds for the initramfs of one kernel: it takes some ten; on an emulated machine with all its modules five minutes
-/// were seen.
+/// Seconds allowed for the initramfs of one kernel. It usually takes about ten; on an emulated machine, five minutes were
+/// measured.
 const IMAGE: u64 = 900;
 
 fn file(path: &str, content: String) -> Operation {
     Operation::WriteFile(WriteFile { path: path.into(), content, mode: 0o644 })
 }
 
-/// Keeps nouveau and nova out of the kernel.
+/// Prevents nouveau and nova from loading.
 pub fn blacklist() -> Operation {
     let lines = RIVALS.map(|rival| format!("blacklist {rival}\n")).concat();
     let content = format!(
@@ -23,8 +23,7 @@ pub fn blacklist() -> Operation {
     file(BLACKLIST, content)
 }
 
-/// Rebuilds the initramfs of every kernel. The images of a host whose kernels come from outside (a container, some clouds)
-/// are not there to be rebuilt.
+/// Rebuilds the initramfs of every kernel; none if the host has no kernels of its own (a container, some clouds).
 pub fn rebuild_images(facts: &Facts) -> Option<Operation> {
     let kernels = &facts.kernels.installed;
     let tool = facts.os.initramfs.filter(|_| !kernels.is_empty())?;
@@ -37,32 +36,32 @@ pub fn rebuild_images(facts: &Facts) -> Option<Operation> {
     Some(Run::new(argv.iter().copied(), IMAGE * kernels.len() as u64).changing(images).into())
 }
 
-/// Rebuilds the initramfs of one kernel, where it has one.
+/// Rebuilds the initramfs of one kernel, if it has one.
 pub fn rebuild_image(facts: &Facts, kernel: &Kernel) -> Option<Operation> {
     let (image, release) = (kernel.initramfs.as_ref()?.path.clone(), kernel.release.as_str());
     let shown = image.display().to_string();
     let argv: Vec<&str> = match facts.os.initramfs? {
         InitramfsTool::UpdateInitramfs => vec!["update-initramfs", "-u", "-k", release],
         InitramfsTool::Dracut => vec!["dracut", "--force", &shown, release],
-        // It knows presets, not kernels.
+        // mkinitcpio takes presets, not kernels.
         InitramfsTool::Mkinitcpio => return rebuild_images(facts),
     };
     Some(Run::new(argv, IMAGE).changing([image]).into())
 }
 
-/// Puts the default toolkit's libraries on the loader's path.
+/// Adds the default toolkit's libraries to the loader's search path.
 pub fn loader_path(default_toolkit: &Path) -> Operation {
     file(LOADER_PATH, format!("# Written by gpusetup.\n{}\n", default_toolkit.join("lib64").display()))
 }
 
-/// Makes the loader's cache anew.
+/// Rebuilds the loader's cache.
 pub fn rebuild_cache() -> Operation {
     Run::new(["ldconfig"], 300)
         .changing(["/etc/ld.so.cache", "/var/cache/ldconfig/aux-cache"].map(PathBuf::from))
         .into()
 }
 
-/// Puts the default toolkit on the PATH of login shells.
+/// Adds the default toolkit to the PATH of login shells.
 pub fn profile(default_toolkit: &Path, library_path: bool) -> Operation {
     let home = default_toolkit.display();
     let mut content = format!(

@@ -1,4 +1,4 @@
-//! The names of steps, as plans, journals and `--json` have them: `install-driver`, `install-nccl`.
+//! The names of steps in plans, journals and `--json`: `install-driver`, `install-nccl`.
 
 use super::StepId;
 #[cfg(feature = "schemas")]
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// Those that are about no add-on.
+/// The steps that are not about an add-on.
 const NAMES: [(StepId, &str); 12] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
@@ -23,7 +23,7 @@ const NAMES: [(StepId, &str); 12] = [
     (StepId::Verify, "verify"),
 ];
 
-/// What stands before an add-on's name.
+/// The prefix of an add-on's name.
 const INSTALL: &str = "install-";
 const REMOVE: &str = "remove-";
 
@@ -37,9 +37,9 @@ impl fmt::Display for StepId {
     }
 }
 
-/// A text that is no step's name.
+/// The text is not the name of a step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no step")]
+#[error("unknown step `{0}`")]
 pub struct StepIdError(String);
 
 impl FromStr for StepId {

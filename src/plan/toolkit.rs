@@ -1,4 +1,4 @@
-//! The CUDA toolkit by its runfile, and the links to it and to the libraries in it.
+//! The steps that install the CUDA toolkit from its runfile, and that create the links to it and to its libraries.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 const CUDA: &str = "Install the CUDA toolkit";
 
-/// The toolkit's step.
+/// The step that installs the toolkit.
 pub fn install_cuda(context: &StepContext) -> Step {
     let (Some(cuda), Some(toolkit)) = (&context.chosen.cuda, context.toolkit()) else {
-        return skipped(StepId::InstallCuda, CUDA, "no toolkit was asked for");
+        return skipped(StepId::InstallCuda, CUDA, "no toolkit was requested");
     };
     let title = format!("Install the CUDA toolkit {}", cuda.version());
     if cuda.is_kept() && context.chosen.parts.iter().all(|part| part.there) {
-        let why = format!("it is installed in {}", toolkit.display());
+        let why = format!("already installed in {}", toolkit.display());
         return step(StepId::InstallCuda, title, why, Vec::new());
     }
     if !context.chosen.parts.is_empty() {
@@ -24,7 +24,7 @@ pub fn install_cuda(context: &StepContext) -> Step {
     }
     let Some((artifact, download)) = cuda.artifact.and_then(|a| Some((&a.artifact, context.download(&a.artifact)?)))
     else {
-        return skipped(StepId::InstallCuda, title, "its runfile cannot be verified");
+        return skipped(StepId::InstallCuda, title, "the checksum of its runfile is not known");
     };
     let file = context.cached(artifact);
     let argv = [
@@ -33,7 +33,7 @@ pub fn install_cuda(context: &StepContext) -> Step {
         "--silent".to_owned(),
         "--toolkit".to_owned(),
         format!("--toolkitpath={}", toolkit.display()),
-        // The compiler was checked by the plan; the installer's own check knows only the default gcc.
+        // The plan checked the compiler; the installer's own check considers only the default gcc.
         "--override".to_owned(),
         context.temporary(),
     ];
@@ -42,20 +42,20 @@ pub fn install_cuda(context: &StepContext) -> Step {
         .creating([toolkit.clone()])
         .changing([context.default_toolkit(), "/var/log/cuda-installer.log".into()]);
     let why = match cuda.artifact.and_then(|a| a.bundled_driver) {
-        Some(bundled) => format!("the runfile without its own driver {bundled}: the driver is a step of its own"),
-        None => "the runfile, which carries no driver".to_owned(),
+        Some(bundled) => format!("from the runfile, without its driver {bundled}; a separate step installs the driver"),
+        None => "from the runfile, which contains no driver".to_owned(),
     };
     let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(download), Act::needed(run)]);
-    // CUDA 13.3.1's 4.3 GB unpack to 7.9 GB, in the temporary directory and again in place.
+    // The 4.3 GB of CUDA 13.3.1 unpack to 7.9 GB, once in the temporary directory and once in place.
     out.disk_bytes = artifact.size.map(|size| size * 4);
     out
 }
 
-/// The links of add-ons' libraries and of the default toolkit.
+/// The step that creates the links of add-on libraries and of the default toolkit.
 pub fn fix_symlinks(context: &StepContext) -> Step {
-    const TITLE: &str = "Put the library links right";
+    const TITLE: &str = "Create the library links";
     let Some(toolkit) = context.toolkit() else {
-        return skipped(StepId::FixSymlinks, TITLE, "no toolkit was asked for");
+        return skipped(StepId::FixSymlinks, TITLE, "no toolkit was requested");
     };
     let mut acts = Vec::new();
     let default = context.default_toolkit();
@@ -65,16 +65,16 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
     acts.push(Act { operation: Operation::Link(Link { path: default, target, soname: None }), satisfied: stands });
     acts.extend(super::add_on::links(context, &toolkit));
     let mut why =
-        "programs ask for libX.so.N and compilers for libX.so: links, never copies, so that one update changes all"
+        "programs load libX.so.N and compilers use libX.so; links instead of copies, so that one update changes both"
             .to_owned();
     if let Some(gcc) = context.chosen.cuda.as_ref().and_then(|c| c.side_gcc).filter(|_| context.has_nvcc()) {
         acts.extend(host_compiler(context, &toolkit, gcc));
-        why += &format!("; this nvcc compiles with gcc {gcc}, which it finds beside its own cicc");
+        why += &format!("; nvcc uses gcc {gcc} by a link next to its cicc");
     }
     step(StepId::FixSymlinks, TITLE, why, acts)
 }
 
-/// The links that give a toolkit's nvcc an older host compiler than the default one.
+/// The links by which a toolkit's nvcc uses an older host compiler than the default one.
 fn host_compiler(context: &StepContext, toolkit: &Path, gcc: u16) -> [Act; 2] {
     let there = context.facts.side_compiler(gcc);
     let program =

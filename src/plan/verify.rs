@@ -1,4 +1,4 @@
-//! Asks the host itself whether what was installed works. Nothing counts as done by an exit status alone.
+//! The step that verifies the installation on the host itself. An exit status alone proves nothing.
 
 use super::context::{StepContext, step};
 use super::{Act, Step, StepId, compile};
@@ -6,11 +6,11 @@ use crate::host::Origin;
 use crate::operation::Run;
 use crate::resolve::Install;
 
-/// The step. It is asked anew at every apply, but it changes nothing.
+/// The step that verifies the installation. Every apply runs it again; it changes nothing.
 pub fn verify(context: &StepContext, converged: bool) -> Step {
     let mut asks = Vec::new();
     if let Some(driver) = &context.chosen.driver {
-        // With packages the patch level is the repository's; the branch is what was chosen.
+        // With packages, the repository decides the patch level; only the branch was chosen.
         let expects = match driver.install {
             Install::Packages(_) => format!("{}.", driver.version.branch),
             Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) => driver.version.to_string(),
@@ -25,7 +25,7 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
             };
             asks.push(Run::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));
         }
-        // Where no GPU is yet (an image that is built for others) the driver has nobody to answer for.
+        // nvidia-smi fails without a GPU, for example in an image built for other hosts.
         if !context.facts.machine.is_tree && context.facts.gpus.iter().any(|g| !g.assumed) {
             asks.push(Run::ask(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], Some(expects)));
         }
@@ -36,7 +36,7 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
         if context.has_component("cuda_nvcc") {
             asks.push(Run::ask([nvcc, "--version".to_owned()], series));
             if context.has_component("cuda_cudart") {
-                // By its name: a login shell must find it.
+                // By name: a login shell must find it.
                 asks.push(compile::operation("nvcc", context.facts));
             }
         } else if context.has_component("cuda_cudart") {
@@ -48,10 +48,10 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
         }
     }
     let acts = asks.into_iter().map(|ask| Act { operation: ask.into(), satisfied: converged }).collect();
-    step(StepId::Verify, "Ask the host whether it works", "an installer's exit status is no proof", acts)
+    step(StepId::Verify, "Verify the installation", "the exit status of an installer is no proof", acts)
 }
 
-/// What the distribution calls the module of a driver that its packages brought.
+/// The distribution's name for the kernel module of an installed packaged driver.
 fn kept_module<'a>(context: &'a StepContext) -> &'a str {
     let installed = context.facts.driver.as_ref();
     let offers = context.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The add-ons, such as cuDNN, that fit a toolkit, its driver, the GPUs and the host's C library.
+//! Chooses the add-ons, such as cuDNN, that fit a toolkit, its driver, the GPUs and the host's C library.
 
 use super::cuda::{SearchContext, Toolkit};
 use super::driver::Candidate;
@@ -15,55 +15,55 @@ pub struct ChosenAddOn<'a> {
     pub of: &'a AddOn,
     /// The archive.
     pub artifact: &'a AddOnArtifact,
-    /// What its line needs.
+    /// The requirements of its release line.
     pub range: &'a AddOnRange,
 }
 
-/// What the search for one add-on came to.
+/// The result of the search for one add-on.
 pub struct Searched<'a> {
-    /// The add-on, as the database has it.
+    /// The add-on.
     pub of: &'a AddOn,
-    /// The newest that was asked for and fits.
+    /// The newest requested release that fits.
     pub chosen: Option<ChosenAddOn<'a>>,
-    /// The newer ones that are refused; all, where none fits.
+    /// The newer releases that were refused; all releases if none fits.
     pub refused: Vec<(&'a AddOnArtifact, Refusal)>,
 }
 
 impl Request {
-    /// What is asked of an add-on.
+    /// The requested version of an add-on.
     pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {
         if id == AddOnId::CUDNN { &self.cudnn } else { self.add_ons.get(&id).unwrap_or(&Want::Nothing) }
     }
 
-    /// Whether an answer without the add-on is none: it was asked for by its name.
+    /// Whether the add-on was requested by name, so that a selection without it is no answer.
     pub fn requires(&self, id: AddOnId) -> bool {
         if id == AddOnId::CUDNN { self.cudnn.is_required() } else { self.add_on(id).is_wanted() }
     }
 }
 
-/// Add-ons that were asked for, and cannot be had whatever fits.
+/// Refuses requested add-ons that are unknown, or that need a toolkit when none is requested.
 pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), Conflict> {
     if let Some(id) = request.add_ons.keys().find(|id| database.add_on(**id).is_none()) {
         let others = database.add_ons.iter().filter(|a| a.id != AddOnId::CUDNN);
         let known: Vec<_> = others.map(|a| a.id.to_string()).collect();
         return Err(Conflict::request(format!("no add-on is called `{id}` (--with)"))
-            .hint(format!("the add-ons are {}", known.join(", "))));
+            .hint(format!("known add-ons: {}", known.join(", "))));
     }
     let required = database.add_ons.iter().find(|a| request.requires(a.id));
     if let Some(of) = required.filter(|_| !request.cuda.is_wanted()) {
-        let sentence = format!("{} goes into a CUDA toolkit, and --cuda none leaves that out", of.title);
+        let sentence = format!("{} needs a CUDA toolkit, but --cuda none excludes it", of.title);
         return Err(Conflict::request(sentence));
     }
     Ok(())
 }
 
-/// All add-ons that are wanted, in the database's order.
+/// Searches all requested add-ons, in the database's order.
 pub fn search<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>, toolkit: &Toolkit) -> Vec<Searched<'a>> {
     let wanted = on.database.add_ons.iter().filter(|of| on.request.add_on(of.id).is_wanted());
     wanted.map(|of| newest(on, driver, toolkit, of)).collect()
 }
 
-/// The newest release that was asked for and fits, or the one that is installed where that is kept.
+/// The newest requested release that fits, or the installed one if it is kept.
 fn newest<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
@@ -134,7 +134,7 @@ fn fits<'a>(
     Ok(range)
 }
 
-/// Of the toolkits that a release that was asked for is built for, the refusal of the one that came nearest.
+/// If a requested release is built only for refused toolkits: the refusal of the toolkit that came nearest.
 pub fn refused_for<'a>(
     on: &SearchContext<'a, '_>,
     of: &AddOn,
@@ -152,12 +152,12 @@ pub fn refused_for<'a>(
     both.max_by_key(|(a, v, r)| (r.came_far(), a.version, *v))
 }
 
-/// What is not known of an archive that cannot be fetched or verified.
+/// Why an archive cannot be downloaded or verified.
 fn unpublished(archive: &Artifact) -> Option<&'static str> {
     match (&archive.url, &archive.sha256) {
         (Some(_), Some(_)) => None,
-        (None, Some(_)) => Some("no address of its archive is known, so it could not be downloaded"),
-        (Some(_), None) => Some("no checksum of its archive is known, so it could not be verified"),
-        (None, None) => Some("neither address nor checksum of its archive is known, so it could not be verified"),
+        (None, Some(_)) => Some("the URL of its archive is not known, so it cannot be downloaded"),
+        (Some(_), None) => Some("the checksum of its archive is not known, so it cannot be verified"),
+        (None, None) => Some("neither the URL nor the checksum of its archive is known"),
     }
 }

@@ -1,4 +1,4 @@
-//! What would fit instead of a request that is refused, as commands. Each was tried before it is suggested.
+//! Alternatives to a refused request, as commands. Each one is tried before it is suggested.
 
 use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
@@ -13,11 +13,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A toolkit that compiles: what is suggested when the runfile cannot be used.
+/// The smallest toolkit that compiles, suggested when the runfile cannot be used.
 const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 
-/// Adds to a refusal what would fit: the same without the GPUs that nothing serves here, the same with component archives
-/// instead of the runfile, and the nearest smaller request.
+/// Adds alternatives to a refusal: the same request without the GPUs that no driver supports here, the same with component
+/// archives instead of the runfile, and the nearest smaller request.
 pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
     let KnownHost { database, facts, .. } = *host;
     let without = without_hopeless(database, facts, &host.drivers, &host.served(request).wish);
@@ -29,7 +29,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let fits = |smaller: Request| {
         let answer = trials.answer(&smaller)?;
         let Some(chosen) = answer.cuda.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
-        // The command says which release it means, and must come to the same.
+        // The command names the exact release, and must give the same result.
         let exact = Request { cuda: chosen.release.version.to_string().parse().ok()?, ..smaller };
         let answer = trials.answer(&exact)?;
         Some((exact, answer))
@@ -44,18 +44,17 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
     out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.answer(asked).is_some()));
-    let alone =
-        "without a toolkit, which the framework's wheels do not need if pip installs CUDA's libraries with them";
+    let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
-        out = out.hint(instead.as_hint(why, format!("what fits: {}", summary(&selection))));
+        out = out.hint(instead.as_hint(why, format!("fits: {}", summary(&selection))));
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons }));
     }
     if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
 }
 
-/// Requests that are tried. Several ways to ask for less often come to the same request, and most of them fail.
+/// Tries requests and remembers those that failed: several ways to request less often give the same request.
 struct Trials<'h, 'a, 'f> {
     host: &'h KnownHost<'a, 'f>,
     failed: RefCell<Vec<Request>>,
@@ -79,13 +78,13 @@ fn does_not_compile(conflict: &Conflict) -> bool {
     [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders].iter().any(|rule| conflict.rule == *rule)
 }
 
-/// The driver alone, for frameworks none of which is compiled on the host.
+/// The driver alone, if no requested framework is compiled on the host.
 fn wheels_alone(database: &Database, request: &Request) -> Option<Request> {
     let is_compiled = |framework: &String| {
         let release = database.framework_release(framework);
         release.is_some_and(|r| r.builds.iter().any(|build| build.needs == FrameworkNeeds::Compiler))
     };
-    // Without the toolkit's limits those of the wheels must be known.
+    // Without a toolkit, its limits do not apply, so the limits of the wheels must be known.
     let is_limited = |build: &FrameworkBuild| build.lowest_capability.or(build.highest_capability).is_some();
     let is_known = |framework: &String| {
         database.framework_release(framework).is_some_and(|release| release.builds.iter().all(is_limited))
@@ -97,13 +96,13 @@ fn wheels_alone(database: &Database, request: &Request) -> Option<Request> {
     (has_wheels && request.driver.is_wanted()).then(with_frameworks)
 }
 
-/// The toolkit without a driver, where no driver serves any GPU here and the refusal does not say so itself.
+/// The toolkit without a driver, if no driver supports any GPU here and the refusal does not suggest it already.
 fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
     let is_news = request.cuda.is_wanted() && conflict.hints.iter().all(|hint| hint.command().is_none());
     is_news.then(|| Request { driver: Want::Nothing, ..request.clone() })
 }
 
-/// Requests with fewer wishes, the nearest first.
+/// Requests with fewer conditions, the nearest first.
 fn smaller(database: &Database, request: &Request) -> Vec<Request> {
     let mut all = Vec::new();
     if let [only] = request.frameworks.as_slice() {
@@ -132,7 +131,7 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
     all
 }
 
-/// The cards that exclude each other, each kind alone.
+/// Suggests each GPU model alone, if several models exclude each other.
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
     let served = host.served(request);
     let Ok(cards) = &served.cards else { return conflict };
@@ -157,7 +156,7 @@ fn eased<V>(want: &Want<V>) -> Want<V> {
 }
 
 impl Request {
-    /// The same driver without a toolkit, and without the frameworks that need one.
+    /// The same driver without a toolkit and without frameworks.
     pub fn driver_alone(&self) -> Self {
         Self {
             cuda: Want::Nothing,
@@ -169,7 +168,7 @@ impl Request {
         }
     }
 
-    /// The plan that asks for this instead, and what comes of it.
+    /// A hint with the command for this request and its result.
     fn as_hint(&self, why: &'static str, gives: String) -> Hint {
         Hint::Plan {
             why,
@@ -180,7 +179,7 @@ impl Request {
         }
     }
 
-    /// The options that ask for this.
+    /// The command-line options that give this request.
     pub fn options(&self) -> String {
         let plain = Self::no_wishes(self.today.clone());
         let mut words = Vec::new();

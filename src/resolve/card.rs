@@ -1,4 +1,4 @@
-//! The GPUs of a host as the rules see them: what each can run, and which drivers know it.
+//! The GPUs of a host as the rules see them: what each one can run, and which drivers support it.
 
 use super::driver::{DriverWish, Known};
 use super::{Conflict, Hint};
@@ -8,52 +8,51 @@ use crate::host::{Facts, Gpu};
 use crate::ids::RuleId;
 use crate::version::{ComputeCapability, DriverVersion, Want};
 
-/// A GPU to be served.
+/// A GPU that the plan must support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
-    /// Its name, for sentences: `Tesla V100-SXM2-16GB`.
+    /// Its name, for messages: `Tesla V100-SXM2-16GB`.
     pub name: String,
-    /// None where no source gives it: then no toolkit can be chosen for it.
+    /// None if no source gives it; then no toolkit can be chosen for this GPU.
     pub capability: Option<ComputeCapability>,
-    /// The flavours that run it.
+    /// The kernel module flavours that support it.
     pub modules: Vec<ModuleFlavour>,
-    /// The oldest driver branch that may know it, where that is known.
+    /// The oldest driver branch that may support it, if known.
     pub first_branch: Option<u16>,
-    /// The oldest branch that is seen to know it: an older one is taken only when it is named.
+    /// The oldest branch whose list contains it: an older branch is chosen only if it is named.
     pub sure_branch: Option<u16>,
-    /// The first release of each branch that lists it, as [`crate::compat::Gpu::listed_from`]: an older one is taken only
-    /// when it is named.
+    /// The first release of each branch that lists it, as [`crate::compat::Gpu::listed_from`]: an older release is chosen
+    /// only if it is named.
     pub listed_from: Vec<DriverVersion>,
-    /// The last driver branch that knows it; none is the newest.
+    /// The last driver branch that supports it; none if the newest does.
     pub last_branch: Option<u16>,
-    /// Whether a list of the GPUs that a driver knows has it, or no such list could: it is known by its capability alone.
+    /// Whether a driver's list of supported GPUs contains it, or it cannot be listed because only its capability is known.
     pub is_listed: bool,
-    /// Of NVIDIA's line for data centres.
+    /// Whether it belongs to NVIDIA's data-centre line.
     pub data_center: bool,
-    /// A virtual GPU (vGPU), which only NVIDIA's guest drivers run.
+    /// Whether it is a virtual GPU (vGPU), which only NVIDIA's guest drivers support.
     pub is_virtual: bool,
-    /// The one machine architecture that has it.
+    /// The only machine architecture that it exists for.
     pub only_on: Option<String>,
-    /// The embedded platform that it is part of, whose driver comes with its board.
+    /// The embedded platform that it is part of; the board's own software includes its driver.
     pub embedded: Option<String>,
-    /// Where this is published; nowhere for a card that only the request knows.
+    /// Where these facts are published; empty for a GPU known only from the request.
     pub sources: Vec<SourceId>,
 }
 
 impl Card {
-    /// The cards that differ from all before them, each with its place: a rule treats equal ones alike.
+    /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
     pub fn kinds(cards: &[Self]) -> impl Iterator<Item = (usize, &Self)> {
         cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card))
     }
 
-    /// The release that lists the card first, if the driver is older than that: a later one of its branch, or the first of a
-    /// newer branch.
+    /// If this driver does not list the GPU yet: the next release that does, in the same branch or a newer one.
     pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {
         self.listed_from.iter().find(|first| first.branch >= driver.branch).copied().filter(|first| driver < *first)
     }
 }
 
-/// The GPUs that the plan is for, those left out not among them.
+/// The GPUs that the plan must support, without those left out.
 pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &DriverWish) -> Result<Vec<Card>, Conflict> {
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
@@ -65,8 +64,7 @@ pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Driv
     served(facts, request).map(|gpu| card(database, gpu, facts, known, request)).collect()
 }
 
-/// What to leave out so that the GPUs that cannot be served here, whichever driver is asked for, are left out too. None if
-/// that is none or all of them.
+/// The GPUs to leave out, including those that no driver supports here. None if that adds no GPU, or would leave none.
 pub fn without_hopeless(
     database: &Database,
     facts: &Facts,
@@ -115,7 +113,7 @@ fn card(
     }
 }
 
-/// What the database says of a GPU.
+/// The database's facts about a GPU.
 pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
     let known = gpu.device().and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
     if let Some(known) = known {
@@ -146,7 +144,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             sources: known.sources.clone(),
         });
     }
-    // A capability without a card (`--gpu sm_80`), or a card newer than the database.
+    // A capability without a model (`--gpu sm_80`), or a GPU newer than the database.
     if let Some(architecture) = gpu.compute_capability.and_then(|c| database.architecture(c)) {
         return Ok(Card {
             name: gpu.name.clone().unwrap_or_else(|| format!("a GPU of {}", architecture.name)),
@@ -168,36 +166,36 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
         RuleId::GpuKnown,
         format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
     )
-    .hint("name a driver and a flavour yourself to plan for it (--driver 595 --modules open)")
+    .hint("to plan for it, name a driver and a flavour (--driver 595 --modules open)")
     .hint(causes::report_gpu(&gpu.address).to_string()))
 }
 
-/// Why no driver can be installed for a GPU on a machine of this architecture, whichever it is.
+/// Why no driver at all can be installed for a GPU on a machine of this architecture.
 fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
     if card.is_virtual {
         return Some(virtual_gpu(&card.name, gpu));
     }
     if let Some(board) = &card.embedded {
         let sentence = format!(
-            "{} is part of {board}, whose driver comes with the board's own system software (JetPack)",
+            "{} is part of {board}; its driver is included in the board's system software (JetPack)",
             card.name
         );
         return Some(Conflict::new(RuleId::GpuHasBoardDriver, sentence).hint(Hint::plan(
-            "flash the board with a release of JetPack that has the driver; for the toolkit alone",
+            "flash the board with a JetPack release that includes the driver; for the toolkit alone",
             "--profile toolkit",
         )));
     }
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
-    let sentence = format!("{} exists only in machines with {machine} processors, and this host is {arch}", card.name);
-    let hint = "plan on such a machine, or for the facts that gpusetup facts --json prints there";
+    let sentence = format!("{} exists only in machines with {machine} processors; this host is {arch}", card.name);
+    let hint = "plan on such a machine, or save its facts there (gpusetup facts --json) and plan here with --facts";
     Some(Conflict::new(RuleId::GpuFitsMachine, sentence).hint(hint))
 }
 
-/// Why no driver can be installed for a GPU whose last branch is older than every driver that is known for such a machine.
+/// Why no driver can be installed: the GPU's last branch is older than every driver known for this architecture.
 fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> Option<Conflict> {
     let oldest = drivers.iter().map(|(version, ..)| version.branch).min()?;
     let last = card.last_branch.filter(|last| *last < oldest)?;
-    let elsewhere = database.branch(last).map(|_| format!("of which none is known for {arch}"));
+    let elsewhere = database.branch(last).map(|_| format!("but none is known for {arch}"));
     let why = elsewhere.unwrap_or_else(|| TOO_OLD.to_owned());
     Some(needs_branch(&card.name, &last.to_string(), &why))
 }
@@ -205,20 +203,20 @@ fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> 
 fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
     let id = gpu.subsystem.as_deref().unwrap_or_default();
     let sentence = format!(
-        "the GPU at {} is a virtual GPU (vGPU) of {name}, by its subsystem {id}: it needs NVIDIA's vGPU guest driver (GRID), \
-         which gpusetup does not install",
+        "the GPU at {} is a virtual GPU (vGPU) of {name} (subsystem {id}). It needs NVIDIA's vGPU guest driver (GRID), which \
+         gpusetup does not install",
         gpu.address
     );
     Conflict::new(RuleId::GpuIsPhysical, sentence).hint(Hint::plan(
-        "install the guest driver that the cloud provider or NVIDIA's licensing portal offers for the host's vGPU release, \
-         then the toolkit alone",
+        "install the guest driver for the host's vGPU release from your cloud provider or NVIDIA's licensing portal, then the \
+         toolkit alone",
         "--profile toolkit",
     ))
 }
 
 fn needs_branch(name: &str, branch: &str, why: &str) -> Conflict {
     Conflict::new(RuleId::DriverKnowsGpu, format!("{name} needs a driver of branch {branch}, {why}"))
-        .hint("keep the card on nouveau")
+        .hint("keep the GPU on nouveau")
 }
 
-const TOO_OLD: &str = "which no kernel of today runs";
+const TOO_OLD: &str = "which supports no current kernel";

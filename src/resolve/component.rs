@@ -1,65 +1,65 @@
-//! The parts of a toolkit that `--components` comes to: those that were named and what they are of no use without.
+//! The toolkit components that `--components` selects: the named ones and their dependencies.
 
 use super::{Conflict, Request};
 use crate::compat::{AddOnId, Artifact, Component, ComponentNeed, ComponentRelease, Database};
 use crate::host::Toolkit;
 
-/// A component that is to be in the toolkit.
+/// A component of the toolkit as planned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
-    /// The component, as the database has it.
+    /// The component.
     pub component: &'a Component,
     /// NVIDIA's name in this release.
     pub name: &'a str,
     /// Its own version.
     pub version: &'a str,
-    /// The archive that NVIDIA publishes of it.
+    /// NVIDIA's archive of it.
     pub artifact: Artifact,
-    /// What it comes along for, where nobody named it.
+    /// Why it is installed, if it was not named.
     pub need: Option<&'a ComponentNeed>,
-    /// What people call the add-on that it comes along for.
+    /// The title of the add-on that needs it.
     pub add_on: Option<&'a str>,
-    /// It is in the toolkit already.
+    /// Whether it is already in the toolkit.
     pub there: bool,
-    /// And nobody asked for it: it stays.
+    /// Whether it is already in the toolkit and was not requested: it is kept.
     pub beside: bool,
 }
 
 impl Part<'_> {
-    /// What it comes along for, where nobody named it: "cuda_nvcc runs its cicc".
+    /// Why it is installed, if it was not named: "cuda_nvcc runs its cicc".
     pub fn why(&self) -> Option<String> {
         let need = self.need?;
         Some(format!("{} {}", self.add_on.unwrap_or(&need.of), need.why))
     }
 }
 
-/// The components that were named, each once; a name that means none is a mistake in the request.
+/// The named components without duplicates; an unknown name is an error in the request.
 pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Component>, Conflict> {
     let mut all: Vec<&Component> = Vec::new();
     for name in &request.components {
         let Some(component) = database.component_named(name) else {
             let near = database.components_near(name).join(", ");
             return Err(Conflict::request(format!("CUDA has no component `{name}` (--components)"))
-                .hint(format!("near are {near}; all are listed by: gpusetup db list components")));
+                .hint(format!("similar: {near}; list all: gpusetup db list components")));
         };
         if !all.contains(&component) {
             all.push(component);
         }
     }
     if !all.is_empty() && !request.cuda.is_wanted() {
-        return Err(Conflict::request("--components names parts of a CUDA toolkit, and none is wanted"));
+        return Err(Conflict::request("--components needs a CUDA toolkit, but none is requested"));
     }
     Ok(all)
 }
 
-/// The components that a release has archives of.
+/// The components for which a release has archives.
 pub fn published<'a>(database: &'a Database, release: &ComponentRelease, arch: &str) -> Vec<&'a Component> {
     let has = |c: &&Component| release.component(c).is_some_and(|part| part.archive(arch).is_some());
     database.components.iter().filter(has).collect()
 }
 
-/// What was named and all that this needs, as far as the release has it apart, each behind what it is there for; and what
-/// `installed`, the toolkit that stands there already, has beside.
+/// The named components and their dependencies, as far as the release has archives of them, each after the component that needs
+/// it; then the other components of `installed`, the existing toolkit.
 pub fn parts<'a>(
     database: &'a Database,
     release: &'a ComponentRelease,
@@ -102,8 +102,8 @@ pub fn parts<'a>(
     wanted.into_iter().enumerate().filter_map(part).collect()
 }
 
-/// Whether a toolkit has the component. Of one that was not put together of components nobody tells what it lacks, and
-/// nothing is unpacked into what a runfile or packages look after.
+/// Whether a toolkit has the component. A toolkit that was not assembled from component archives counts as complete: nothing is
+/// unpacked into a directory managed by a runfile or by packages.
 fn has(toolkit: &Toolkit, component: &Component) -> bool {
     toolkit.components.as_ref().is_none_or(|all| all.iter().any(|name| component.is_called(name)))
 }

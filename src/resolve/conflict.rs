@@ -1,4 +1,4 @@
-//! What a person gets when nothing fits: which facts exclude each other, and what would fit instead.
+//! The answer when nothing fits: which facts conflict, and what would work instead.
 
 use super::derive::{Premise, premises};
 use super::refusal::{Explanation, Refusal, Subject};
@@ -12,54 +12,54 @@ use std::fmt;
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// What kind of no it is.
+    /// The kind of refusal.
     pub kind: ConflictKind,
     /// The rule that decided.
     pub rule: Rule,
-    /// The id that `doctor` uses for the same thing.
+    /// The id of the `doctor` check that finds the same problem.
     pub check: Option<CheckId>,
-    /// One sentence.
+    /// The message, in one sentence.
     pub sentence: String,
     /// What would help.
     pub hints: Vec<Hint>,
-    /// The facts that exclude each other.
+    /// The facts that conflict.
     pub derivation: Vec<Premise>,
-    /// What would fit instead.
+    /// A selection that fits.
     pub alternative: Option<Box<Alternative>>,
 }
 
 /// What would help.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Hint {
-    /// In words.
+    /// Advice as text.
     Words(String),
     /// Another plan for the same host.
     Plan {
-        /// What it is for, when that needs saying: `leave the driver out`.
+        /// Its purpose, if not obvious: `leave the driver out`.
         why: &'static str,
         /// The options that name the host: `--root /mnt/image`.
         host: String,
-        /// What is asked for: `--profile toolkit`.
+        /// The options of the request: `--profile toolkit`.
         request: String,
-        /// The same as a request; none where it is not known to have an answer.
+        /// The same as a request; none if it was not tried.
         asks: Option<Box<Request>>,
-        /// What comes of it, when that is known: `driver 580.159.04, CUDA 13.0.3`.
+        /// Its result, if known: `driver 580.159.04, CUDA 13.0.3`.
         gives: Option<String>,
     },
 }
 
 impl Hint {
-    /// Another plan for the same host: what for, and what to ask.
+    /// Another plan for the same host: its purpose and its options.
     pub fn plan(why: &'static str, request: impl Into<String>) -> Self {
         Self::Plan { why, host: String::new(), request: request.into(), asks: None, gives: None }
     }
 
-    /// A plan that is to be tried before it is suggested.
+    /// A plan that must be tried before it is suggested.
     pub fn asking(why: &'static str, request: Request) -> Self {
         Self::Plan { why, host: String::new(), request: request.options(), asks: Some(Box::new(request)), gives: None }
     }
 
-    /// What it asks, where that is known.
+    /// The request, if known.
     pub fn asks(&self) -> Option<&Request> {
         if let Self::Plan { asks: Some(request), .. } = self { Some(request) } else { None }
     }
@@ -104,7 +104,7 @@ impl Serialize for Hint {
     }
 }
 
-/// What fits when less is asked.
+/// A selection for a smaller request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
     /// The choice.
@@ -113,21 +113,21 @@ pub struct Alternative {
     pub reasons: Vec<Reason>,
 }
 
-/// Kinds of no, which differ in their exit code.
+/// Kinds of refusal, each with its own exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictKind {
     /// No combination fits, or the GPU, system or architecture is not supported: exit 4.
     NothingFits,
-    /// A person must do something first: exit 5.
+    /// The host requires manual action first: exit 5.
     Blocked,
     /// There is no NVIDIA GPU: exit 9.
     NoGpu,
-    /// The request itself cannot be: exit 2.
+    /// The request itself is invalid: exit 2.
     Request,
 }
 
 impl Conflict {
-    /// Nothing fits, because of `rule`; where doctor may find the same, with the id of that.
+    /// Nothing fits because of `rule`; includes the id of the doctor check that finds the same, if there is one.
     pub fn new(rule: impl Into<Rule>, sentence: impl Into<String>) -> Self {
         let rule = rule.into();
         Self {
@@ -141,18 +141,18 @@ impl Conflict {
         }
     }
 
-    /// The candidate that came nearest was refused for this.
+    /// Nothing fits: the refusal of the candidate that came nearest.
     pub fn refused(of: &Subject, refusal: Refusal, told: &Explanation) -> Self {
         let sentence = format!("{} does not fit: {}", of.named(), refusal.because(of, told));
         Self { derivation: premises(refusal, of, told), ..Self::new(refusal.rule(of.layer()), sentence) }
     }
 
-    /// The request itself cannot be.
+    /// The request itself is invalid.
     pub fn request(sentence: impl Into<String>) -> Self {
         Self { kind: ConflictKind::Request, ..Self::new(RuleId::Request, sentence) }
     }
 
-    /// A person must do something first.
+    /// The host requires manual action first.
     pub fn blocked(check: CheckId, sentence: impl Into<String>) -> Self {
         Self { kind: ConflictKind::Blocked, ..Self::new(RuleId::Blocked, sentence) }.check(check)
     }
@@ -163,22 +163,22 @@ impl Conflict {
             kind: ConflictKind::NoGpu,
             ..Self::new(RuleId::GpuPresent, "this host has no NVIDIA GPU on its PCI bus")
         }
-        .hint(Hint::plan("plan as if one were there", "--gpu h100"))
+        .hint(Hint::plan("plan as if there were one", "--gpu h100"))
     }
 
-    /// With the id of the check that finds the same thing.
+    /// Sets the id of the doctor check that finds the same problem.
     pub fn check(mut self, id: CheckId) -> Self {
         self.check = Some(id);
         self
     }
 
-    /// With something that would help.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// With the options that name the host in the plans that it suggests: `--root /mnt/image`.
+    /// Adds the options that name the host to the suggested plans: `--root /mnt/image`.
     pub fn on_host(mut self, options: &str) -> Self {
         for hint in &mut self.hints {
             if let Hint::Plan { host, .. } = hint {
@@ -188,7 +188,7 @@ impl Conflict {
         self
     }
 
-    /// How gpusetup ends with it.
+    /// The exit code for this refusal.
     pub fn exit(&self) -> Exit {
         match self.kind {
             ConflictKind::Request => Exit::Usage,

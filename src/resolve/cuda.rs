@@ -1,4 +1,4 @@
-//! The toolkit that fits a driver, the GPUs and the host's compiler and C library.
+//! Chooses the toolkit that fits a driver, the GPUs, and the host's compiler and C library.
 
 use super::component::{Part, parts, published};
 use super::driver::Candidate;
@@ -11,28 +11,28 @@ use crate::compat::{
 use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{CudaVersion, dotted};
 
-/// What the search for layers looks at, worked out once.
+/// The input of the search for toolkit and add-ons, computed once.
 pub struct SearchContext<'a, 'f> {
-    /// The facts of the field.
+    /// The compatibility database.
     pub database: &'a Database,
-    /// The facts of the host.
+    /// The facts about the host.
     pub facts: &'f Facts,
-    /// What was asked for.
+    /// The request.
     pub request: &'f Request,
-    /// The GPUs, one of each kind: its place among all of them, and its architecture.
+    /// The distinct GPUs, each with its index and its architecture.
     pub kinds: Vec<(usize, &'f Card, Option<&'a Architecture>)>,
-    /// The architecture, as CUDA's files have it.
+    /// The machine architecture as in the names of CUDA's files.
     pub arch: &'f str,
     distribution: Option<&'a Distribution>,
-    /// The default gcc, or the one that the prerequisites would bring as such.
+    /// The major version of the default gcc, or of the one that the prerequisites would install.
     gcc: Option<u16>,
-    /// The host's C library.
+    /// The version of the host's C library.
     pub glibc: Option<(u32, u32)>,
-    /// The components that were named; none is the whole toolkit.
+    /// The requested components; empty for the whole toolkit.
     pub named: Vec<&'a Component>,
-    /// Whether the installer in CUDA's runfiles finds the library that it loads, or a package brings it.
+    /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package provides it.
     runfiles_run: bool,
-    /// The toolkits that stand where one would go, and that have what is asked for.
+    /// The toolkits already installed in the prefix that can satisfy the request.
     installed: Vec<&'f InstalledToolkit>,
 }
 
@@ -40,7 +40,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     /// For a host and a request.
     pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Card]) -> Self {
         let KnownHost { database, facts, distribution, .. } = *host;
-        // Names that mean none were refused before.
+        // Unknown names were refused earlier.
         let named = super::component::named(database, request).unwrap_or_default();
         let of_use = |t: &&InstalledToolkit| t.has_nvcc || !named.is_empty() && t.components.is_some();
         let here = |t: &&InstalledToolkit| t.path.parent() == Some(&request.prefix);
@@ -65,7 +65,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         self.request.keeps(&self.request.cuda)
     }
 
-    /// The toolkit of this release that stands where it would go.
+    /// The installed toolkit of this release in the prefix.
     pub fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
         self.installed
             .iter()
@@ -73,8 +73,8 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             .find(|t| t.version.series() == release.series() && (t.version == release || t.version.patch.is_none()))
     }
 
-    /// What a toolkit is put together of, where archives of its release are known: the components that were named, or, where its
-    /// runfile does not run, all of them, or those that are there.
+    /// The components that a toolkit is assembled from, if archives of its release are known: the requested ones or, if its
+    /// runfile does not run, all of them, or those of the installed toolkit.
     pub fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
         let Some(release) = toolkit.archives else { return Vec::new() };
         let installed = self.installed(toolkit.release.version);
@@ -97,18 +97,18 @@ impl<'a, 'f> SearchContext<'a, 'f> {
 pub struct Toolkit<'a> {
     /// The release.
     pub release: &'a CudaRelease,
-    /// Its runfile; none for one that is installed and of which no runfile is known here.
+    /// Its runfile; none for an installed toolkit without a known runfile.
     pub artifact: Option<&'a CudaArtifact>,
-    /// The archives of its components, where they are known.
+    /// The archives of its components, if known.
     pub archives: Option<&'a ComponentRelease>,
-    /// Of one that is there, its version: the series alone if its files do not tell the release.
+    /// The version if it is already installed; only the series if its files do not name the release.
     pub installed: Option<CudaVersion>,
-    /// The gcc, by major version, that it needs beside the default one.
+    /// The major version of the gcc that it needs in addition to the default one.
     pub side_gcc: Option<u16>,
 }
 
 impl Toolkit<'_> {
-    /// It is there.
+    /// Whether it is already installed.
     pub fn is_kept(&self) -> bool {
         self.installed.is_some()
     }
@@ -119,9 +119,9 @@ impl Toolkit<'_> {
     }
 }
 
-/// Every release, in the one order of preference: those that are installed (unless newer ones were asked for), those native to the
-/// driver's branch, those that run through minor-version compatibility; the newest of each first. `driver` is none when no
-/// driver is to be chosen.
+/// All releases in order of preference: installed ones (unless an upgrade is requested), those native to the driver's branch,
+/// then those that run through minor-version compatibility; in each group the newest first. `driver` is none if no driver is
+/// chosen.
 pub fn preferred<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<&'a CudaRelease> {
     let is_kept = |r: &CudaRelease| on.keeps_toolkits() && on.installed(r.version).is_some();
     let mut releases: Vec<_> = on.database.cuda.iter().collect();
@@ -130,7 +130,7 @@ pub fn preferred<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> 
     releases
 }
 
-/// The toolkit of a release, or the rule that refuses it.
+/// The toolkit of a release, or why it is refused.
 pub fn toolkit<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
@@ -148,11 +148,11 @@ fn artifact<'a>(on: &SearchContext<'a, '_>, version: CudaVersion) -> Option<&'a 
     let all = &on.database.cuda_artifacts;
     let start = all.partition_point(|a| a.version > version);
     let here = || all[start..].iter().take_while(|a| a.version == version).filter(|a| a.artifact.arch == on.arch);
-    // 10.2 has one for RHEL 6 besides, whose sum nobody knows.
+    // CUDA 10.2 has a second runfile for RHEL 6, whose checksum is not known.
     here().find(|a| a.artifact.is_verifiable()).or_else(|| here().next())
 }
 
-/// The side compiler it needs, or the rule that refuses it.
+/// The additional gcc that the release needs, or why the release is refused.
 fn examine(
     on: &SearchContext,
     driver: Option<&Candidate>,
@@ -191,33 +191,33 @@ fn examine(
         return Err(Refusal::NoRunfile);
     }
     let side_gcc = host_compiler(on, release)?;
-    // Last, so that a release refused for its checksum is one that fits in every other way.
+    // Last: a release refused for its checksum fits in every other way.
     match artifact.filter(|a| by_runfile && !a.artifact.is_verifiable()) {
-        Some(_) => Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified")),
+        Some(_) => Err(Refusal::NoSum("the checksum of its runfile is not known, so it cannot be verified")),
         None => Ok(side_gcc),
     }
 }
 
-/// Whether the release has all that was named, or the rule that refuses it.
+/// Refuses a release that lacks archives of the requested components.
 fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &str) -> Result<(), Refusal> {
     let Some(release) = release else { return Err(Refusal::NoArchives) };
     let missing = |c: &&Component| release.component(c).and_then(|part| part.archive(arch)).is_none();
     named.iter().position(missing).map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
 }
 
-/// Whether the release targets the card.
+/// Whether the release targets the GPU.
 pub fn serves(database: &Database, release: &CudaRelease, card: &Card) -> bool {
     targets(release, 0, card, architecture(database, card)).is_ok()
 }
 
-/// Why the release does not target the card, if so.
+/// Why the release does not target the GPU; none if it does.
 pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -> Option<String> {
     Some(match targets(release, 0, card, architecture(database, card)).err()? {
         Refusal::BelowLowest(_, lowest) => format!("it targets {lowest} and up"),
         Refusal::AboveHighest(_, highest) => format!("it targets {highest} at most"),
         Refusal::BeforeArchitecture(_, first) => format!("CUDA {first} is the first that targets it"),
         Refusal::AfterArchitecture(_, last) => format!("CUDA {last} is the last that targets it"),
-        _ => "no source says".to_owned(),
+        _ => "not known from any source".to_owned(),
     })
 }
 
@@ -244,7 +244,8 @@ fn targets(release: &CudaRelease, n: usize, card: &Card, architecture: Option<&A
     Ok(())
 }
 
-/// Of the embedded platforms only some run what toolkits for servers compile and link. Elsewhere a toolkit may compile for any.
+/// Refuses a release for servers on an embedded platform that it does not support. On other machines a toolkit may compile for
+/// any platform.
 fn serves_board(
     on: &SearchContext,
     release: &CudaRelease,
@@ -258,7 +259,7 @@ fn serves_board(
     }
 }
 
-/// Whether the driver runs the programs of this release, if only through minor-version compatibility.
+/// Whether the driver runs programs built with this release, possibly only through minor-version compatibility.
 pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
     if driver.version < release.minimum_driver {
         return Err(Refusal::OldDriver(release.minimum_driver, driver.version));
@@ -266,8 +267,8 @@ pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Whether the driver's branch came with this toolkit or a newer one. A toolkit newer than that runs through CUDA's
-/// minor-version compatibility, which does not load PTX.
+/// Whether the driver's branch was released with this toolkit or a newer one. Newer toolkits run through CUDA's minor-version
+/// compatibility, which does not load PTX.
 pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
     driver.branch.max_cuda.is_none_or(|native| release.version.series() <= native.series())
 }
@@ -280,13 +281,13 @@ pub fn passed_over(on: &SearchContext, driver: Option<&Candidate>, chosen: &Tool
     }
 }
 
-/// The gcc that a distribution calls just that, where it can be known.
+/// The major version of the distribution's default gcc, if known.
 pub fn distributions_gcc(distribution: Option<&Distribution>, facts: &Facts) -> Option<u16> {
     distribution.and_then(|d| d.gcc).or_else(|| facts.kernels_gcc())
 }
 
-/// The side gcc that is needed because the default one is too new: the newest that fits of those that are there with
-/// their C++ compiler, else of those that can be installed.
+/// The additional gcc needed because the default one is too new: the newest installed one that fits and has a C++ compiler,
+/// otherwise the newest one that can be installed.
 fn host_compiler(on: &SearchContext, release: &CudaRelease) -> Result<Option<u16>, Refusal> {
     let Some(have) = on.gcc else { return Ok(None) };
     let Some(max) = release.gcc_max.filter(|max| have > *max) else { return Ok(None) };
@@ -296,8 +297,8 @@ fn host_compiler(on: &SearchContext, release: &CudaRelease) -> Result<Option<u16
     side.map(Some).ok_or(Refusal::NewCompiler(max, have))
 }
 
-/// The side compilers that the distribution has packages of; where no source lists them, `max` if it is not much older
-/// than the default one.
+/// The additional gcc versions that the distribution packages. If no source lists them: `max`, unless it is much older than the
+/// default one.
 fn packaged(on: &SearchContext, max: u16) -> Vec<u16> {
     let Some(distribution) = on.distribution.filter(|d| d.gcc_package.is_some()) else { return Vec::new() };
     if !distribution.gccs.is_empty() {

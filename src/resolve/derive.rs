@@ -1,23 +1,23 @@
-//! From a refusal to its proof: the facts that exclude each other, each with where it is published, shortest first.
+//! Derives the proof of a refusal: the conflicting facts, each with its source, shortest first.
 
 use super::refusal::{Explanation, Layer, Refusal, Subject};
 use crate::causes;
 use crate::compat::{AddOnRange, Database, SourceId};
 use serde::Serialize;
 
-/// A fact that a refusal stands on.
+/// A fact that a refusal is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Premise {
-    /// A sentence.
+    /// The fact, in a sentence.
     pub text: String,
-    /// Where it is published, or who said so.
+    /// Where it is published, or `this host` or `the request`.
     pub source: String,
 }
 
 const HOST: &str = "this host";
 const ASKED: &str = "the request";
 
-/// The facts that exclude a candidate.
+/// The facts that rule out a candidate.
 pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premise> {
     let fact = |text: String, source: String| Premise { text, source };
     let published = |ids: &[SourceId]| titles(told, ids);
@@ -36,7 +36,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
     let card = |n: usize| {
         let card = &told.cards[n];
         let text = match card.capability {
-            Some(capability) => format!("{} is compute capability {capability}", card.name),
+            Some(capability) => format!("{} has compute capability {capability}", card.name),
             None => format!("no source gives the compute capability of {}", card.name),
         };
         fact(text, published(&card.sources))
@@ -47,18 +47,18 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
     match refusal {
         Refusal::AfterLastBranch(n, last) => vec![
             of_card(n, causes::last_branch(last, name(n))),
-            own(format!("{named} is of branch {}", branch_number(of))),
+            own(format!("{named} belongs to branch {}", branch_number(of))),
         ],
         Refusal::BeforeFirstBranch(n, first) => vec![
-            of_card(n, format!("branch {first} is the first that knows {}", name(n))),
-            own(format!("{named} is of branch {}", branch_number(of))),
+            of_card(n, format!("branch {first} is the first that supports {}", name(n))),
+            own(format!("{named} belongs to branch {}", branch_number(of))),
         ],
         Refusal::NotListed(n, sure) => vec![
-            of_card(n, format!("the list of branch {sure} is the oldest that has {}", name(n))),
-            own(format!("{named} is of branch {}", branch_number(of))),
+            of_card(n, format!("the list of branch {sure} is the oldest that contains {}", name(n))),
+            own(format!("{named} belongs to branch {}", branch_number(of))),
         ],
         Refusal::NotYetListed(n, first) => {
-            vec![of_card(n, format!("{} is not in the list of {named}; {first} is the next that has it", name(n)))]
+            vec![of_card(n, format!("{named} does not list {}; {first} is the next release that does", name(n)))]
         }
         Refusal::BranchesExclude(old, new) => {
             let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
@@ -66,22 +66,22 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             let first = number(told.cards[new].first_branch);
             vec![
                 of_card(old, causes::last_branch(last, name(old))),
-                of_card(new, format!("branch {first} is the first that knows {}", name(new))),
-                fact("one host loads one driver".to_owned(), "the modules have the same names".to_owned()),
+                of_card(new, format!("branch {first} is the first that supports {}", name(new))),
+                fact("a host can load only one driver".to_owned(), "the modules have the same names".to_owned()),
             ]
         }
         Refusal::FlavoursExclude(open, old) => vec![
-            of_card(open, format!("{} runs with the open kernel modules only", name(open))),
-            of_card(old, format!("{} has no GSP, so only the proprietary kernel modules run it", name(old))),
-            fact("one host loads one flavour".to_owned(), "the modules have the same names".to_owned()),
+            of_card(open, format!("{} needs the open kernel modules", name(open))),
+            of_card(old, format!("{} has no GSP, so it needs the proprietary kernel modules", name(old))),
+            fact("a host can load only one flavour".to_owned(), "the modules have the same names".to_owned()),
         ],
         Refusal::FlavourUnfit(n, asked) => vec![
-            fact(format!("the {asked} kernel modules were asked for"), ASKED.to_owned()),
+            fact(format!("the {asked} kernel modules were requested"), ASKED.to_owned()),
             of_card(n, causes::needs_modules(name(n), asked.other())),
         ],
         Refusal::NoFlavour(n, number) => vec![
-            of_card(n, format!("{} runs with the {} kernel modules", name(n), flavours(&told.cards[n].modules))),
-            own(format!("branch {number} does not have them here")),
+            of_card(n, format!("{} needs the {} kernel modules", name(n), flavours(&told.cards[n].modules))),
+            own(format!("branch {number} does not offer them here")),
         ],
         Refusal::BelowLowest(n, lowest) => vec![card(n), own(format!("{named} {} {lowest} and up", verb(of)))],
         Refusal::AboveHighest(n, highest) => vec![card(n), own(format!("{named} {} {highest} at most", verb(of)))],
@@ -102,16 +102,16 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             vec![card(n), fact(refusal.because(of, told), sources)]
         }
         Refusal::OldKernel(_) => vec![
-            fact(format!("kernel {} boots here", told.kernel.unwrap_or("?")), HOST.to_owned()),
+            fact(format!("this host boots kernel {}", told.kernel.unwrap_or("?")), HOST.to_owned()),
             own(refusal.because(of, told)),
         ],
         Refusal::OldDriver(least, have) => {
             let mut all = vec![own(format!("{named} needs driver {least} or newer"))];
-            // Why there is no newer driver: a card, or a wish.
+            // Why there is no newer driver: a GPU, or the request.
             let limit = told.cards.iter().position(|c| c.last_branch == Some(have.branch));
             all.push(match limit {
-                Some(n) => of_card(n, format!("branch {} is the last that knows {}", have.branch, name(n))),
-                None => fact(format!("driver {have} is the newest that was asked for and fits"), ASKED.to_owned()),
+                Some(n) => of_card(n, format!("branch {} is the last that supports {}", have.branch, name(n))),
+                None => fact(format!("driver {have} is the newest requested driver that fits"), ASKED.to_owned()),
             });
             all
         }
@@ -121,15 +121,13 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         ],
         Refusal::NewCompiler(most, have) => vec![
             fact(
-                format!(
-                    "this host's gcc is {have}, and no other that fits is installed or known to be packaged for it"
-                ),
+                format!("this host has gcc {have}; no suitable gcc is installed or known to be packaged for it"),
                 HOST.to_owned(),
             ),
-            own(format!("nvcc of {named} takes gcc {most} at most")),
+            own(format!("nvcc of {named} supports gcc up to {most}")),
         ],
         Refusal::OtherLine(series) => {
-            vec![own(format!("{named} is built for another line than CUDA {series}"))]
+            vec![own(format!("{named} is not built for CUDA {series}"))]
         }
         Refusal::NoCapability(n) => vec![card(n)],
         Refusal::NotWanted
@@ -159,7 +157,7 @@ fn titles(told: &Explanation, ids: &[SourceId]) -> String {
     source_titles(told.database, ids)
 }
 
-/// The titles of sources: of the first two, and how many more there are.
+/// The titles of the first two sources, and how many more there are.
 pub fn source_titles(database: &Database, ids: &[SourceId]) -> String {
     let title = |id: &SourceId| database.sources.iter().find(|s| s.id == *id).map(|s| s.title.as_str());
     let mut named: Vec<_> = ids.iter().filter_map(title).take(2).map(str::to_owned).collect();

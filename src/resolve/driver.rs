@@ -1,5 +1,5 @@
-//! The driver: every candidate that the database and the host's repositories know, each either fit for the GPUs or
-//! refused by a rule, the fit ones in the order of preference.
+//! Chooses the driver: each candidate from the database and the host's repositories either fits the GPUs or is refused by a
+//! rule. Those that fit are in order of preference.
 
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Card, Conflict, Joined, Method, Prefer, Request};
@@ -12,36 +12,36 @@ use crate::ids::RuleId;
 use crate::version::{DriverVersion, Want, dotted};
 use std::cmp::Reverse;
 
-/// A driver that might be chosen, and how it would get onto the host.
+/// A driver that might be chosen, and how it would be installed.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
     /// The version that would be installed.
     pub version: DriverVersion,
     /// The branch that the version belongs to.
     pub branch: &'a DriverBranch,
-    /// The flavour that it would be installed with.
+    /// The flavour of its kernel modules.
     pub modules: ModuleFlavour,
     /// How it would be installed.
     pub install: Install<'a>,
 }
 
 impl Candidate<'_> {
-    /// It is installed, and stays as it is.
+    /// Whether it is already installed and kept.
     pub fn is_kept(&self) -> bool {
         matches!(self.install, Install::Kept(..))
     }
 }
 
-/// How a driver gets onto a host.
+/// How a driver is installed.
 #[derive(Debug, Clone, Copy)]
 pub enum Install<'a> {
-    /// It is there, with modules of this flavour, where that shows.
+    /// Already installed, with modules of this flavour, if known.
     Kept(Method, Option<ModuleFlavour>),
-    /// By these packages.
+    /// From packages.
     Packages(&'a DriverOffer),
-    /// By NVIDIA's runfile.
+    /// From NVIDIA's driver runfile.
     Runfile(&'a DriverArtifact),
-    /// By the CUDA runfile that carries it (ppc64le has no other).
+    /// From the CUDA runfile that bundles it (the only source for ppc64le).
     CudaRunfile(&'a CudaArtifact),
 }
 
@@ -56,18 +56,18 @@ impl Install<'_> {
     }
 }
 
-/// All that a request says about GPUs and drivers. Requests that differ in the rest only have the same drivers.
+/// The part of a request about GPUs and drivers. Requests that differ only in the rest have the same candidates.
 #[derive(Debug)]
 pub struct DriverWish {
-    /// The driver that is asked for.
+    /// The requested driver.
     pub driver: Want<DriverVersion>,
-    /// How it is to be installed.
+    /// The requested installation method.
     pub method: Method,
-    /// The flavour of its modules, if one is asked for.
+    /// The requested flavour of its modules, if any.
     pub modules: Option<ModuleFlavour>,
-    /// Which of the versions that fit is preferred.
+    /// Which of the fitting versions is preferred.
     pub prefer: Prefer,
-    /// Whether the newest is chosen instead of an installed one.
+    /// Whether to choose the newest version even if an installed one fits.
     pub upgrade: bool,
     /// Bus addresses of GPUs to leave out.
     pub leave_out: Vec<String>,
@@ -76,7 +76,7 @@ pub struct DriverWish {
 }
 
 impl DriverWish {
-    /// What a request says of them.
+    /// The part of a request.
     pub fn of(request: &Request) -> Self {
         Self {
             driver: request.driver.clone(),
@@ -89,7 +89,7 @@ impl DriverWish {
         }
     }
 
-    /// Whether a request says the same.
+    /// Whether a request has the same values.
     pub fn is_of(&self, request: &Request) -> bool {
         (self.method, self.modules, self.prefer, self.upgrade)
             == (request.method, request.modules, request.prefer, request.upgrade)
@@ -104,11 +104,11 @@ impl DriverWish {
     }
 }
 
-/// The drivers that fit, preferred first, and the versions that are refused.
+/// The drivers that fit, preferred first, and the refused versions.
 pub type Candidates<'a> = (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>);
 
-/// Every candidate that may be chosen, preferred first, and the versions refused by a rule of the driver's own. Of releases
-/// that differ in nothing but their age only the newest is a candidate.
+/// The candidates, preferred first, and the versions refused by a driver rule. Of releases that differ only in age, only the
+/// newest is a candidate.
 pub fn candidates<'a>(
     database: &'a Database,
     known: &[Known<'a>],
@@ -123,7 +123,7 @@ pub fn candidates<'a>(
         .filter(|companion| companion.version != VersionRule::Own)
         .collect();
     let kinds = &Card::kinds(cards).collect::<Vec<_>>();
-    // Most releases follow one of the same branch.
+    // Consecutive releases are usually of the same branch.
     let mut last: Option<(&DriverBranch, Result<(), Refusal>)> = None;
     for (version, maturity, install) in known.iter().copied() {
         let of_branch = last.filter(|(branch, _)| branch.branch == version.branch).or_else(|| {
@@ -149,7 +149,7 @@ pub fn candidates<'a>(
             Err(refusal) => refused.push((version, refusal)),
         }
     }
-    // A branch whose life is over is nobody's choice while another would do; asked for by name it is.
+    // A branch past its end of life is chosen only if no other fits, or if it is named.
     let asked = matches!(request.driver, Want::Meeting(_));
     let alive = fit.iter().any(|c| !is_over(c, &request.today));
     if alive && !asked {
@@ -165,7 +165,7 @@ pub fn candidates<'a>(
     (fit, refused)
 }
 
-/// Whether every rule that looks at anything but the version treats both alike.
+/// Whether two candidates differ only in version, within one branch.
 fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
     let kind = |i: &Install| match i {
         Install::Kept(..) => 0,
@@ -180,7 +180,7 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
 /// A driver that the host or the database knows.
 pub type Known<'a> = (DriverVersion, Maturity, Install<'a>);
 
-/// Everything that could be installed here, in no particular order, whatever is asked for.
+/// Every driver that could be installed here, in no particular order, regardless of the request.
 pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a Distribution>) -> Vec<Known<'a>> {
     let arch = facts.machine.arch.as_str();
     let mut all = Vec::with_capacity(database.drivers.len() + 16);
@@ -188,7 +188,7 @@ pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a
         let method = if driver.origin == crate::host::Origin::Runfile { Method::Runfile } else { Method::Packages };
         all.push((driver.version, Maturity::Production, Install::Kept(method, driver.modules)));
     }
-    // What a release that the database does not know has of them, only its repositories can tell.
+    // For a release that is not in the database, only its repositories tell which drivers exist.
     let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
     for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
         if let Some(version) = offered(database, offer, facts) {
@@ -202,7 +202,7 @@ pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a
             all.push((release.version, release.maturity, Install::Runfile(artifact)));
         }
     }
-    // A driver that is published only inside a CUDA runfile.
+    // Drivers that are published only inside a CUDA runfile.
     let full = |a: &DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == arch;
     let published = |v: &DriverVersion| database.driver(*v).is_some_and(|r| r.artifacts.iter().any(full));
     for artifact in database.cuda_artifacts.iter().filter(|a| a.artifact.arch == super::cuda_arch(arch)) {
@@ -216,12 +216,12 @@ pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a
 /// The host's distribution in the database.
 pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Distribution> {
     let found = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)?;
-    // A release that the database does not know may be too old for the package manager of those that it knows.
+    // A release that is not in the database may have another package manager than the releases that are.
     let is_meant = found.version != "*" || facts.os.package_manager == Some(found.package_manager);
     is_meant.then_some(found)
 }
 
-/// The version in which the host's repositories have an offer: as its package manager says, else as the database does.
+/// The version that the host's repositories offer: according to its package manager, otherwise to the database.
 fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<DriverVersion> {
     let arch = facts.machine.arch.as_str();
     if !offer.archs.iter().any(|a| a == arch) {
@@ -235,7 +235,7 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
             if offer.packages_for(desktop).iter().any(|package| !all.contains_key(package)) {
                 return None;
             }
-            // Kernel modules run with the libcuda of their own version only.
+            // Kernel modules work only with the libcuda of the same version.
             let mut parts = offer.versioned_packages(desktop).iter().filter_map(|package| upstream(&all[package]));
             let first = parts.next();
             if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None }
@@ -246,9 +246,9 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
     }
 }
 
-/// A host with NVSwitches computes only with what manages them, in a version that goes with the driver's. Of packages that one
-/// must be in the same repository. Of runfiles NVIDIA publishes one beside those for data centres; not all of them are known, so a
-/// version that is named is not refused.
+/// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
+/// companions must be in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not
+/// all of them are known, so a named version is not refused.
 fn has_companions(
     database: &Database,
     version: DriverVersion,
@@ -278,7 +278,7 @@ fn has_companions(
     }
 }
 
-/// Whether an archive of a companion is known that goes with a driver, or of the one that NVIDIA publishes it with.
+/// Whether an archive of a companion that matches the driver is known, or of the companion that NVIDIA publishes it with.
 fn is_published(database: &Database, companion: &Companion, version: DriverVersion, arch: &str) -> bool {
     let published = DriverVariant::Companion(companion.published_with.unwrap_or(companion.id));
     // Newest first.
@@ -290,20 +290,20 @@ fn is_published(database: &Database, companion: &Companion, version: DriverVersi
         .any(|a| a.variant == published && a.artifact.arch == arch)
 }
 
-/// Whether what is installed of a branch supports a kernel as old as the one that will run.
+/// Refuses a branch that does not support a kernel as old as the one that will run.
 fn runs_kernel(branch: &DriverBranch, facts: &Facts) -> Result<(), Refusal> {
     let (Some(oldest), Some(have)) = (branch.oldest_kernel.as_deref(), facts.kernel()) else { return Ok(()) };
     if dotted(have) < dotted(oldest) { Err(Refusal::OldKernel(branch.branch)) } else { Ok(()) }
 }
 
-/// The driver's version in a package's: between the epoch and whatever the distribution adds, `3:580.105.08-2.el9`.
+/// The driver version in a package version, without epoch and distribution suffix: `580.105.08` of `3:580.105.08-2.el9`.
 fn upstream(version: &str) -> Option<DriverVersion> {
     let version = version.split_once(':').map_or(version, |(_, v)| v);
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     version[..end].parse().ok()
 }
 
-/// What a repository that follows a branch is expected to have, where no source says it exactly.
+/// The version expected in a repository that follows a branch, if no source names it.
 fn newest_of(database: &Database, branch: u16, arch: &str) -> Option<DriverVersion> {
     let of_branch = database.drivers.iter().filter(|r| r.version.branch == branch && is_for_everybody(r.maturity));
     of_branch.filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch)).map(|r| r.version).max()
@@ -313,7 +313,7 @@ fn is_for_everybody(maturity: Maturity) -> bool {
     matches!(maturity, Maturity::Production | Maturity::Legacy | Maturity::Datacenter | Maturity::NewFeature)
 }
 
-/// The flavour to install it with, or the rule that refuses it.
+/// The flavour to install, or why the driver is refused.
 fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
@@ -349,16 +349,16 @@ fn examine(
     }
     match install {
         Install::Runfile(artifact) if !artifact.artifact.is_verifiable() => {
-            Err(Refusal::NoSum("no checksum of its runfile is known, so it could not be verified"))
+            Err(Refusal::NoSum("the checksum of its runfile is not known, so it cannot be verified"))
         }
         Install::CudaRunfile(artifact) if !artifact.artifact.is_verifiable() => {
-            Err(Refusal::NoSum("no checksum of the CUDA runfile around it is known"))
+            Err(Refusal::NoSum("the checksum of the CUDA runfile that contains it is not known"))
         }
         _ => Ok(modules),
     }
 }
 
-/// Releases for trying out are nobody's choice unless asked for by their whole number, or by `--prefer latest`.
+/// Refuses test releases unless the exact version is requested, or `--prefer latest`.
 fn is_ripe(version: DriverVersion, maturity: Maturity, request: &DriverWish) -> Result<(), Refusal> {
     match maturity {
         Maturity::Production
@@ -373,7 +373,7 @@ fn is_ripe(version: DriverVersion, maturity: Maturity, request: &DriverWish) -> 
     }
 }
 
-/// The flavour that all GPUs share, the branch has, and the request allows.
+/// The flavour that all GPUs support, the branch offers, and the request allows.
 fn flavour(
     branch: &DriverBranch,
     install: &Install,
@@ -387,7 +387,7 @@ fn flavour(
     };
     let fits = |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
     let (open, proprietary) = (ModuleFlavour::Open, ModuleFlavour::Proprietary);
-    // The open modules are what NVIDIA develops on: from 560 on they are the default wherever they run.
+    // NVIDIA develops the open modules: since branch 560 they are the default for every GPU that supports them.
     let order = match branch.default_modules {
         ModuleFlavour::Open => [open, proprietary],
         ModuleFlavour::Proprietary => [proprietary, open],
@@ -411,11 +411,11 @@ fn flavour(
     })
 }
 
-/// Whether NVIDIA no longer cares for its branch: by its published end, else when a year went by without a release.
+/// Whether NVIDIA no longer supports its branch: by the published end of life, otherwise after a year without a release.
 pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     let branch = candidate.branch;
     if let Some(end) = &branch.end_of_life {
-        // `2026-06` compares with `2026-11-20` as text: the month named has begun.
+        // Compared as text: `2026-06` is over on `2026-11-20`.
         return end.as_str() < &today[..end.len().min(today.len())];
     }
     let year = |date: &str| date.get(..4).and_then(|y| y.parse::<u16>().ok());
@@ -428,7 +428,7 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     }
 }
 
-/// Smaller is preferred.
+/// The order of preference: the smallest value first.
 fn rank<'c>(c: &'c Candidate, request: &DriverWish) -> impl Ord + use<'c> {
     let kept = c.is_kept() && request.keeps_driver();
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
@@ -440,14 +440,14 @@ fn rank<'c>(c: &'c Candidate, request: &DriverWish) -> impl Ord + use<'c> {
         Prefer::LongestSupport => Reverse(c.branch.end_of_life.as_deref()),
         Prefer::Stable | Prefer::Latest => Reverse(None),
     };
-    // Of one branch, packages come before the runfile: they follow kernel updates by themselves. Of two offers of one
-    // version the flavour that the branch defaults to.
+    // Within a branch, packages come before the runfile, because they follow kernel updates automatically. Of two offers of one
+    // version, the branch's default flavour comes first.
     let by_runfile = c.install.method() != Method::Packages;
     let unusual = c.modules != c.branch.default_modules;
     (!kept, tier, life, Reverse(c.version.branch), by_runfile, unusual, Reverse(c.version))
 }
 
-/// Why a newer candidate that fits was not taken: the first preference in which it differs.
+/// Why a newer candidate that fits was not chosen: the first preference in which it differs.
 pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) -> Refusal {
     let is_kept = |c: &Candidate| c.is_kept() && request.keeps_driver();
     let steady =
@@ -465,10 +465,10 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
     }
 }
 
-/// For a refusal that is about no driver in particular.
+/// A placeholder for refusals that concern no specific driver.
 const NO_DRIVER: DriverVersion = DriverVersion { branch: 0, minor: 0, patch: None };
 
-/// Why no driver fits, in one sentence: of all refusals those of the newest candidate that was otherwise wanted.
+/// Why no driver fits: the refusal of the newest requested candidate that came nearest.
 pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Conflict {
     let cards = told.cards;
     let excluded = |old: usize| {
@@ -477,11 +477,11 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     };
     if let Some((old, new)) = (0..cards.len()).find_map(excluded) {
         let why = Refusal::BranchesExclude(old, new);
-        let sentence = format!("no driver serves all GPUs: {}", why.because(&Subject::Driver(NO_DRIVER), told));
+        let sentence = format!("no driver supports all GPUs: {}", why.because(&Subject::Driver(NO_DRIVER), told));
         let derivation = super::derive::premises(why, &Subject::Driver(NO_DRIVER), told);
         return Conflict { derivation, ..Conflict::new(RuleId::DriverKnowsGpu, sentence) };
     }
-    // A rule counts when it alone stands between the request and a driver: the last one examined.
+    // How many rules were passed before: the later a rule is examined, the nearer the candidate.
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,

@@ -1,19 +1,19 @@
-//! What joins the GPUs of a host to each other beyond the PCI bus, and what of it only a matching manager starts.
+//! NVSwitches, which connect the GPUs of a host beyond the PCI bus, and the companions that they need.
 
 use crate::compat::{Companion, Database, Fabric, PciDevice};
 use crate::host::Facts;
 
-/// The NVSwitches of a host: those seen, or what its GPUs tell of them.
+/// The NVSwitches of a host, as seen on the bus or inferred from its GPUs.
 #[derive(Debug, Clone, Copy)]
 pub struct Joined<'a> {
-    /// What the database says of them.
+    /// The database's facts about them.
     pub fabric: &'a Fabric,
-    /// How many NVSwitches were seen; none where only the GPUs tell.
+    /// How many NVSwitches were seen; 0 if they are inferred from the GPUs.
     pub seen: usize,
 }
 
 impl<'a> Joined<'a> {
-    /// None for a host whose GPUs are not joined, as far as that can be told.
+    /// None for a host without NVSwitches, as far as known.
     pub fn of(database: &'a Database, facts: &Facts) -> Option<Self> {
         let fabrics = || database.fabrics.iter();
         if let Some(first) = facts.nvswitches.first() {
@@ -27,13 +27,13 @@ impl<'a> Joined<'a> {
         fabrics().find(|f| shows(database, f, facts)).map(|fabric| Self { fabric, seen: 0 })
     }
 
-    /// What this host itself needs beside the driver.
+    /// The companions that this host needs in addition to the driver.
     pub fn needs(self, database: &'a Database) -> impl Iterator<Item = &'a Companion> {
         self.fabric.needs.iter().filter_map(|id| database.companion(*id))
     }
 }
 
-/// Whether the GPUs tell that there are switches, though none was seen. On the PCI bus of a real host they would have been.
+/// Whether the GPUs imply switches although none was seen. On a real host, switches on the PCI bus would have been seen.
 fn shows(database: &Database, fabric: &Fabric, facts: &Facts) -> bool {
     let is_joined = |id: &str| device(id).is_some_and(|id| fabric.gpus.contains(&id));
     let of_boards = || facts.gpus.iter().filter(|g| is_joined(&g.pci_id));

@@ -1,5 +1,5 @@
-//! What frameworks wish for, made into a request: the builds that run on the GPUs, those of several frameworks that go
-//! together, and the CUDA series and cuDNN that they come to.
+//! Turns requested frameworks into a request for CUDA and cuDNN: finds builds that run on the GPUs and combinations of builds
+//! that work together.
 
 use super::{Card, Conflict, Hint, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, framework_and_version};
@@ -7,35 +7,35 @@ use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::version::{AddOnVersion, Want, dotted};
 
-/// A framework's release that was asked for.
+/// A requested release of a framework.
 struct Wish<'a> {
-    /// As it was asked for: `torch==2.9`.
+    /// The request: `torch==2.9`.
     text: &'a str,
-    /// Its builds, the preferred first; those for other machines, and those that do not run on a GPU, left out.
+    /// Its builds for this architecture that run on all GPUs, preferred first.
     builds: Vec<&'a FrameworkBuild>,
     framework: &'a Framework,
     release: &'a FrameworkRelease,
 }
 
-/// A build of each framework asked for, in that order.
+/// One build for each requested framework, in order of the request.
 type Choice<'a> = Vec<&'a FrameworkBuild>;
 
-/// A request that one choice of builds comes to, and why.
+/// The request that follows from one choice of builds, and why.
 pub struct Combination {
-    /// With CUDA and cuDNN named.
+    /// The request with CUDA and cuDNN named.
     pub request: Request,
-    /// What was built with what.
+    /// The versions that each framework was built with.
     pub reason: String,
-    /// Where that is published.
+    /// Where these versions are published.
     pub sources: String,
-    /// What does not work on these GPUs: `tensorflow==2.21: kernels are compiled at the first start`.
+    /// Limits on these GPUs: `tensorflow==2.21: kernels are compiled at the first start`.
     pub cautions: Vec<String>,
 }
 
-/// The releases that these frameworks may mean, the newest first: a framework without a version means any of its releases, and
-/// one with a range any in it.
+/// The releases that match the requested frameworks, newest first: a framework without a version matches all of its releases, a
+/// range all releases in it.
 pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
-    /// Of several frameworks without a version the product would grow without end.
+    /// Limits the product of several frameworks without a version.
     const MOST: usize = 500;
     let mut all = vec![Vec::new()];
     for text in frameworks {
@@ -56,7 +56,7 @@ pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<Str
     all
 }
 
-/// The requests that serve all frameworks asked for, preferred first.
+/// The requests that satisfy all requested frameworks, preferred first.
 pub fn combinations<'a>(
     database: &'a Database,
     facts: &Facts,
@@ -76,7 +76,7 @@ pub fn combinations<'a>(
         choices = choices.into_iter().flat_map(with).collect();
     }
     beside(database, &wishes, &mut choices)?;
-    // One toolkit is of one major version, and has one cuDNN.
+    // A toolkit has one major version and one cuDNN.
     for (layer, major) in
         [("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>), ("cuDNN", |b| b.first_cudnn().map(|v| v.major))]
     {
@@ -89,22 +89,22 @@ pub fn combinations<'a>(
                 .iter()
                 .map(|wish| (wish.text, majors(wish, major)))
                 .filter(|(_, majors)| !majors.is_empty())
-                .map(|(text, majors)| format!("{text} for {layer} {}", majors.join(" or ")))
+                .map(|(text, majors)| format!("{text} needs {layer} {}", majors.join(" or ")))
                 .collect();
-            let sentence = format!("these frameworks have no major version of {layer} in common: {}", all.join("; "));
+            let sentence = format!("the frameworks need different major versions of {layer}: {}", all.join("; "));
             return Err(Conflict::new(RuleId::FrameworksTogether, sentence)
-                .hint("plan for one of them, and run the other in a container".to_owned()));
+                .hint("plan for one of them, and run the others in a container".to_owned()));
         }
     }
     Ok(choices.iter().map(|choice| combined(facts, request, &wishes, choice, cards)).collect())
 }
 
-/// None for a build that uses no toolkit.
+/// The CUDA major version of the toolkit; none for a build that uses no toolkit.
 fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
     (build.needs != FrameworkNeeds::Driver).then_some(build.cuda.major)
 }
 
-/// Leaves the choices in which an extension of a framework is for the CUDA of that framework's build.
+/// Keeps only choices in which an extension is built for the same CUDA as the framework that it extends.
 fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Result<(), Conflict> {
     for (at, wish) in wishes.iter().enumerate() {
         let Some(leader) = wish.framework.beside.as_ref().and_then(|name| database.framework(name)) else { continue };
@@ -118,7 +118,7 @@ fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Re
                 format!("{} for CUDA {}", wish.text, all.join(", "))
             };
             let sentence = format!(
-                "{} has to be for the same CUDA as {}, and no builds are: {}; {}",
+                "{} must be built for the same CUDA as {}, but no builds match: {}; {}",
                 wish.framework.title,
                 leader.title,
                 series(wish),
@@ -133,21 +133,21 @@ fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Re
 
 fn unaccompanied(wish: &Wish, leader: &Framework) -> Conflict {
     let sentence = format!(
-        "{} {} has to be for the same CUDA as the {} it extends, which --for does not name",
+        "{} {} must be built for the same CUDA as the {} it extends; name that with --for, too",
         wish.framework.title, wish.release.version, leader.title
     );
     let conflict = Conflict::new(RuleId::FrameworkBeside, sentence);
     together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
 }
 
-/// The newest release beside which an extension runs.
+/// The newest release of the framework with which an extension works.
 fn together(wish: &Wish, leader: &Framework) -> Option<String> {
     let goes = |r: &&FrameworkRelease| r.builds.first().is_some_and(|b| wish.builds.iter().any(|w| w.takes(b.cuda)));
     let release = leader.releases.iter().find(goes)?;
     Some(format!("name both: --for {}=={},{}", leader.name, release.version, wish.text))
 }
 
-/// The series that a build runs with: "12.8", or "12.0 or newer".
+/// The CUDA series that a build needs: "12.8", or "12.0 or newer".
 fn cuda_range(build: &FrameworkBuild) -> String {
     format!("{}{}", build.first_cuda(), if build.cuda_min.is_some() { " or newer" } else { "" })
 }
@@ -169,8 +169,8 @@ fn wish<'a>(
     let version = version.trim_start_matches('=').trim();
     let Some(framework) = database.framework(name) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
-        return Err(Conflict::new(RuleId::FrameworkKnown, format!("no framework is called `{}` (--for)", name.trim()))
-            .hint(format!("known are {}", known.join(", "))));
+        return Err(Conflict::new(RuleId::FrameworkKnown, format!("unknown framework `{}` (--for)", name.trim()))
+            .hint(format!("known frameworks: {}", known.join(", "))));
     };
     let Some(release) = database.framework_release(text) else {
         let known: Vec<_> = framework.releases.iter().map(|r| r.version.as_str()).collect();
@@ -178,7 +178,7 @@ fn wish<'a>(
             RuleId::FrameworkKnown,
             format!("{} {} is not known (--for)", framework.title, version.trim()),
         )
-        .hint(format!("known are {}", nearest(&known, version.trim()).join(", "))));
+        .hint(format!("known versions: {}", nearest(&known, version.trim()).join(", "))));
     };
     let builds = published(facts, framework, release, request)?;
     let unfit = |b: &FrameworkBuild| {
@@ -196,10 +196,10 @@ fn wish<'a>(
             let single = b.without_capabilities.iter().map(|capability| format!(" without {capability}"));
             let without: Vec<_> = majors.chain(single).collect();
             let (from, to) = (end(b.lowest_capability, "?"), end(b.highest_capability, "newest"));
-            format!("for CUDA {} {from} to {to}{}", b.cuda, without.concat())
+            format!("{from} to {to}{} (CUDA {})", without.concat(), b.cuda)
         };
         let sentence = format!(
-            "no build of {} {} has kernels for {}, which is compute capability {capability}: they are {}",
+            "no build of {} {} supports {} (compute capability {capability}). Supported: {}",
             framework.title,
             release.version,
             card.name,
@@ -223,19 +223,19 @@ fn published<'a>(
     if !builds.is_empty() {
         return Ok(builds);
     }
-    let what = if release.cpu_only.contains(arch) { "have no CUDA" } else { "do not exist" };
+    let what = if release.cpu_only.contains(arch) { "do not include CUDA" } else { "do not exist" };
     let sentence = format!("the wheels of {} {} for {arch} {what}", framework.title, release.version);
     let conflict = Conflict::new(RuleId::FrameworkPublished, sentence);
     // The nearest newer release has most of what the user wants; otherwise the newest.
     let is_for = |r: &&FrameworkRelease| r.builds.iter().any(|b| b.is_for(arch));
     let newer = framework.releases.iter().take_while(|r| r.version != release.version).filter(is_for).last();
     let other = newer.or_else(|| framework.releases.iter().find(is_for));
-    let other = other.map(|r| format!("{} {} has CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
+    let other = other.map(|r| format!("{} {} supports CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
     let hints = other.map(Hint::from).into_iter().chain(otherwise(release, request));
     Err(hints.fold(conflict, Conflict::hint))
 }
 
-/// What to do where no wheels help: plans for a container, and for a build from source.
+/// Alternatives to wheels: a plan for a container, and a plan for a build from source.
 fn otherwise(release: &FrameworkRelease, request: &Request) -> Vec<Hint> {
     let without = Request { frameworks: Vec::new(), components: Vec::new(), ..request.clone() };
     let driver = || Hint::asking("for a container", request.driver_alone());
@@ -248,32 +248,32 @@ fn otherwise(release: &FrameworkRelease, request: &Request) -> Vec<Hint> {
     hints
 }
 
-/// Whether the wheels of a release load with the host's glibc.
+/// Refuses a release whose wheels need a newer glibc than the host's.
 fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, request: &Request) -> Result<(), Conflict> {
     let Some(have) = facts.glibc.as_deref() else { return Ok(()) };
     let needed = |r: &FrameworkRelease| r.glibc_min.get(&facts.machine.arch).cloned();
     let too_new = |r: &FrameworkRelease| needed(r).filter(|min| dotted(have) < dotted(min));
     let Some(min) = too_new(release) else { return Ok(()) };
     let sentence = format!(
-        "the wheels of {} {} need glibc {min} or newer, and this system has {have}",
+        "the wheels of {} {} need glibc {min} or newer, but this system has {have}",
         framework.title, release.version
     );
     Err(otherwise(release, request).into_iter().fold(Conflict::new(RuleId::FrameworkLoads, sentence), Conflict::hint))
 }
 
-/// The known versions around one that is not known.
+/// The known versions nearest to an unknown one.
 fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
     const AROUND: usize = 5;
     let numbers = |v: &str| v.split('.').map_while(|n| n.parse::<u32>().ok()).collect::<Vec<_>>();
-    // Newest first, so the first that is not newer stands where the unknown one would.
+    // Newest first: the first version that is not newer is where the unknown one would be.
     let at = known.iter().position(|k| numbers(k) <= numbers(wanted)).unwrap_or(known.len());
     let from = at.saturating_sub(AROUND / 2).min(known.len().saturating_sub(AROUND));
     known[from..known.len().min(from + AROUND)].to_vec()
 }
 
-/// One choice of builds: the highest series that any of them starts with, since newer libraries of one major version serve what
-/// was made with older ones. It may be newer still only if all allow that. The same holds for cuDNN. Builds that bring their
-/// own CUDA need no toolkit, and get one only if it was asked for.
+/// The request for one choice of builds: the highest CUDA series that any build starts with, because newer libraries work for
+/// builds made with older ones of the same major version. A newer series is allowed only if all builds allow it. The same holds
+/// for cuDNN. Builds that bundle CUDA need no toolkit and get one only if it is requested.
 fn combined(
     facts: &Facts,
     request: &Request,
@@ -290,7 +290,7 @@ fn combined(
         (Some(first), mine) => {
             let range = format!(">={first}, <{}", first.major + 1);
             match mine {
-                // A toolkit that the user named may be newer than the builds, within their major version.
+                // A requested toolkit may be newer than the builds, within their major version.
                 Want::Meeting(r) => meeting(&format!("{r}, {range}")),
                 Want::Best if uses.iter().any(|b| b.cuda_min.is_none()) => {
                     meeting(&format!("={}, {range}", first.series()))
@@ -307,7 +307,7 @@ fn combined(
         (mine, _) if cuda.is_wanted() => mine.clone(),
         _ => Want::Nothing,
     };
-    // Without a toolkit, what runs in the end is the CUDA that comes with the framework's packages.
+    // Without a toolkit, the CUDA libraries of the framework's packages are used.
     let from_packages = uses.iter().filter(|b| !cuda.is_wanted() && b.needs == FrameworkNeeds::Libraries);
     let brought_cuda = brings.iter().map(|b| b.cuda.series()).chain(from_packages.map(|b| b.first_cuda())).max();
     let caution = |(wish, build): (&Wish, &&FrameworkBuild)| {
@@ -323,33 +323,33 @@ fn combined(
     }
 }
 
-/// What a build is made with, or runs with: "torch==2.9 is made with CUDA 12.8 and cuDNN 9.10.2".
+/// The versions that a build was made with or needs: "torch==2.9 is built with CUDA 12.8 and cuDNN 9.10.2".
 fn needs(facts: &Facts, wish: &Wish, build: &FrameworkBuild) -> String {
     let verb = match build.needs {
-        FrameworkNeeds::Driver => return format!("{} brings CUDA {} and needs only a driver", wish.text, build.cuda),
+        FrameworkNeeds::Driver => return format!("{} bundles CUDA {} and needs only a driver", wish.text, build.cuda),
         FrameworkNeeds::Compiler => "is built from source",
         FrameworkNeeds::Libraries if build.cuda_min.is_some() => "runs",
-        FrameworkNeeds::Libraries => "is made",
+        FrameworkNeeds::Libraries => "is built",
     };
     let nvcc = build.nvcc_min.map(|v| format!(", nvcc {v} or newer")).unwrap_or_default();
     let newer = if build.cudnn_min.is_some() { " or newer" } else { "" };
     let cudnn = build.first_cudnn().map(|v| format!(" and cuDNN {v}{newer}")).unwrap_or_default();
     let arch = &facts.machine.arch;
     let index = if wish.release.cpu_only.contains(arch) {
-        format!(" (from {}'s own index: its wheels for {arch} on PyPI have no CUDA)", wish.framework.title)
+        format!(" (from {}'s own index: its PyPI wheels for {arch} do not include CUDA)", wish.framework.title)
     } else {
         String::new()
     };
     format!("{} {verb} with CUDA {}{nvcc}{cudnn}{index}", wish.text, cuda_range(build))
 }
 
-/// The cuDNNs from this on: of its major version, or of its minor version, so that what was tested together stays together.
+/// The range of cuDNN versions from this one on, within its major version (`open`) or its minor version.
 fn cudnn_from(v: AddOnVersion, open: bool) -> String {
     let next = if open { format!("{}", v.major + 1) } else { format!("{}.{}", v.major, v.minor + 1) };
     format!(">={}.{}.{}, <{next}", v.major, v.minor, v.patch.unwrap_or(0))
 }
 
-/// Made of numbers and signs only, so it can be read.
+/// Parses a range built from numbers and operators; it is always valid.
 fn meeting<V>(text: &str) -> Want<V>
 where
     Want<V>: std::str::FromStr,

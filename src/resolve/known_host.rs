@@ -1,4 +1,4 @@
-//! A host that several requests are tried for: what many of them ask alike is worked out once.
+//! A host for which several requests are tried: common intermediate results are computed once.
 
 use super::Conflict;
 use super::Request;
@@ -9,37 +9,37 @@ use crate::host::Facts;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-/// A host, and what was worked out for requests about it so far.
+/// A host, with a cache of intermediate results.
 pub struct KnownHost<'a, 'f> {
-    /// The facts of the field.
+    /// The compatibility database.
     pub database: &'a Database,
-    /// The facts of the host.
+    /// The facts about the host.
     pub facts: &'f Facts,
     /// Its distribution in the database.
     pub distribution: Option<&'a Distribution>,
-    /// Every driver that could be installed here, whatever is asked for.
+    /// Every driver that could be installed here, regardless of the request.
     pub drivers: Vec<Known<'a>>,
     served: RefCell<Vec<Rc<Served<'a>>>>,
 }
 
-/// The GPUs to be served, and the drivers that serve them: the same for all requests with this wish.
+/// The GPUs that must be supported, and the drivers that support them: the same for all requests with this driver wish.
 pub struct Served<'a> {
-    /// What was asked of the driver.
+    /// The part of the request about the driver.
     pub wish: DriverWish,
-    /// The GPUs, or why one of them cannot be served.
+    /// The GPUs, or why one of them cannot be supported.
     pub cards: Result<Vec<Card>, Conflict>,
     drivers: OnceCell<Candidates<'a>>,
 }
 
 impl<'a, 'f> KnownHost<'a, 'f> {
-    /// A host about which nothing was asked yet.
+    /// A host with an empty cache.
     pub fn new(database: &'a Database, facts: &'f Facts) -> Self {
         let distribution = distribution(database, facts);
         let drivers = known(database, facts, distribution);
         Self { database, facts, distribution, drivers, served: RefCell::default() }
     }
 
-    /// The GPUs that a request is about, and what serves them.
+    /// The GPUs that a request is about, and the drivers that support them.
     pub fn served(&self, request: &Request) -> Rc<Served<'a>> {
         if let Some(before) = self.served.borrow().iter().find(|served| served.wish.is_of(request)) {
             return Rc::clone(before);
@@ -53,7 +53,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
 }
 
 impl<'a> Served<'a> {
-    /// The drivers for these GPUs, if each of them can be served.
+    /// The drivers for these GPUs, if all of them can be supported.
     pub fn drivers(&self, host: &KnownHost<'a, '_>) -> &Candidates<'a> {
         let cards = self.cards.as_deref().unwrap_or_default();
         self.drivers.get_or_init(|| candidates(host.database, &host.drivers, host.facts, &self.wish, cards))

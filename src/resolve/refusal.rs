@@ -1,5 +1,5 @@
-//! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates and tells of a few, so
-//! sentences are made only of those; the same values give the facts of a derivation, each with its source.
+//! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates but reports only a few, so
+//! messages are created only for those. The same values give the facts of a derivation, each with its source.
 
 use super::{Card, Rejection, Request};
 use crate::causes;
@@ -8,90 +8,90 @@ use crate::host::Os;
 use crate::ids::{AddOnRule, Rule, RuleId};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
 
-/// A rule that refuses a candidate, with what it needs to say so. Cards are meant by their place in [`Explanation::cards`].
+/// A rule that refuses a candidate, with the values for its message. GPUs are indexes into [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// A later driver branch than the last that knows the card.
+    /// The driver branch is newer than the last one (given) that supports the GPU.
     AfterLastBranch(usize, u16),
-    /// An earlier driver branch than the first that knows the card.
+    /// The driver branch is older than the first one (given) that supports the GPU.
     BeforeFirstBranch(usize, u16),
-    /// No list of so old a branch has the card, and the driver was not named.
+    /// The oldest branch (given) that lists the GPU is newer, and the driver was not named.
     NotListed(usize, u16),
-    /// The card is first listed by a later release, this one, and the driver was not named.
+    /// The GPU is first listed by a later release (given), and the driver was not named.
     NotYetListed(usize, DriverVersion),
-    /// The last branch that knows the one card is older than the first that knows the other.
+    /// The last branch that supports the first GPU is older than the first branch that supports the second one.
     BranchesExclude(usize, usize),
-    /// One card runs the open kernel modules only, another the proprietary ones only.
+    /// The first GPU needs the open kernel modules, the second one the proprietary ones.
     FlavoursExclude(usize, usize),
-    /// The card does not run the flavour that was asked for.
+    /// The GPU does not run with the requested flavour.
     FlavourUnfit(usize, ModuleFlavour),
-    /// The driver has no modules here of the flavour that was asked for, whichever card runs them.
+    /// The driver does not offer the requested flavour here.
     FlavourNotOffered(ModuleFlavour),
-    /// The branch has no flavour here that runs the card.
+    /// The branch (given) offers no flavour here that supports the GPU.
     NoFlavour(usize, u16),
-    /// Another version was asked for.
+    /// Another version was requested.
     NotWanted,
-    /// NVSwitches join the GPUs, and what they need is not known in a version that goes with this one.
+    /// NVSwitches need this companion, but none is known that matches this driver.
     NoCompanion(CompanionId),
-    /// Packages were asked for.
+    /// Packages were requested, but this is a runfile.
     NotPackaged,
-    /// The runfile was asked for.
+    /// The runfile was requested, but these are packages.
     Packaged,
-    /// No sum of the file is known.
+    /// The file cannot be verified or downloaded, for this reason.
     NoSum(&'static str),
-    /// A release that is not for everybody.
+    /// It is a test release.
     Unripe(Maturity),
-    /// The branch's life is over.
+    /// The branch is past its end of life.
     BranchOver(u16),
-    /// No source gives the card's compute capability.
+    /// No source gives the GPU's compute capability.
     NoCapability(usize),
-    /// The toolkit or add-on begins above the card.
+    /// The lowest compute capability that the toolkit or add-on supports is higher than the GPU's.
     BelowLowest(usize, ComputeCapability),
-    /// It ends below the card.
+    /// The highest compute capability that it supports is lower than the GPU's.
     AboveHighest(usize, ComputeCapability),
-    /// It has kernels for older and newer GPUs than the card, and none for its capability.
+    /// It has kernels for lower and higher compute capabilities, but not for this one, the GPU's.
     NoKernels(usize, ComputeCapability),
-    /// The toolkit came before the card's architecture.
+    /// The toolkit is older than the first (given) that targets the GPU's architecture.
     BeforeArchitecture(usize, CudaVersion),
-    /// The toolkit came after the last that targets the card's architecture.
+    /// The toolkit is newer than the last (given) that targets the GPU's architecture.
     AfterArchitecture(usize, CudaVersion),
-    /// Toolkits for servers do not serve the embedded platform, or only from this series on.
+    /// Toolkits for servers do not support the embedded platform, or only from this series on.
     NotForBoard(usize, Option<CudaVersion>),
-    /// The kernel is older than the branch supports: the branch.
+    /// The kernel is older than this branch supports.
     OldKernel(u16),
-    /// The layer needs a newer driver: at least, and what there is.
+    /// It needs a newer driver: the minimum, and the driver considered.
     OldDriver(DriverVersion, DriverVersion),
-    /// It fits, and an older one is native to the driver branch: the branch, and its newest native series.
+    /// It fits, but an older one is native to the driver branch: the branch, and its newest native series.
     NotNative(u16, CudaVersion),
     /// The C library is too old for it.
     OldLibrary,
-    /// Its headers do not compile with so new a C library.
+    /// The C library is too new for its headers.
     NewLibrary,
-    /// There is no runfile for the machine's architecture.
+    /// It has no runfile for the machine's architecture.
     NoRunfile,
-    /// The installer in its runfile loads a library of which the host has no package, and archives are not known.
+    /// The installer in its runfile needs a library that is not packaged for the host, and its archives are not known.
     NoInstallerLibrary,
-    /// No component archives of it are known.
+    /// Its component archives are not known.
     NoArchives,
-    /// It does not have this one of the components that were named, each counted once, for the machine's architecture.
+    /// It has no archive of a requested component for the machine's architecture: the index among the requested components.
     NoComponent(usize),
-    /// Its nvcc takes this gcc at most; this is the host's.
+    /// The newest gcc that its nvcc supports, and the host's newer gcc.
     NewCompiler(u16, u16),
-    /// It fits, and the one that is installed fits too.
+    /// It fits, but the installed one fits too and is kept.
     Installed,
-    /// It fits, and a steadier branch does too.
+    /// It fits, but so does a production or long-term branch.
     Unsteady,
-    /// It fits, and another branch is cared for longer.
+    /// It fits, but another branch is supported longer.
     ShorterLife,
-    /// It fits, and packages of the same branch come before its runfile.
+    /// It fits, but packages of the same branch are preferred to its runfile.
     RunfileLast,
-    /// It fits, and the branch's own default flavour does too.
+    /// It fits, but so does the branch's default flavour.
     UnusualFlavour,
-    /// No release of the add-on that was asked for is built for it.
+    /// No requested release of the add-on is built for it.
     NoAddOn(AddOnId),
-    /// No source says what it needs.
+    /// No source gives its requirements.
     Unknown,
-    /// The add-on is built for another CUDA line than this toolkit's.
+    /// The add-on is not built for this toolkit's CUDA series.
     OtherLine(CudaVersion),
 }
 
@@ -106,35 +106,35 @@ pub enum Layer {
     AddOn(AddOnId),
 }
 
-/// What a refusal is told with.
+/// The context for the message of a refusal.
 #[derive(Debug, Clone, Copy)]
 pub struct Explanation<'a> {
-    /// The facts it refers to.
+    /// The compatibility database.
     pub database: &'a Database,
-    /// The cards that it names.
+    /// The GPUs that refusals refer to by index.
     pub cards: &'a [Card],
-    /// What was asked for.
+    /// The request.
     pub request: &'a Request,
     /// The machine architecture.
     pub arch: &'a str,
-    /// The host's C library.
+    /// The version of the host's C library.
     pub glibc: Option<&'a str>,
     /// The kernel that will run.
     pub kernel: Option<&'a str>,
-    /// The host's system.
+    /// The host's operating system.
     pub os: &'a Os,
-    /// Why nothing is known of the host's packages, where that is so.
+    /// Why the host's packages are not known; none if they are.
     pub unpackaged: Option<Unpackaged>,
 }
 
-/// Why nothing is known of the driver packages of a host.
+/// Why the driver packages of a host are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unpackaged {
     /// The database does not know the distribution.
     Unknown,
-    /// It knows the distribution, and no driver packages of it.
+    /// The database knows the distribution, but no driver packages of it.
     Unlisted,
-    /// It does not know the release, and the package manager does not tell what there is.
+    /// The database does not know the release, and the package manager's lists are missing.
     Untold,
 }
 
@@ -149,7 +149,7 @@ impl Refusal {
         }
     }
 
-    /// The rule about an add-on that it is.
+    /// The rule, for a refused add-on.
     fn add_on_rule(self) -> AddOnRule {
         match self {
             Self::OtherLine(_) => AddOnRule::ForCuda,
@@ -207,22 +207,22 @@ impl Refusal {
         }
     }
 
-    /// The sentence, which begins in the middle: "it targets 7.5 and up; Tesla V100 is compute capability 7.0".
+    /// The reason, to follow the candidate's name: "it targets 7.5 and up; Tesla V100 has compute capability 7.0".
     pub fn because(self, of: &Subject, told: &Explanation) -> String {
-        let name = |card: usize| told.cards.get(card).map_or("a card", |c| c.name.as_str());
+        let name = |card: usize| told.cards.get(card).map_or("a GPU", |c| c.name.as_str());
         let whose = |card: usize| match told.cards.get(card).and_then(|c| c.capability) {
-            Some(capability) => format!("{} is compute capability {capability}", name(card)),
+            Some(capability) => format!("{} has compute capability {capability}", name(card)),
             None => name(card).to_owned(),
         };
         match self {
             Self::AfterLastBranch(card, last) => causes::last_branch(last, name(card)),
             Self::BeforeFirstBranch(card, first) => causes::first_branch(first, name(card)),
             Self::NotListed(card, sure) => {
-                format!("the oldest list that has {} is of branch {sure}; named with --driver it is taken", name(card))
+                format!("{} is listed only since branch {sure}; use --driver to choose it anyway", name(card))
             }
             Self::NotYetListed(card, first) => {
                 format!(
-                    "its list of GPUs does not have {}; {first} is the next that does. Named with --driver it is taken",
+                    "it does not list {}; {first} is the next release that does. Use --driver to choose it anyway",
                     name(card)
                 )
             }
@@ -230,17 +230,21 @@ impl Refusal {
                 let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
                 let last = number(told.cards.get(old).and_then(|c| c.last_branch));
                 let first = number(told.cards.get(new).and_then(|c| c.first_branch));
-                format!("branch {last} is the last that knows {}, and {} needs {first} or newer", name(old), name(new))
+                format!(
+                    "branch {last} is the last that supports {}, but {} needs {first} or newer",
+                    name(old),
+                    name(new)
+                )
             }
             Self::FlavoursExclude(open, proprietary) => {
                 format!("{} needs the open kernel modules, {} the proprietary ones", name(open), name(proprietary))
             }
             Self::FlavourUnfit(card, asked) => {
-                format!("{}, and the {asked} ones were asked for", causes::needs_modules(name(card), asked.other()))
+                format!("{}, but the {asked} ones were requested", causes::needs_modules(name(card), asked.other()))
             }
-            Self::FlavourNotOffered(asked) => format!("it has no {asked} kernel modules here"),
+            Self::FlavourNotOffered(asked) => format!("it offers no {asked} kernel modules here"),
             Self::NoFlavour(card, branch) => {
-                format!("branch {branch} has no kernel modules here that run {}", name(card))
+                format!("branch {branch} offers no kernel modules here that support {}", name(card))
             }
             Self::NotWanted => {
                 let asked = match of {
@@ -248,19 +252,18 @@ impl Refusal {
                     Subject::Cuda(_) => told.request.cuda.to_string(),
                     Subject::AddOn(of, ..) => told.request.add_on(of.id).to_string(),
                 };
-                format!("{asked} was asked for")
+                format!("{asked} was requested")
             }
             Self::NotPackaged => match told.unpackaged {
-                None => "packages were asked for, and no enabled repository has it".to_owned(),
+                None => "packages were requested, but no enabled repository has it".to_owned(),
                 Some(Unpackaged::Unknown) => {
-                    format!("packages were asked for, and the database does not know those of {}", told.os.name)
+                    format!("packages were requested, but the database does not know the packages of {}", told.os.name)
                 }
                 Some(Unpackaged::Unlisted) => {
-                    format!("packages were asked for, and the database lists no driver packages of {}", told.os.name)
+                    format!("packages were requested, but the database lists no driver packages of {}", told.os.name)
                 }
                 Some(Unpackaged::Untold) => format!(
-                    "packages were asked for, and which drivers {} has only its package lists can tell, which are not here \
-                     ({})",
+                    "packages were requested, but the package lists of {}, which name its drivers, are missing ({})",
                     told.os.name,
                     causes::fetch_lists(told.os.package_manager).commands.concat()
                 ),
@@ -269,16 +272,14 @@ impl Refusal {
                 let title = told.database.companion_title(id);
                 let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
                 let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
-                format!(
-                    "NVSwitches join the GPUs of this host, which need {title} of {version}, and none is known for this one"
-                )
+                format!("the NVSwitches of this host need {title} of {version}, but none is known for this driver")
             }
-            Self::Packaged => "the runfile was asked for".to_owned(),
+            Self::Packaged => "the runfile was requested".to_owned(),
             Self::NoSum(what) => what.to_owned(),
             Self::Unripe(maturity) => match maturity {
                 Maturity::Beta => "it is a beta release",
                 Maturity::VulkanBeta => "it is a release for Vulkan developers",
-                _ => "no source says what kind of release it is",
+                _ => "no source says whether it is a stable release",
             }
             .to_owned(),
             Self::BranchOver(number) => {
@@ -287,18 +288,18 @@ impl Refusal {
             }
             Self::NoCapability(card) => format!("no source gives the compute capability of {}", name(card)),
             Self::BelowLowest(card, lowest) if matches!(of, Subject::AddOn(..)) => {
-                format!("it needs {lowest} or newer; {}", whose(card))
+                format!("it needs compute capability {lowest} or higher; {}", whose(card))
             }
             Self::BelowLowest(card, lowest) => format!("it targets {lowest} and up; {}", whose(card)),
             Self::AboveHighest(card, highest) if matches!(of, Subject::AddOn(..)) => {
-                format!("it knows {highest} at most; {}", whose(card))
+                format!("it supports {highest} at most; {}", whose(card))
             }
             Self::AboveHighest(card, highest) => format!("it targets {highest} at most; {}", whose(card)),
             Self::NoKernels(card, capability) => format!("it has no kernels for {capability}; {}", whose(card)),
             Self::BeforeArchitecture(card, first) => {
                 let family = told.cards.get(card).and_then(|c| told.database.architecture(c.capability?));
                 let family = family.map_or("the architecture", |a| &a.name);
-                format!("{family} began with CUDA {first}; {}", whose(card))
+                format!("{family} needs CUDA {first} or newer; {}", whose(card))
             }
             Self::AfterArchitecture(card, last) => {
                 let capability = told.cards.get(card).and_then(|c| c.capability);
@@ -308,8 +309,8 @@ impl Refusal {
             Self::OldDriver(least, have) => causes::oldest_driver(least, have),
             Self::NotNative(branch, native) => {
                 format!(
-                    "driver branch {branch} is native to CUDA {native} and older, and does not load PTX of newer ones; \
-                     --cuda {} takes it",
+                    "driver branch {branch} natively supports CUDA {native} and older, and loads no PTX of newer releases; \
+                     use --cuda {} to choose it anyway",
                     release(of, told).map_or(native, |r| r.version).series()
                 )
             }
@@ -317,52 +318,53 @@ impl Refusal {
                 let platform = told.cards.get(card).and_then(|c| c.embedded.as_deref()).unwrap_or("the board");
                 match first {
                     Some(first) => {
-                        format!("CUDA {first} is the first whose toolkits for servers (sbsa) serve {platform}")
+                        format!("CUDA {first} is the first toolkit for servers (sbsa) that supports {platform}")
                     }
-                    None => format!("no toolkit for servers (sbsa) serves {platform}; its own comes with JetPack"),
+                    None => format!("no toolkit for servers (sbsa) supports {platform}; use the toolkit of JetPack"),
                 }
             }
             Self::OldKernel(number) => {
                 let oldest = told.database.branch(number).and_then(|b| b.oldest_kernel.as_deref()).unwrap_or("?");
                 let have = told.kernel.unwrap_or("?");
-                format!("branch {number} needs Linux {oldest} or newer, and kernel {have} boots here")
+                format!("branch {number} needs Linux {oldest} or newer, but this host boots kernel {have}")
             }
             Self::OldLibrary => {
                 let least = oldest_library(of, told).unwrap_or("?");
-                format!("it needs glibc {least} or newer, this host has {}", told.glibc.unwrap_or("?"))
+                format!("it needs glibc {least} or newer, but this host has {}", told.glibc.unwrap_or("?"))
             }
             Self::NewLibrary => {
                 let from =
                     release(of, told).and_then(|r| r.first_breaking_glibc(super::cuda_arch(told.arch))).unwrap_or("?");
                 let have = told.glibc.unwrap_or("?");
-                format!("its headers do not compile with glibc {from} and newer ({have} here)")
+                format!("its headers do not compile with glibc {from} and newer; this host has {have}")
             }
-            Self::NoRunfile => format!("there is no runfile of it for {}", told.arch),
+            Self::NoRunfile => format!("it has no runfile for {}", told.arch),
             Self::NoInstallerLibrary => {
-                format!("{}, and no component archives of it are known", installer_library(&told.os.name))
+                format!("{}, and its component archives are not known", installer_library(&told.os.name))
             }
-            Self::NoArchives => "no component archives of it are known".to_owned(),
+            Self::NoArchives => "its component archives are not known".to_owned(),
             Self::NoComponent(n) => {
                 let named = super::component::named(told.database, told.request).unwrap_or_default();
                 let name = named.get(n).map_or("such component", |c| c.short());
                 format!("it has no {name} for {}", told.arch)
             }
             Self::NewCompiler(most, have) => causes::newest_gcc(most, have),
-            Self::Installed => "the one installed fits, and is kept; --upgrade takes the newest".to_owned(),
+            Self::Installed => "the installed version fits and is kept; use --upgrade to choose the newest".to_owned(),
             Self::Unsteady => {
-                "its branch is neither a production nor a long-term one; --prefer latest takes it".to_owned()
+                "its branch is neither production nor long-term; use --prefer latest to choose it".to_owned()
             }
-            Self::ShorterLife => "another branch is cared for longer".to_owned(),
+            Self::ShorterLife => "another branch is supported longer".to_owned(),
             Self::RunfileLast => {
-                "packages of the same branch follow the system's updates; --method runfile takes it".to_owned()
+                "packages are preferred because they follow system updates; use --method runfile to choose it"
+                    .to_owned()
             }
-            Self::UnusualFlavour => "its modules are not of the flavour that the branch defaults to".to_owned(),
+            Self::UnusualFlavour => "its modules are not of the branch's default flavour".to_owned(),
             Self::NoAddOn(id) => {
                 let (title, asked) = (told.database.add_on_title(id), told.request.add_on(id));
                 let asked = if *asked == Want::Best { String::new() } else { format!(" {asked}") };
                 format!("no {title}{asked} is built for it")
             }
-            Self::Unknown => "no source says what it needs".to_owned(),
+            Self::Unknown => "no source gives its requirements".to_owned(),
             Self::OtherLine(series) => {
                 let line = if let Subject::AddOn(_, _, line) = of { line } else { "another line" };
                 format!("it is built for CUDA {line}, not for {series}")
@@ -370,13 +372,12 @@ impl Refusal {
         }
     }
 
-    /// As it stands in a plan's `rejected`.
+    /// The entry in a plan's `rejected`.
     pub fn rejection(self, of: &Subject, told: &Explanation) -> Rejection {
         Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).into() }
     }
 
-    /// How near the candidate came to being chosen: of several refusals that of the nearest is worth telling. An unpublished
-    /// file is looked for last.
+    /// How near the candidate came to being chosen: of several refusals, the nearest is reported. Checksums are checked last.
     pub fn came_far(self) -> usize {
         match self {
             Self::NoSum(_) => 6,
@@ -390,7 +391,7 @@ impl Refusal {
     }
 }
 
-/// What is refused.
+/// A refused candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject<'a> {
     /// A driver.
@@ -402,7 +403,7 @@ pub enum Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Its name in a sentence: `CUDA 13.0.3`.
+    /// Its name in messages: `CUDA 13.0.3`.
     pub fn named(&self) -> String {
         match self {
             Self::Driver(version) => format!("driver {version}"),
@@ -411,7 +412,7 @@ impl Subject<'_> {
         }
     }
 
-    /// The layer of the stack that it belongs to.
+    /// Its layer of the stack.
     pub fn layer(&self) -> Layer {
         match self {
             Self::Driver(_) => Layer::Driver,
@@ -435,7 +436,7 @@ fn release<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a crate::compat
     if let Subject::Cuda(version) = of { told.database.cuda(*version) } else { None }
 }
 
-/// The oldest glibc that a toolkit or an add-on loads with.
+/// The oldest glibc that a toolkit or an add-on supports.
 fn oldest_library<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a str> {
     match of {
         Subject::AddOn(of, version, line) => told.database.add_on_range(of.id, *version, line)?.glibc_min.as_deref(),
@@ -443,7 +444,7 @@ fn oldest_library<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a str> {
     }
 }
 
-/// How a branch's life ended.
+/// When a branch's support ended, after its name: "reached its end of life in 2024-06".
 pub fn end(branch: &DriverBranch) -> String {
     match (&branch.end_of_life, &branch.latest_release) {
         (Some(end), _) => format!("reached its end of life in {end}"),
@@ -454,5 +455,5 @@ pub fn end(branch: &DriverBranch) -> String {
 
 /// Why a runfile cannot be used on a system.
 pub fn installer_library(system: &str) -> String {
-    format!("the installer in its runfile loads libxml2.so.2, of which no package is known for {system}")
+    format!("the installer in its runfile needs libxml2.so.2, but no package of it is known for {system}")
 }

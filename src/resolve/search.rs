@@ -1,5 +1,5 @@
-//! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, the newest cuDNN that fits
-//! both. So few candidates need no solver; what matters is that each refusal keeps its rule.
+//! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, and the newest add-ons that fit
+//! both. There are so few candidates that no solver is needed; each refusal keeps its rule.
 
 use super::add_on::{self, ChosenAddOn, Searched, refused_for};
 use super::component::{Part, named};
@@ -19,29 +19,29 @@ use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use crate::version::{CudaVersion, Want, dotted};
 use std::collections::BTreeMap;
 
-/// The answer, with what the planner needs to act on it.
+/// The answer, with everything that the planner needs.
 #[derive(Debug, Clone)]
 pub struct Resolution<'a> {
-    /// The GPUs it is for.
+    /// The supported GPUs.
     pub cards: Vec<Card>,
     /// The driver.
     pub driver: Option<Candidate<'a>>,
     /// The toolkit.
     pub cuda: Option<Toolkit<'a>>,
-    /// What the toolkit is put together of, where components were named.
+    /// The components, if the toolkit is assembled from component archives.
     pub parts: Vec<Part<'a>>,
     /// The add-ons, in the database's order.
     pub add_ons: Vec<ChosenAddOn<'a>>,
     /// Why each part of the choice was made.
     pub reasons: Vec<Reason>,
-    /// Why not newer ones.
+    /// Why newer candidates were not chosen.
     pub rejected: Vec<Rejection>,
-    /// What of the frameworks asked for does not work on these GPUs.
+    /// Limits of the requested frameworks on these GPUs.
     pub cautions: Vec<String>,
 }
 
 impl Resolution<'_> {
-    /// The answer as it is printed.
+    /// The chosen versions, for printing and for the plan.
     pub fn selection(&self) -> Selection {
         let mut add_ons = self.selected_add_ons();
         Selection {
@@ -72,7 +72,7 @@ fn selected(part: &Part) -> SelectedComponent {
     SelectedComponent { name: part.name.to_owned(), version: part.version.to_owned() }
 }
 
-/// The answer to this request and no other.
+/// Resolves exactly this request, without searching for alternatives.
 pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling) -> Result<Resolution<'a>, Conflict> {
     let KnownHost { database, facts, .. } = *host;
     named(database, request)?;
@@ -109,7 +109,7 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
     Err(first.unwrap_or_else(no_framework))
 }
 
-/// For releases of frameworks: their builds, preferred first.
+/// Resolves a request with exact framework releases: tries their builds, preferred first.
 fn for_frameworks<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
@@ -128,7 +128,7 @@ fn for_frameworks<'a>(
                 return Ok(found);
             }
             Err(conflict) => {
-                let sentence = format!("{}; and {}", combination.reason, conflict.sentence);
+                let sentence = format!("{}, but {}", combination.reason, conflict.sentence);
                 first.get_or_insert(Conflict { sentence, ..conflict });
             }
         }
@@ -140,7 +140,7 @@ fn no_framework() -> Conflict {
     Conflict::new(RuleId::FrameworkKnown, "no framework was named")
 }
 
-/// Boards differ in whether toolkits for servers serve them, and theirs do not show on the PCI bus.
+/// Refuses an unknown Jetson board: toolkits for servers support only some boards, and their GPUs do not show on the PCI bus.
 fn unknown_board(database: &Database) -> Conflict {
     let served = database.architectures.iter().filter_map(|a| Some((a, a.sbsa_from?)));
     let served: Vec<_> = served
@@ -149,28 +149,27 @@ fn unknown_board(database: &Database) -> Conflict {
     let gpu = database.architectures.iter().find(|a| a.sbsa_from.is_some()).map(|a| a.compute_capability);
     let gpu = gpu.map(|c| format!("sm_{}{}", c.major, c.minor)).unwrap_or_default();
     let sentence = format!(
-        "of Jetson's boards, NVIDIA's toolkits for servers (sbsa) serve {} only, and which board this is does not show",
+        "NVIDIA's toolkits for servers (sbsa) support only these Jetson boards: {}. The model of this board is not known",
         served.join(", ")
     );
     Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907).hint(Hint::plan(
-        "on such a board (others have their toolkit from JetPack)",
+        "on such a board (other boards get their toolkit from JetPack)",
         format!("--profile toolkit --gpu {gpu}"),
     ))
 }
 
 fn unreadable_gpus(count: usize) -> Conflict {
     let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
-    let sentence = format!("the lspci text names {gpus} without the numbers that tell one model from another");
-    Conflict::blocked(CheckId::GS511, sentence)
-        .hint("list them with numbers: lspci -nn | gpusetup plan --lspci -".to_owned())
+    let sentence = format!("the lspci output names {gpus} without the numeric ids that identify the model");
+    Conflict::blocked(CheckId::GS511, sentence).hint("include the ids: lspci -nn | gpusetup plan --lspci -".to_owned())
 }
 
-/// How much of an answer is wanted.
+/// How detailed an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Telling {
-    /// What was rejected, and why, too.
+    /// With the rejected candidates and why.
     All,
-    /// What was chosen.
+    /// Only the choice.
     Choice,
 }
 
@@ -192,7 +191,7 @@ fn search<'a>(
     let ground = SearchContext::new(host, request, cards);
     let mut unlayered: Vec<(&Candidate, Unlayered)> = Vec::new();
     for driver in fit.iter().map(Some).chain(without) {
-        // What an older driver runs, the newer one would have run too.
+        // An older driver runs no toolkit that a newer one could not run.
         let hopeless = |d: &Candidate| unlayered.iter().any(|(tried, _)| d.version <= tried.version);
         if driver.is_some_and(hopeless) {
             continue;
@@ -245,14 +244,14 @@ fn search<'a>(
     }
 }
 
-/// Why a component comes along that nobody named.
+/// Why a component that was not named is installed.
 fn along(part: &Part) -> Option<Reason> {
-    let text = format!("{} comes along: {}", part.name, part.why()?);
+    let text = format!("{} is included as a dependency: {}", part.name, part.why()?);
     let source = part.need?.sources.join(", ");
     Some(Reason { subject: "cuda".to_owned(), text, rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)), source })
 }
 
-/// Why nothing is known of the host's driver packages, where that is so.
+/// Why the host's driver packages are not known; none if they are.
 fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
     match host.distribution {
         None => Some(Unpackaged::Unknown),
@@ -261,12 +260,12 @@ fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
     }
 }
 
-/// Why a whole toolkit is put together of component archives.
+/// Why a whole toolkit is assembled from component archives.
 fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
     let is_whole = request.components.is_empty() && parts.iter().any(|part| !part.there);
     is_whole.then(|| Reason {
         subject: "cuda".to_owned(),
-        text: format!("from the archives of its components: {}", installer_library(&facts.os.name)),
+        text: format!("installed from component archives: {}", installer_library(&facts.os.name)),
         rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)),
         source: "cuda-installer-libxml2".to_owned(),
     })
@@ -279,13 +278,13 @@ fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, card
     Explanation { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
 }
 
-/// For data-centre cards there is a way around a driver that is too old: its newer user-space part alone.
+/// For data-centre GPUs, a hint to work around a driver that is too old: forward compatibility, a newer user-space part alone.
 fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let Refusal::OldDriver(_, have) = refusal else { return None };
     let found = told.database.forward_compatibility(version, have.branch)?;
     told.cards.iter().all(|c| c.data_center).then(|| {
         format!(
-            "programs of CUDA {} run on driver branch {} too with NVIDIA's package {} (data-centre cards), which \
+            "programs of CUDA {} also run on driver branch {} with NVIDIA's package {} (data-centre GPUs only), which \
              gpusetup does not install",
             version.series(),
             have.branch,
@@ -294,7 +293,7 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation
     })
 }
 
-/// Where the C library is too new for a toolkit's headers, they compile in a container of an older system.
+/// If the C library is too new for a toolkit's headers: a hint to compile in a container of an older system.
 fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let from = told
         .database
@@ -308,27 +307,27 @@ fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> O
     let (system, glibc) = older.max_by_key(|(d, glibc)| (by_default(d), d.id == told.os.id, dotted(glibc)))?;
     let system = &system.name;
     Some(format!(
-        "it compiles in a container of an older system, such as {system}, whose glibc is {glibc}: the host has the driver alone"
+        "compile in a container of an older system, such as {system} (glibc {glibc}); the host needs only the driver"
     ))
 }
 
-/// Whether a distribution has a gcc that a release takes.
+/// Whether a distribution has a gcc that a release supports.
 fn compiles(distribution: &Distribution, release: Option<&CudaRelease>) -> bool {
     let mut all = distribution.gcc.into_iter().chain(distribution.gccs.iter().copied());
     release.is_some_and(|release| all.any(|gcc| takes(release, gcc)))
 }
 
-/// Whether nvcc of a release takes a gcc.
+/// Whether nvcc of a release supports a gcc.
 fn takes(release: &CudaRelease, gcc: u16) -> bool {
     release.gcc_max.is_none_or(|max| gcc <= max) && release.gcc_min.is_none_or(|min| gcc >= min)
 }
 
-/// Why there are no layers for a driver: the refusal that is worth telling; none where nothing like it is known at all.
+/// Why no toolkit or add-ons fit a driver: the refusal to report; none if no release matches the request.
 #[derive(Debug, Clone)]
 enum Unlayered<'a> {
     Cuda(Option<(CudaVersion, Refusal)>),
     AddOn(&'a AddOn, Option<(&'a AddOnArtifact, Refusal)>),
-    /// An add-on is for a toolkit that is refused itself.
+    /// An add-on is built for a toolkit that is itself refused.
     OtherCuda(&'a AddOn, &'a AddOnArtifact, CudaVersion, Refusal),
 }
 
@@ -365,7 +364,7 @@ impl Unlayered<'_> {
         }
     }
 
-    /// Of the driver that it leaves without layers.
+    /// The rejection of the driver.
     fn rejection(&self, driver: &Candidate, told: &Explanation) -> Rejection {
         let conflict = self.conflict(told);
         Rejection {
@@ -376,22 +375,22 @@ impl Unlayered<'_> {
     }
 }
 
-/// Toolkit and add-ons that fit a driver; nothing where no toolkit is wanted.
+/// The toolkit and add-ons that fit a driver; empty if no toolkit is requested.
 #[derive(Default)]
 struct Layers<'a> {
     cuda: Option<Toolkit<'a>>,
     add_ons: Vec<Searched<'a>>,
-    /// The releases that are preferred to the toolkit.
+    /// The refused releases that are preferred to the toolkit.
     examined: Vec<(CudaVersion, Refusal)>,
 }
 
 impl<'a> Layers<'a> {
-    /// The newer toolkits and add-ons, none of which was chosen.
+    /// The newer toolkits and add-ons that were not chosen.
     fn rejected(&self, on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<(Subject<'a>, Refusal)> {
         let Some(chosen) = &self.cuda else { return Vec::new() };
         let version = chosen.release.version;
         let before = self.examined.iter().copied();
-        // Newer ones that come later in the order of preference were not examined yet.
+        // Newer ones later in the order of preference were not examined yet.
         let later = preferred(on, driver).into_iter().skip_while(|r| r.version != version).skip(1);
         let later = later
             .filter(|r| r.version > version)
@@ -406,7 +405,7 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Toolkit and add-ons for one driver.
+/// Finds the toolkit and add-ons for one driver.
 fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
     let request = on.request;
     if let Some((series, driver)) = request.brought_cuda.zip(driver)
@@ -429,7 +428,7 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
             }
         };
         let found = add_on::search(on, driver, &cuda);
-        // Asked for by name, an add-on decides the toolkit too; else a stack without it is better than none.
+        // An add-on requested by name also decides the toolkit; otherwise a stack without it is better than none.
         if let Some(missing) = found.iter().find(|f| f.chosen.is_none() && request.requires(f.of.id)) {
             lacking = Some(Lacking::with(lacking, missing, request));
             refused.push((version, Refusal::NoAddOn(missing.of.id)));
@@ -451,31 +450,31 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
     })
 }
 
-/// An add-on that was asked for, and that no toolkit has which would suit without it.
+/// A requested add-on that is not available for any otherwise suitable toolkit.
 struct Lacking<'a> {
     of: &'a AddOn,
-    /// The release asked for that came nearest, of all those toolkits; none where none is known.
+    /// The requested release that came nearest, over all those toolkits; none if none is known.
     nearest: Option<(&'a AddOnArtifact, Refusal)>,
 }
 
 impl<'a> Lacking<'a> {
-    /// With what another toolkit lacks. Where that is another add-on, the first one counts.
+    /// Adds another toolkit's missing add-on. If it is a different add-on, the first one counts.
     fn with(before: Option<Self>, missing: &Searched<'a>, request: &Request) -> Self {
         if let Some(before) = before.as_ref().filter(|before| before.of.id != missing.of.id) {
             return Self { of: before.of, nearest: before.nearest };
         }
         let accepted = |(a, _): &&(&AddOnArtifact, Refusal)| request.add_on(missing.of.id).accepts(a.version);
         let wanted = missing.refused.iter().filter(accepted).copied();
-        // Of equally near ones, that of the newest toolkit and the newest line: the last of equals is taken.
+        // Of equally near ones, the newest toolkit and the newest line: `max_by_key` returns the last of equals.
         let all = wanted.rev().chain(before.and_then(|before| before.nearest));
         Self { of: missing.of, nearest: all.max_by_key(|(a, r)| (r.came_far(), a.version)) }
     }
 }
 
-/// How many components stand in a line by their names.
+/// The most components that are named in a summary.
 const LISTED: usize = 12;
 
-/// A selection in a line.
+/// A selection in one line.
 pub fn summary(selection: &Selection) -> String {
     let driver = selection.driver.as_ref().map(|d| format!("driver {} ({} modules)", d.version, d.modules));
     let parts = |c: &SelectedCuda| match c.components.as_slice() {
@@ -533,7 +532,7 @@ fn reasons(
             say(
                 subject,
                 RuleId::AssumedFact.into(),
-                format!("this rests on an assumed fact: {assumed}"),
+                format!("based on an assumption: {assumed}"),
                 "assumed".to_owned(),
             );
         }
@@ -541,7 +540,7 @@ fn reasons(
     reasons
 }
 
-/// The newest of what was asked for: "the newest 12.4", "the newest for torch==2.9". Ranges are not repeated.
+/// "The newest" with the request: "the newest 12.4", "the newest for torch==2.9". Ranges are not repeated.
 fn newest<V>(want: &Want<V>, request: &Request) -> String
 where
     Want<V>: std::fmt::Display,
@@ -557,7 +556,7 @@ where
     }
 }
 
-/// The newest of an add-on, and the word before CUDA's series. Frameworks need cuDNN alone.
+/// "The newest" for an add-on, and the word before CUDA's series. Of the add-ons, frameworks need only cuDNN.
 fn newest_add_on(id: AddOnId, request: &Request) -> (String, &'static str) {
     if id == AddOnId::CUDNN {
         let and = if is_for_frameworks(&request.cudnn, request) { "and" } else { "for" };
@@ -567,7 +566,7 @@ fn newest_add_on(id: AddOnId, request: &Request) -> (String, &'static str) {
     (newest(request.add_on(id), &alone), "for")
 }
 
-/// Whether it is what the frameworks need, and what was asked for besides.
+/// Whether the version range comes from requested frameworks.
 fn is_for_frameworks<V>(want: &Want<V>, request: &Request) -> bool {
     matches!(want, Want::Meeting(_)) && !request.frameworks.is_empty()
 }
@@ -576,8 +575,7 @@ fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card], re
     let release = toolkit.release;
     let newest = newest(&request.cuda, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
-        let text =
-            format!("a CUDA {} is installed, whose files do not say of which release, and fits", toolkit.version());
+        let text = format!("the installed CUDA {} fits; its files do not name the exact release", toolkit.version());
         return (RuleId::CudaKept, text);
     }
     if toolkit.is_kept() {
@@ -585,7 +583,7 @@ fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card], re
     }
     let Some(driver) = driver else {
         let fits = if cards.is_empty() {
-            format!("{newest} that this host takes, since no GPU is known that it must target")
+            format!("{newest} that this host supports, because no GPU is known")
         } else {
             format!("{newest} that fits")
         };
@@ -596,8 +594,8 @@ fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card], re
     match driver.branch.max_cuda {
         Some(native) if !is_native(release, driver) => {
             let text = format!(
-                "newer than CUDA {native}, the newest that is native to driver branch {branch}: it runs through minor-version \
-                 compatibility (driver {} or newer), which does not load PTX, so compile for the GPU's own compute capability",
+                "newer than CUDA {native}, the newest native to driver branch {branch}. It runs through minor-version \
+                 compatibility (driver {} or newer), which loads no PTX: compile for the GPU's own compute capability",
                 release.minimum_driver
             );
             (RuleId::CudaNativeDriver, text)
@@ -619,7 +617,7 @@ fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, S
         return (RuleId::DriverKnowsGpu, causes::last_branch(branch, &card.name));
     }
     if matches!(request.driver, Want::Meeting(_)) {
-        return (RuleId::DriverWanted, format!("{} was asked for", request.driver));
+        return (RuleId::DriverWanted, format!("{} was requested", request.driver));
     }
     if is_over(d, &request.today) {
         return (RuleId::DriverBranchLife, format!("branch {branch} is past its end of life, but no newer one fits"));
@@ -631,19 +629,19 @@ fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, S
         crate::compat::BranchKind::Legacy => "legacy",
         crate::compat::BranchKind::Unknown => "driver",
     };
-    let life = d.branch.end_of_life.as_ref().map(|e| format!(", cared for until {e}")).unwrap_or_default();
+    let life = d.branch.end_of_life.as_ref().map(|e| format!(", supported until {e}")).unwrap_or_default();
     (RuleId::DriverBranchLife, format!("{branch} is the newest {kind} branch that fits{life}"))
 }
 
 fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, String) {
     let only = cards.iter().find(|c| c.modules.len() == 1);
     match (request.modules, only, d.modules) {
-        (Some(asked), _, _) => (RuleId::ModulesWanted, format!("{asked} modules were asked for")),
+        (Some(asked), _, _) => (RuleId::ModulesWanted, format!("{asked} modules were requested")),
         (None, Some(card), ModuleFlavour::Open) => {
-            (RuleId::ModulesFitGpu, format!("{} runs with the open kernel modules only", card.name))
+            (RuleId::ModulesFitGpu, format!("{} needs the open kernel modules", card.name))
         }
         (None, Some(card), ModuleFlavour::Proprietary) => {
-            (RuleId::ModulesFitGpu, format!("{} has no GSP, so only the proprietary kernel modules run it", card.name))
+            (RuleId::ModulesFitGpu, format!("{} has no GSP, so it needs the proprietary kernel modules", card.name))
         }
         (None, None, flavour) => {
             (RuleId::ModulesDefault, format!("{flavour} is the default of branch {} for these GPUs", d.branch.branch))
@@ -659,25 +657,25 @@ fn method_reason(
 ) -> (RuleId, String, String) {
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
-        Install::Kept(..) => (RuleId::MethodKept, "it is there".to_owned(), source),
+        Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
         Install::Packages(offer) => {
             let text = match &facts.offered {
                 Some(_) if offer.module_stream.is_none() => {
-                    format!("this host's repositories offer {} now, says its package manager", d.version)
+                    format!("the package manager currently offers {}", d.version)
                 }
                 _ => format!("{} offers branch {}", offer.repository.name, d.branch.branch),
             };
             (RuleId::MethodPackages, text, offer.sources.join(", "))
         }
         Install::Runfile(a) if request.method == Method::Runfile => {
-            (RuleId::MethodWanted, "the runfile was asked for".to_owned(), a.artifact.sources.join(", "))
+            (RuleId::MethodWanted, "the runfile was requested".to_owned(), a.artifact.sources.join(", "))
         }
         Install::Runfile(a) => {
             let text = match unpackaged {
                 Some(Unpackaged::Unknown) => format!("the database does not know the packages of {name}"),
                 Some(Unpackaged::Unlisted) => format!("the database lists no driver packages of {name}"),
                 Some(Unpackaged::Untold) => {
-                    format!("which drivers {name} has only its package lists can tell, which are not here")
+                    format!("the package lists of {name}, which name its drivers, are missing")
                 }
                 None => {
                     let branch = d.branch.branch;
@@ -687,7 +685,7 @@ fn method_reason(
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
         Install::CudaRunfile(a) => {
-            let text = format!("for this architecture it is published inside the CUDA {} runfile only", a.version);
+            let text = format!("for this architecture it is published only inside the CUDA {} runfile", a.version);
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
     }

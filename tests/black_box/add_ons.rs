@@ -48,8 +48,8 @@ fn a_gpu_that_it_has_no_kernels_for_is_refused_with_its_capability() {
     for (gpu, with, why) in [
         ("b300", "cusparselt==0.7", "cuSPARSELt 0.7.1.0 does not fit: it has no kernels for 10.3; NVIDIA B300"),
         ("b300", "tensorrt==10.8", "it has no kernels for 10.3; NVIDIA B300"),
-        ("v100", "cusparselt", "it needs 8.0 or newer; Tesla V100"),
-        ("rtx 5090", "cusparselt==0.6", "it knows 9.0 at most; NVIDIA GeForce RTX 5090"),
+        ("v100", "cusparselt", "it needs compute capability 8.0 or higher; Tesla V100"),
+        ("rtx 5090", "cusparselt==0.6", "it supports 9.0 at most; NVIDIA GeForce RTX 5090"),
     ] {
         let ran = plan(gpu, "12.9", with);
         assert!(ran.code == 4 && ran.err.contains(why), "{gpu}, {with}: {} {}", ran.code, ran.err);

@@ -76,12 +76,12 @@ fn what_is_not_as_it_was_locked_is_said() {
         tree().run(&arguments)
     };
     let cases: [(Change, u8, &str); 7] = [
-        (&|l| l["artifacts"][0]["sha256"] = "0".repeat(64).into(), 10, "had the SHA-256 000"),
-        (&|l| l["artifacts"] = Value::Array(Vec::new()), 4, "is not in it"),
+        (&|l| l["artifacts"][0]["sha256"] = "0".repeat(64).into(), 10, "has the SHA-256 000"),
+        (&|l| l["artifacts"] = Value::Array(Vec::new()), 4, "is not in the lock file"),
         (&|l| l["selection"]["cuda"]["version"] = "12.8.9".into(), 4, "12.8.9"),
-        (&|l| l["system"]["arch"] = "aarch64".into(), 4, "on aarch64, and this host is ubuntu 24.04 on x86_64"),
+        (&|l| l["system"]["arch"] = "aarch64".into(), 4, "on aarch64, but this host is ubuntu 24.04 on x86_64"),
         (&|l| l["packages"]["gcc"] = "1".into(), 0, ""),
-        (&|l| l["packages"]["gcc"] = "1\nPin-Priority: 1001".into(), 2, "is no package"),
+        (&|l| l["packages"]["gcc"] = "1\nPin-Priority: 1001".into(), 2, "is not a valid package"),
         (&|l| l["schema"] = "gpusetup.lock/9".into(), 2, "gpusetup.lock/9"),
     ];
     for (change, code, sentence) in cases {

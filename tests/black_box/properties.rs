@@ -226,9 +226,9 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                         "cuDNN {cudnn}, CUDA {asked}, {arch}, {gpu:?}: {conflict}"
                     );
                     let missing = match (&archive.artifact.url, &archive.artifact.sha256) {
-                        (None, Some(_)) => "no address of its archive is known",
-                        (Some(_), None) => "no checksum of its archive is known",
-                        _ => "neither address nor checksum of its archive is known",
+                        (None, Some(_)) => "the URL of its archive is not known",
+                        (Some(_), None) => "the checksum of its archive is not known",
+                        _ => "neither the URL nor the checksum of its archive is known",
                     };
                     let of_another_line = |a: &&gpusetup::compat::AddOnArtifact| {
                         a.version == cudnn && a.artifact.arch == arch && a.cuda_line != archive.cuda_line
@@ -326,7 +326,7 @@ fn a_release_without_a_usable_runfile_is_suggested_as_components() {
         Request { frameworks: frameworks("tensorrt==11.4"), ..no_wishes() },
     ] {
         let conflict = refusal(&database, &facts, request);
-        assert!(conflict.sentence.contains("no checksum of its runfile"), "{conflict}");
+        assert!(conflict.sentence.contains("the checksum of its runfile is not known"), "{conflict}");
         let found = commands(&conflict).iter().any(|command| command.contains("--components nvcc,cudart"));
         assert!(found, "{conflict}: {:?}", conflict.hints);
         let instead = conflict.alternative.expect("an alternative").selection.cuda.expect("a toolkit");

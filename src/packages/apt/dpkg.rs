@@ -1,5 +1,5 @@
-//! dpkg's record of packages, and its lists of their files. The record has megabytes, and `plan` has milliseconds: a package
-//! that does not matter costs one look at its name and its state.
+//! dpkg's record of packages, and its lists of their files. The record has several megabytes, but `plan` must finish in
+//! milliseconds, so only name and state are read of packages that are not wanted.
 
 use super::stanza;
 use crate::packages::abilities::Interruption;
@@ -12,8 +12,8 @@ use std::path::Path;
 /// The file of all packages.
 pub const STATUS: &str = "/var/lib/dpkg/status";
 
-/// dpkg's record. Its journal has files with numbers for names, each the new record of one package; apt refuses to work while
-/// there are any.
+/// dpkg's record. The files in its journal have numeric names, and each contains the new record of one package; apt refuses to
+/// work while there are any.
 pub const RECORD: RecordFile = RecordFile {
     path: STATUS,
     scan,
@@ -25,12 +25,12 @@ pub const RECORD: RecordFile = RecordFile {
     },
 };
 
-/// dpkg says so until it is let finish. apt does not touch what was cut off while it was unpacked; dpkg does.
+/// dpkg reports an interruption until it has finished. apt does not change packages whose unpacking was interrupted; dpkg does.
 pub const INTERRUPTION: Interruption = Interruption {
     is_left: was_cut_off,
     finish: "dpkg --force-confdef --force-confold --configure -a",
     remove: "dpkg --force-remove-reinstreq --purge",
-    // What was only half unpacked is unpacked again by apt alone.
+    // Only apt unpacks a half-unpacked package again.
     by_hand: "apt-get install --fix-broken",
 };
 
@@ -53,7 +53,7 @@ pub fn each_package<E: From<io::Error>>(
     })
 }
 
-/// Calls `each` with the name of every package and a file of it, by the lists as they lie.
+/// Calls `each` with the name of each package and each of its files, read from dpkg's lists.
 pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
     const LISTS: &str = "/var/lib/dpkg/info";
     for name in system.list(LISTS)? {
@@ -72,7 +72,7 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
         if is_unfinished(&status) {
             found.unfinished.push(name.to_owned());
         }
-        // "install ok half-configured" and the like are not installed either.
+        // States such as "install ok half-configured" do not count as installed.
         if wanted(name)
             && status.ends_with(" ok installed")
             && let Some(version) = stanza::field(stanza, "Version")
@@ -85,14 +85,15 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
     Ok(found)
 }
 
-/// What `dpkg --audit` lists, by a package's `install ok installed`: what was wanted, whether it must be reinstalled, its state.
+/// Whether `dpkg --audit` would list a package with this status. Its words are the wanted state, `ok` or `reinstreq`, and
+/// the state: `install ok installed`.
 fn is_unfinished(status: &str) -> bool {
     const STATES: [&str; 5] = ["half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending"];
     let mut words = status.split_whitespace().skip(1);
     words.next() == Some("reinstreq") || words.next().is_some_and(|state| STATES.contains(&state))
 }
 
-/// Whether apt counts a package as there. What was removed may have left its configuration.
+/// Whether apt counts a package as installed. A removed package may have left its configuration.
 pub fn is_present(stanza: &[u8]) -> bool {
     let status = stanza::text(stanza, "Status");
     let state = status.split_whitespace().nth(2);

@@ -1,9 +1,9 @@
-//! The repositories that apt's files name, as far as they can be understood: what apt itself would refuse is left out.
+//! The repositories in apt's files, as far as they are understood: entries that apt would refuse are omitted.
 
 use super::stanza::{self, stanzas};
 use crate::packages::repositories::Repositories;
 
-/// The file, and the folder of files in both forms.
+/// The file, and the folder of files in both formats.
 pub const REPOSITORIES: &[Repositories] = &[
     Repositories { path: "/etc/apt/sources.list", ending: None, read: |text| lines(&one_line_style(text)) },
     Repositories { path: FOLDER, ending: Some(".list"), read: |text| lines(&one_line_style(text)) },
@@ -12,26 +12,26 @@ pub const REPOSITORIES: &[Repositories] = &[
 
 const FOLDER: &str = "/etc/apt/sources.list.d";
 
-/// Whether a line of theirs has the words of a mark, each as a whole: non-free is not non-free-firmware.
+/// Whether a line contains all words of a mark as whole words: non-free does not match non-free-firmware.
 pub fn is_meant(line: &str, mark: &str) -> bool {
     mark.split_whitespace().all(|wanted| line.split_whitespace().any(|word| word == wanted))
 }
 
-/// A line for each component: `ADDRESS SUITE COMPONENT`.
+/// One line for each component: `URL SUITE COMPONENT`.
 fn lines(sources: &[AptSource]) -> Vec<String> {
     sources.iter().flat_map(AptSource::lines).collect()
 }
 
-/// An entry of apt's: one address and suite.
+/// An entry in apt's sources with one URL and one suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AptSource {
-    /// The address.
+    /// The URL.
     pub uri: String,
-    /// The suite; a flat repository, as NVIDIA's is, has a path, `/`.
+    /// The suite; a path, `/`, in a flat repository such as NVIDIA's.
     pub suite: String,
-    /// The components; none in a flat repository.
+    /// The components; empty in a flat repository.
     pub components: Vec<String>,
-    /// `Signed-By`, as it is written: key files, fingerprints, or a key itself; empty where it is not said.
+    /// The value of `Signed-By`: key files, fingerprints, or a key itself; empty if missing.
     pub signed_by: String,
 }
 
@@ -45,7 +45,7 @@ impl AptSource {
     }
 }
 
-/// The entries in a file of apt's, by the ending of its name.
+/// The entries in one of apt's files; the suffix of its name determines the format.
 pub fn apt_sources(name: &str, text: &str) -> Vec<AptSource> {
     if name.ends_with(".sources") { deb822(text) } else { one_line_style(text) }
 }
@@ -71,12 +71,12 @@ fn one_line_style(text: &str) -> Vec<AptSource> {
     sources
 }
 
-/// Stanzas of fields.
+/// The format of `.sources` files.
 fn deb822(text: &str) -> Vec<AptSource> {
     stanzas(text).iter().flat_map(|stanza| sources_of(stanza)).collect()
 }
 
-/// The entries that a stanza stands for.
+/// The entries of a stanza.
 fn sources_of(stanza: &str) -> Vec<AptSource> {
     let field = |name: &str| stanza::text(stanza.as_bytes(), name);
     let words = |name: &str| field(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ fn sources_of(stanza: &str) -> Vec<AptSource> {
         return Vec::new();
     }
     let components = words("Components");
-    // A key may stand here itself, line for line.
+    // The value may be a key itself, over several lines.
     let signed_by = field("Signed-By").lines().map(str::trim).collect::<Vec<_>>().join("\n");
     let (uris, suites) = (words("URIs"), words("Suites"));
     let each = uris.iter().flat_map(|uri| suites.iter().map(move |suite| (uri.clone(), suite.clone())));

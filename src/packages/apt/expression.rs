@@ -1,18 +1,18 @@
-//! The patterns in apt's preferences: a shell's pattern or `/a regular expression/`, both without regard to case.
+//! The patterns in apt's preferences: a shell pattern or `/a regular expression/`, both case-insensitive.
 
 use super::super::glob::pattern_matches;
 
 /// A pattern.
 #[derive(Debug, Clone)]
 pub enum Expression {
-    /// As fnmatch(3) takes it.
+    /// A shell pattern, as for fnmatch(3).
     Pattern(String),
-    /// Between slashes.
+    /// A regular expression between slashes.
     Regex(regex_lite::Regex),
 }
 
 impl Expression {
-    /// Reads one; an error says what is not supported.
+    /// Parses a pattern. The error says what is not supported.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() >= 2 && text.starts_with('/') && text.ends_with('/') {
             return regex(&text[1..text.len() - 1]).map(Self::Regex);
@@ -23,7 +23,7 @@ impl Expression {
         }
     }
 
-    /// Whether it matches the whole of a text; a regular expression, any part of it.
+    /// Whether a shell pattern matches the whole text, or a regular expression matches any part of it.
     pub fn matches(&self, text: &str) -> bool {
         match self {
             Self::Pattern(pattern) => pattern_matches(pattern.as_bytes(), text.to_ascii_lowercase().as_bytes()),
@@ -32,13 +32,13 @@ impl Expression {
     }
 }
 
-/// POSIX's extended syntax as far as it means the same here. Neither backtracks, and the size is limited.
+/// POSIX extended syntax, as far as it means the same here. It does not backtrack, and the size is limited.
 fn regex(text: &str) -> Result<regex_lite::Regex, String> {
     let unsupported = || format!("the regular expression /{text}/ is not supported");
     let (mut in_brackets, mut chars) = (false, text.chars().peekable());
     while let Some(c) = chars.next() {
         let same = match (c, in_brackets) {
-            // Inside of brackets POSIX takes a backslash as it is; classes have names of their own.
+            // In brackets, POSIX takes a backslash literally and has named classes.
             ('\\' | '[' | '&' | '~', true) => false,
             ('\\', false) => chars.next().is_some_and(|c| c.is_ascii_punctuation() && c != '<' && c != '>'),
             ('(', false) => chars.peek() != Some(&'?'),

@@ -1,11 +1,11 @@
-//! How apt fetches packages into a folder, and the lists of a repository that it installs from.
+//! How apt downloads packages into a folder, and the lists of a repository from which it installs.
 
 use crate::packages::fetcher::{Fetcher, FolderFiles, Index, LocalPackages, WrittenIndex};
 use crate::packages::words;
 use crate::sum::sha256;
 use std::path::{Path, PathBuf};
 
-/// apt's, which installs packages of folders from where they are, and brings only others to its archives.
+/// apt's fetcher. apt uses packages in local folders in place, and saves only others to its archives.
 pub const FETCHER: Fetcher = Fetcher {
     argv,
     folders: &["lists/partial", "archives/partial"],
@@ -27,14 +27,14 @@ pub const FETCHER: Fetcher = Fetcher {
     }),
 };
 
-/// What apt needs beside the packages: a source that names their folder, and two folders to work in.
+/// The files that apt needs in addition to the packages: a source that names their folder, and two work folders.
 pub const FOLDER_FILES: FolderFiles =
     FolderFiles { folders: &["lists/partial", "archives/partial"], source: SOURCE, text: source };
 
-/// The file in a bundle's folder that names it to apt.
+/// The file in a bundle's folder that names the folder as apt's source.
 const SOURCE: &str = "sources.list";
 
-/// The words that have apt install from a folder and nothing else.
+/// The options that make apt install only from a folder.
 pub fn from_folder(folder: &Path) -> Vec<String> {
     let at = |name: &str| folder.join(name).display().to_string();
     let options = [
@@ -45,17 +45,17 @@ pub fn from_folder(folder: &Path) -> Vec<String> {
         "Dir::Cache::pkgcache=".to_owned(),
         "Dir::Cache::srcpkgcache=".to_owned(),
         "Acquire::Languages=none".to_owned(),
-        // A host without a network often has no right time either.
+        // A host without a network often has a wrong clock.
         "Acquire::Check-Date=false".to_owned(),
-        // Its own user may not enter the folder, and everything in it is verified.
+        // apt's own user cannot read the folder, and everything in it is verified.
         "APT::Sandbox::User=root".to_owned(),
     ];
     options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
 }
 
-/// The text of [`SOURCE`]. The folder's packages were verified by whoever copied them there: there is no key that apt could know.
+/// The text of [`SOURCE`]. It is trusted without a key, because the packages were verified when they were copied to the folder.
 fn source(folder: &Path) -> String {
-    // In a source's line a blank ends a word; apt reads it as a percent code.
+    // A space would end the word; apt decodes percent codes.
     let path = folder.display().to_string().replace('%', "%25").replace(' ', "%20");
     format!("deb [trusted=yes] file:{path} ./\n")
 }
@@ -71,17 +71,17 @@ fn argv(work: &Path, _release: &str) -> Vec<String> {
         format!("Dir::Cache::archives={}", at("archives")),
         "Dir::Cache::pkgcache=".to_owned(),
         "Dir::Cache::srcpkgcache=".to_owned(),
-        // Of the host's own; here nobody else is at work.
+        // The host's locks are not needed, because no other process works in this folder.
         "Debug::NoLocking=1".to_owned(),
         "Acquire::Languages=none".to_owned(),
-        // Its own user may not enter the folder.
+        // apt's own user cannot read the folder.
         "APT::Sandbox::User=root".to_owned(),
     ];
     let options = options.into_iter().flat_map(|o| ["-o".to_owned(), o]);
     words("apt-get -y -q --no-install-recommends").into_iter().chain(options).collect()
 }
 
-/// Where a package is, and what apt calls its file, where a line of `--print-uris` tells of a package in a folder.
+/// Parses a line of `--print-uris`: the path of a package in a local folder, and apt's name for its file.
 fn local(line: &str) -> Option<(PathBuf, &str)> {
     let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
     let path = url::Url::parse(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?;
@@ -89,7 +89,8 @@ fn local(line: &str) -> Option<(PathBuf, &str)> {
     Some((path, name))
 }
 
-/// A package's file as Debian's archive calls it: apt writes an epoch as `4%3a`, and reads that in an address as a colon.
+/// A package's file name as in Debian's archive, without epoch: apt writes an epoch as `4%3a`, but decodes that in URLs as
+/// a colon.
 fn without_epoch(file: &str) -> String {
     let Some((name, rest)) = file.split_once('_') else { return file.to_owned() };
     let version = rest.split_once("%3a").filter(|(epoch, _)| epoch.bytes().all(|b| b.is_ascii_digit()));
@@ -101,12 +102,12 @@ fn field<'a>(control: &'a str, key: &str) -> &'a str {
     std::str::from_utf8(value).unwrap_or_default()
 }
 
-/// A package in apt's list: what its own control file says, and where and what the file is.
+/// A package's entry in apt's list: its control file, and the name, size and checksum of its file.
 fn stanza(control: &str, file: &str, size: u64, sum: &str) -> String {
     format!("{}\nFilename: ./{file}\nSize: {size}\nSHA256: {sum}\n\n", control.trim_end())
 }
 
-/// What apt reads first. It is not signed: its packages were verified against the bundle's checksums before.
+/// The `Release` file. It is not signed, because the packages were verified against the bundle's checksums.
 fn release(packages: &str, created: &str) -> String {
     let date = created.parse::<jiff::Timestamp>().unwrap_or_default().strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
     format!(

@@ -1,4 +1,4 @@
-//! What apt knows of the repository that a list belongs to.
+//! The properties of the repository that a list belongs to.
 
 use super::super::Unknown;
 use super::super::records::{Budget, each_record, open};
@@ -8,10 +8,10 @@ use crate::system::{System, is_absent};
 use std::io;
 use std::path::Path;
 
-/// A list's repository, or dpkg's own file of what is installed.
+/// A list's repository, or dpkg's record of installed packages.
 #[derive(Debug, Default)]
 pub struct Origin {
-    /// `Suite`: `stable`, `bookworm-backports`; `now` for what is installed.
+    /// `Suite`: `stable`, `bookworm-backports`; `now` for installed packages.
     pub archive: Option<String>,
     /// `bookworm`.
     pub codename: Option<String>,
@@ -27,20 +27,20 @@ pub struct Origin {
     pub architecture: Option<String>,
     /// The server.
     pub site: Option<String>,
-    /// What its versions have by themselves.
+    /// The default priority of its versions.
     pub priority: i32,
-    /// Nothing can be downloaded from it.
+    /// It is dpkg's record: nothing can be downloaded from it.
     pub is_status: bool,
 }
 
 impl Origin {
-    /// dpkg's file of what is installed.
+    /// dpkg's record of installed packages.
     pub fn status() -> Self {
         let now = Some("now".to_owned());
         Self { archive: now.clone(), component: now, priority: 100, is_status: true, ..Self::default() }
     }
 
-    /// The repository of a list, by its `InRelease` or `Release`. Without these it has no name, only a server.
+    /// The repository of a list, from its `InRelease` or `Release`. Without these, only the server is known.
     pub fn of(system: &System, folder: &Path, index: &Index, budget: &Budget) -> Result<Self, Unknown> {
         let mut origin = Self {
             component: index.component.clone(),
@@ -67,7 +67,7 @@ impl Origin {
         Ok(origin)
     }
 
-    /// Takes the stanza that says what the repository is; those around it belong to its signature.
+    /// Reads the stanza that describes the repository; other stanzas belong to its signature.
     fn read(&mut self, stanza: &[u8]) {
         let field = |name: &str| Some(stanza::text(stanza, name).into_owned()).filter(|text| !text.is_empty());
         let is_it = ["Suite", "Codename", "Date", "SHA256"].iter().any(|name| stanza::field(stanza, name).is_some());

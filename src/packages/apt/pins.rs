@@ -1,4 +1,4 @@
-//! apt's preferences: which versions and repositories come first, as apt_preferences(5) says and apt's policy.cc does it.
+//! apt's preferences: which versions and repositories are preferred, according to apt_preferences(5) and apt's policy.cc.
 
 use super::super::{Unknown, configuration};
 use super::expression::Expression;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "/etc/apt/preferences";
 const FOLDER: &str = "/etc/apt/preferences.d";
 
-/// The priority that no other overrides: `never`.
+/// The priority `never`, which overrides all others.
 pub const NEVER: i32 = i16::MIN as i32;
 
 /// One entry for one name.
@@ -19,9 +19,9 @@ pub const NEVER: i32 = i16::MIN as i32;
 pub struct Pin {
     /// None for all packages, `*`.
     pub package: Option<Name>,
-    /// What it is about.
+    /// What it applies to.
     pub condition: Condition,
-    /// The priority, as in apt_preferences(5): above 1000 it may downgrade.
+    /// The priority as in apt_preferences(5): above 1000, downgrades are allowed.
     pub priority: i32,
 }
 
@@ -29,25 +29,25 @@ pub struct Pin {
 #[derive(Debug)]
 pub struct Name {
     expression: Expression,
-    /// The name as it is written; patterns do not match themselves.
+    /// The literal name; none for a pattern.
     exact: Option<String>,
     of_source: bool,
 }
 
-/// What an entry is about.
+/// What an entry applies to.
 #[derive(Debug)]
 pub enum Condition {
     /// Versions of packages.
     Version(VersionPattern),
     /// Versions of source packages.
     SourceVersion(VersionPattern),
-    /// What a repository says about itself.
+    /// Fields of a repository's release file.
     Release(Box<ReleasePattern>),
     /// The server of a repository.
     Site(Expression),
 }
 
-/// A version, a beginning of one with `*` behind it, or an expression.
+/// A version, a prefix of a version followed by `*`, or an expression.
 #[derive(Debug)]
 pub struct VersionPattern {
     text: String,
@@ -55,7 +55,7 @@ pub struct VersionPattern {
     expression: Expression,
 }
 
-/// The fields that have to match.
+/// The fields that must match.
 #[derive(Debug, Default)]
 pub struct ReleasePattern {
     all: bool,
@@ -66,7 +66,7 @@ pub struct ReleasePattern {
     label: Option<Expression>,
     component: Option<Expression>,
     architecture: Option<Expression>,
-    /// The archive or the codename.
+    /// Matches the archive or the codename.
     release: Option<Expression>,
 }
 
@@ -75,7 +75,7 @@ impl Name {
         let (of_source, name) = text.strip_prefix("src:").map_or((false, text), |rest| (true, rest));
         let (name, architecture) = name.rsplit_once(':').unwrap_or((name, ""));
         if !architecture.chars().all(|c| c.is_ascii_alphanumeric()) {
-            return Err(format!("the package {text} is not supported"));
+            return Err(format!("the package name {text} is not supported"));
         }
         if ![native, "", "any"].contains(&architecture) {
             return Ok(None);
@@ -86,7 +86,7 @@ impl Name {
         Ok(Some(Self { expression: Expression::parse(name)?, exact, of_source }))
     }
 
-    /// Whether an entry is for this package.
+    /// Whether the entry is for this package.
     pub fn matches(&self, package: &str, source: &str) -> bool {
         let name = if self.of_source { source } else { package };
         self.exact.as_ref().map_or_else(|| self.expression.matches(name), |exact| exact == name)
@@ -108,7 +108,7 @@ impl VersionPattern {
 }
 
 impl ReleasePattern {
-    /// Reads `*`, a name or version of a release, or `a=…,n=…`.
+    /// Parses `*`, a name or version of a release, or `a=…,n=…`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pattern = Self::default();
         if text == "*" {
@@ -119,7 +119,7 @@ impl ReleasePattern {
                 false => pattern.release = expression(text)?,
             }
         } else {
-            // apt would cut these off.
+            // apt would truncate these.
             let fragments: Vec<_> = text.split(',').map(str::trim).collect();
             if text.len() >= 299 || fragments.len() >= 19 {
                 return Err("a pin is too long".to_owned());
@@ -195,7 +195,7 @@ impl Condition {
         matches!(self, Self::Version(_) | Self::SourceVersion(_))
     }
 
-    /// Whether a repository is meant.
+    /// Whether a repository matches.
     pub fn matches_origin(&self, origin: &Origin) -> bool {
         match self {
             Self::Release(pattern) => pattern.matches(origin),
@@ -205,7 +205,7 @@ impl Condition {
     }
 }
 
-/// The entry that `APT::Default-Release` stands for. It names a release that is there, or apt refuses to work.
+/// The entry for `APT::Default-Release`. It must name an existing release, or apt refuses to work.
 pub fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
     let known =
@@ -217,7 +217,7 @@ pub fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String>
     Ok(Pin { package: None, condition, priority: 990 })
 }
 
-/// All entries, in apt's order: the first one that matches counts.
+/// All entries in apt's order: the first match counts.
 pub fn read(system: &System, native: &str) -> Result<Vec<Pin>, Unknown> {
     let mut pins = Vec::new();
     for path in [PathBuf::from(FILE)].into_iter().chain(parts(system, FOLDER, &["", "pref"])?) {
@@ -234,14 +234,14 @@ fn parse(text: &str, native: &str, pins: &mut Vec<Pin>) -> Result<(), String> {
             return Err("an entry has no Package".to_owned());
         }
         let of_all = names == "*";
-        // apt warns of kinds that it does not know, and goes on.
+        // apt warns about unknown kinds and continues.
         if pin.is_empty() || Condition::parse(&pin)?.is_none_or(|condition| of_all && condition.is_of_versions()) {
             continue;
         }
         let priority = priority(&value("Pin-Priority"), of_all)?;
         for name in names.split_whitespace() {
             let package = if of_all { None } else { Name::parse(name, native)? };
-            // Of another architecture.
+            // The entry is for another architecture.
             if package.is_none() && !of_all {
                 continue;
             }

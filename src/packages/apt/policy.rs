@@ -1,4 +1,4 @@
-//! Which of a package's versions apt would install: what `apt-cache policy` calls its candidate.
+//! Chooses the version that apt would install: the candidate in `apt-cache policy`.
 
 use super::origin::Origin;
 use super::pins::{Condition, NEVER, Pin};
@@ -6,25 +6,25 @@ use super::stanza;
 use super::version::compare;
 use std::cmp::Ordering;
 
-/// A package in a list, as far as it matters.
+/// The relevant fields of a package in a list.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The version.
     pub version: String,
     source: String,
     source_version: String,
-    /// What tells two builds of one version apart.
+    /// Distinguishes two builds of one version.
     build: String,
     size: String,
     sha256: String,
-    /// Which [`Origin`] has it.
+    /// The index of its [`Origin`].
     pub origin: usize,
-    /// It is the version that is installed.
+    /// Whether this version is installed.
     pub is_installed: bool,
 }
 
 impl Record {
-    /// Reads a stanza that has a version.
+    /// Reads a stanza.
     pub fn read(package: &str, stanza: &[u8], origin: usize, is_installed: bool) -> Self {
         let text = |name: &str| stanza::text(stanza, name).into_owned();
         let (version, source) = (text("Version"), text("Source"));
@@ -45,7 +45,7 @@ impl Record {
         }
     }
 
-    /// Whether apt takes both for the same package, and not for one that was built again under its version.
+    /// Whether apt considers both the same package, and not two builds with the same version.
     fn is_same_as(&self, other: &Self) -> bool {
         let differ = |a: &str, b: &str| !a.is_empty() && !b.is_empty() && a != b;
         compare(&self.version, &other.version) == Ordering::Equal
@@ -55,7 +55,7 @@ impl Record {
     }
 }
 
-/// The fields that apt compares, without what dpkg writes in another way than the repositories.
+/// The fields that apt compares, normalised because dpkg writes them differently than repositories.
 fn build(stanza: &[u8]) -> String {
     let mut build = String::new();
     for name in ["Installed-Size", "Depends", "Pre-Depends", "Conflicts", "Breaks", "Replaces"] {
@@ -72,14 +72,14 @@ fn build(stanza: &[u8]) -> String {
     build + "\n" + Some(&*multi_arch).filter(|text| *text != "no").unwrap_or_default()
 }
 
-/// A version, and where it can be had.
+/// A version, and where it is available.
 struct Version<'a> {
     record: &'a Record,
     origins: Vec<usize>,
     is_installed: bool,
 }
 
-/// The version that would be installed; none if apt would install none.
+/// The version that apt would install; none if it would install none.
 pub fn candidate<'a>(package: &str, records: &'a [Record], origins: &[Origin], pins: &[Pin]) -> Option<&'a str> {
     let versions = versions(records);
     let installed = versions.iter().find(|v| v.is_installed).map(|v| v.record.version.as_str());
@@ -139,7 +139,7 @@ fn pin_matches(pin: &Pin, package: &str, version: &Version, origins: &[Origin]) 
         }
 }
 
-/// What all versions of a repository have: the first pin for all packages that names it, or else what it says itself.
+/// The priority of a repository: that of the first general pin that matches it, otherwise its default.
 fn origin_priority(origin: &Origin, pins: &[Pin]) -> i32 {
     let mut general = pins.iter().filter(|pin| pin.package.is_none() && pin.condition.matches_origin(origin));
     let first = general.next().map(|pin| pin.priority);

@@ -1,10 +1,10 @@
-//! A file of preferences that has apt install packages in certain versions, for one transaction.
+//! A preferences file that makes apt install certain versions in one transaction.
 
 use crate::packages::Versions;
 use crate::packages::abilities::Preferences;
 use std::collections::BTreeSet;
 
-/// apt's.
+/// Preferences of apt.
 pub const PREFERENCES: Preferences = Preferences {
     own: "/etc/apt/preferences",
     options: |file| vec!["-o".to_owned(), format!("Dir::Etc::preferences={file}")],
@@ -13,10 +13,10 @@ pub const PREFERENCES: Preferences = Preferences {
     shown,
 };
 
-/// Above what any repository has by itself, and below what would put an older version over a newer one.
+/// Above the default priority of any repository, and below the priority that allows downgrades.
 const PRIORITY: u16 = 990;
 
-/// The host's own file comes last: the first word counts.
+/// The host's own file comes last, because the first matching entry counts.
 fn text(versions: &Versions, own: &str) -> String {
     let pin = |(name, version): (&String, &String)| {
         format!("Package: {name}\nPin: version {version}\nPin-Priority: {PRIORITY}\n\n")

@@ -1,5 +1,5 @@
-//! apt's configuration, as far as it says which version is chosen. A setting that moves apt's files, or changes the choice in
-//! a way that is not supported here, is an error: a wrong answer would be worse.
+//! apt's configuration, as far as it affects the choice of versions. A setting that moves apt's files, or changes the
+//! choice in an unsupported way, is an error: a wrong answer would be worse.
 
 use super::super::{Unknown, configuration};
 use crate::system::System;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "/etc/apt/apt.conf";
 const FOLDER: &str = "/etc/apt/apt.conf.d";
 
-/// Settings that keep us from answering, in lower case. One that ends with `::` stands for all below it.
+/// Unsupported settings, in lower case. An entry that ends with `::` includes everything below it.
 const UNSUPPORTED: &[&str] = &[
     "dir",
     "rootdir",
@@ -32,7 +32,7 @@ const UNSUPPORTED: &[&str] = &[
     "acquire::indextargets::deb::packages::identifier",
 ];
 
-/// No name of a setting is longer, in bytes, and no scopes are deeper in each other.
+/// The maximum length of a setting's name in bytes, and the maximum depth of nested scopes.
 const MOST_NAME: usize = 1000;
 const MOST_SCOPES: usize = 50;
 
@@ -54,7 +54,8 @@ pub fn default_release(system: &System) -> Result<String, Unknown> {
         .map_or_else(String::new, |(_, value)| value))
 }
 
-/// The files of a folder that apt takes: of these endings (an empty one stands for none), with usual characters in their names.
+/// The files of a folder that apt reads: with one of these suffixes (an empty one means none), and only valid characters in
+/// the name.
 pub fn parts(system: &System, folder: &str, endings: &[&str]) -> Result<Vec<PathBuf>, Unknown> {
     let names = system.list(folder).map_err(|e| Unknown::at(folder, e))?;
     let usual = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
@@ -72,12 +73,12 @@ fn parse(text: &str, all: &mut Vec<(String, String)>) -> Result<(), String> {
     for token in tokens(text)? {
         match token {
             Token::Word(word) => words.push(word),
-            Token::Open if scopes.len() == MOST_SCOPES => return Err("too many braces in each other".to_owned()),
+            Token::Open if scopes.len() == MOST_SCOPES => return Err("too many nested braces".to_owned()),
             Token::Open => scopes.push(named(&scopes, words.drain(..).next().unwrap_or_default())?),
             Token::End => statement(&scopes, std::mem::take(&mut words), all)?,
             Token::Close => {
                 statement(&scopes, std::mem::take(&mut words), all)?;
-                scopes.pop().ok_or("a brace is closed that was not opened")?;
+                scopes.pop().ok_or("a closing brace has no opening brace")?;
             }
         }
     }
@@ -103,7 +104,7 @@ fn statement(scopes: &[String], words: Vec<String>, all: &mut Vec<(String, Strin
         }
         ("#include", _) => return Err("#include is not supported".to_owned()),
         (_, Some(value)) => all.push((named(scopes, first)?, value)),
-        // An element of a list, or a name without a value.
+        // A list element, or a name without a value.
         (_, None) => all.push((named(scopes, String::new())?, first)),
     }
     Ok(())
@@ -116,7 +117,8 @@ enum Token {
     End,
 }
 
-/// Words, quoted or not, braces and semicolons. `//` and `#` begin a comment, unless it is `#clear` or `#include`.
+/// Splits a text into words, quoted or not, braces and semicolons. `//` and `#` begin a comment, except `#clear` and
+/// `#include`.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let (mut tokens, mut rest) = (Vec::new(), text);
     while let Some(c) = rest.chars().next() {

@@ -1,4 +1,4 @@
-//! What apt says that it would do, and what it was told to leave as it is.
+//! apt's simulations, held packages and automatic marks.
 
 use super::{stanza, without_cache};
 use crate::packages::abilities::{AutomaticMarks, Simulated, Simulation};
@@ -33,7 +33,7 @@ fn read(text: &str) -> Simulated {
 }
 
 fn held(on: &System) -> io::Result<BTreeSet<String>> {
-    // dpkg-query leaves out what is held and not installed. A foreign architecture's stands behind a colon.
+    // dpkg-query omits held packages that are not installed. A foreign architecture follows a colon.
     let output = on.run(&Program::new(without_cache(words("apt-mark showhold"))))?;
     Ok(output.text.lines().filter_map(|l| l.split(':').next()).map(|l| l.trim().to_owned()).collect())
 }

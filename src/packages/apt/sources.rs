@@ -1,5 +1,5 @@
-//! Which lists belong to the repositories that apt has enabled: `sources.list`, in both its forms, and the names that apt
-//! gives to the files it downloads.
+//! Finds the lists of apt's enabled repositories: reads `sources.list` in both formats, and derives the names of the downloaded
+//! files.
 
 use super::super::{Unknown, configuration};
 use super::settings::parts;
@@ -13,9 +13,9 @@ const FOLDER: &str = "/etc/apt/sources.list.d";
 /// A list of packages: one component of one repository for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
-    /// The name of its file below `/var/lib/apt/lists`, without the ending of a compression.
+    /// The name of its file in `/var/lib/apt/lists`, without the suffix of a compression.
     pub list: String,
-    /// The beginning of the names of the repository's `InRelease` and `Release`.
+    /// The prefix of the names of the repository's `InRelease` and `Release` files.
     pub release: String,
     /// The server.
     pub site: String,
@@ -25,10 +25,10 @@ pub struct Index {
     pub architecture: String,
 }
 
-/// More lists than any host has.
+/// The maximum number of lists.
 const MOST: usize = 5000;
 
-/// Every list of the enabled repositories, in apt's order.
+/// All lists of the enabled repositories, in apt's order.
 pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, Unknown> {
     let mut all: Vec<Index> = Vec::new();
     for path in files(system)? {
@@ -41,7 +41,7 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
             let new: Vec<_> = found.into_iter().filter(|i| all.iter().all(|other| other.list != i.list)).collect();
             all.extend(new);
             if all.len() > MOST {
-                return Err(Unknown::at(&path, "it has too many repositories"));
+                return Err(Unknown::at(&path, "it contains too many repositories"));
             }
         }
     }
@@ -57,7 +57,7 @@ fn files(system: &System) -> Result<Vec<PathBuf>, Unknown> {
     Ok([PathBuf::from(FILE)].into_iter().chain(parts(system, FOLDER, &["list", "sources"])?).collect())
 }
 
-/// An entry: addresses and suites, with all options that matter.
+/// An entry: URLs and suites, with the options that matter here.
 #[derive(Debug, Default)]
 struct Source {
     uris: Vec<String>,
@@ -69,7 +69,7 @@ struct Source {
 }
 
 impl Source {
-    /// Takes an option by its name in a `.list`.
+    /// Sets an option by its name in a `.list` file.
     fn option(&mut self, key: &str, value: &str) -> Result<(), String> {
         let words = || value.split(',').filter(|w| !w.is_empty()).map(str::to_owned).collect();
         match key {
@@ -87,7 +87,7 @@ impl Source {
         Ok(())
     }
 
-    /// What belongs to no architecture comes in lists of its own, too, unless it is taken away.
+    /// The architectures of an entry, including `all` unless it is removed: such packages may have separate lists.
     fn architectures(&self, of_the_host: &[String]) -> Vec<String> {
         let mut all = self.only.clone().unwrap_or_else(|| of_the_host.to_vec());
         all.extend(self.more.iter().cloned());
@@ -122,7 +122,7 @@ impl Source {
     }
 }
 
-/// A word that apt does not spell in another way in the names of files.
+/// Accepts only words that apt uses unchanged in file names.
 fn usual(word: &str) -> Result<String, String> {
     match word.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c)) {
         true => Ok(word.to_owned()),
@@ -132,13 +132,13 @@ fn usual(word: &str) -> Result<String, String> {
 
 struct Uri {
     site: String,
-    /// Server, port and path, as apt names files after them.
+    /// Server, port and path, from which apt derives file names.
     base: String,
 }
 
 impl Uri {
     fn parse(uri: &str) -> Result<Self, String> {
-        let (scheme, rest) = uri.split_once(':').ok_or_else(|| format!("{uri:?} is no address"))?;
+        let (scheme, rest) = uri.split_once(':').ok_or_else(|| format!("{uri:?} is not a URL"))?;
         if scheme == "cdrom" || rest.starts_with("//[") {
             return Err(format!("repositories of {uri} are not supported"));
         }
@@ -172,7 +172,7 @@ impl Uri {
     }
 }
 
-/// What apt calls the file of an address.
+/// apt's file name for a URL.
 fn file_name(address: &str) -> String {
     let mut name = String::new();
     for byte in address.bytes() {
@@ -224,7 +224,7 @@ fn one_line(rest: &str) -> Result<Source, String> {
     Ok(source)
 }
 
-/// The form of `.sources`.
+/// The format of `.sources` files.
 fn deb822(text: &str) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     for stanza in stanza::stanzas(text) {

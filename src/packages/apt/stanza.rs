@@ -1,8 +1,8 @@
-//! Stanzas of `Field: value`, the form of all that apt and dpkg keep.
+//! Stanzas of `Field: value`, the format of all files of apt and dpkg.
 
 use std::borrow::Cow;
 
-/// The value of a field in a stanza, with its further lines; the space around it is no part of it.
+/// The value of a field in a stanza, including continuation lines, without surrounding space.
 pub fn field<'a>(stanza: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut start = 0;
     while start < stanza.len() {
@@ -16,7 +16,7 @@ pub fn field<'a>(stanza: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// Where a value ends whose first line ends at `end`: lines that begin with white space belong to it.
+/// The end of a value whose first line ends at `end`: lines that begin with white space continue it.
 fn value_end(stanza: &[u8], mut end: usize) -> usize {
     while matches!(stanza.get(end + 1), Some(b' ' | b'\t')) {
         end = memchr::memchr(b'\n', &stanza[end + 1..]).map_or(stanza.len(), |at| end + 1 + at);
@@ -24,12 +24,12 @@ fn value_end(stanza: &[u8], mut end: usize) -> usize {
     end
 }
 
-/// The value of a field as text; empty if the field is not there.
+/// The value of a field as text; empty if the field is missing.
 pub fn text<'a>(stanza: &'a [u8], name: &str) -> Cow<'a, str> {
     String::from_utf8_lossy(field(stanza, name).unwrap_or_default())
 }
 
-/// The name of the package that a stanza of a list is about, as apt spells it; none if it names none.
+/// The name of a stanza's package in apt's lower-case spelling; none if it has no name.
 pub fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
     let name = match stanza.strip_prefix(b"Package: ") {
         Some(rest) => rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())].trim_ascii(),
@@ -41,7 +41,7 @@ pub fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
     })
 }
 
-/// The stanzas of a file that may have comments: lines that begin with `#`.
+/// The stanzas of a file, without comments: lines that begin with `#`.
 pub fn stanzas(text: &str) -> Vec<String> {
     let mut stanzas = vec![String::new()];
     for line in text.lines().map(|line| line.trim_end_matches('\r')).filter(|line| !line.starts_with('#')) {
@@ -57,7 +57,7 @@ pub fn stanzas(text: &str) -> Vec<String> {
     stanzas
 }
 
-/// What apt takes for yes and no; none for anything else.
+/// The value of a switch as apt parses it; none for anything else.
 pub fn switch(value: &str) -> Option<bool> {
     match &*value.to_ascii_lowercase() {
         "yes" | "true" | "with" | "on" | "enable" | "1" => Some(true),

@@ -31,7 +31,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What a character counts in a part that is no number: `~` comes before the end, letters before all else.
+/// The rank of a character in a non-numeric part: `~` sorts before the end, letters before all others.
 fn rank(c: u8) -> i32 {
     match c {
         b'~' => -1,
@@ -41,7 +41,7 @@ fn rank(c: u8) -> i32 {
     }
 }
 
-/// Compares texts and numbers in turns.
+/// Compares non-numeric parts and numbers alternately.
 fn fragment(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !a.is_empty() && !b.is_empty() {
         while let (Some(first), Some(second)) = (a.first(), b.first())
@@ -68,7 +68,7 @@ fn fragment(mut a: &[u8], mut b: &[u8]) -> Ordering {
     }
 }
 
-/// The digits at the start without their leading zeroes, and the rest.
+/// The leading digits without leading zeroes, and the rest.
 fn number(text: &[u8]) -> (&[u8], &[u8]) {
     let zeroes = text.iter().take_while(|c| **c == b'0').count();
     let text = &text[zeroes..];

@@ -1,4 +1,4 @@
-//! Where dnf keeps what it downloaded: a folder for each repository, named after it and its address.
+//! dnf's cache: a folder for each repository, named after the repository and a hash of its URL.
 
 use super::super::{Unknown, configuration};
 use crate::system::System;
@@ -6,20 +6,20 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// dnf 5's and dnf 4's.
+/// The caches of dnf 5 and dnf 4.
 const FOLDERS: [&str; 2] = ["/var/cache/libdnf5", "/var/cache/dnf"];
 const DNF5: &str = "/usr/bin/dnf5";
 const VARIABLES: [&str; 2] = ["/etc/yum/vars", "/etc/dnf/vars"];
 
-/// What `$releasever` and others in an address stand for.
+/// The values of variables in URLs, such as `$releasever`.
 pub struct Variables {
     known: BTreeMap<String, String>,
-    /// What the release may be called, where no file says so: `9.4` or `9`.
+    /// The possible values of the release: `9.4` or `9`, unless a file defines it.
     releases: Vec<String>,
 }
 
 impl Variables {
-    /// Those of a host.
+    /// The variables of a host.
     pub fn read(system: &System, architecture: &str) -> Result<Self, Unknown> {
         let mut known = BTreeMap::from(["basearch", "arch"].map(|n| (n.to_owned(), architecture.to_owned())));
         for folder in VARIABLES {
@@ -34,7 +34,7 @@ impl Variables {
         Ok(Self { known, releases })
     }
 
-    /// An address with a release in it; none if it names a variable that is not known.
+    /// A URL with its variables replaced; none if it has an unknown variable.
     fn substituted(&self, address: &str, release: &str) -> Option<String> {
         let (mut text, mut rest) = (String::new(), address);
         while let Some((before, after)) = rest.split_once('$') {
@@ -60,7 +60,7 @@ pub fn is_there(system: &System) -> bool {
     FOLDERS.iter().any(|folder| system.list(folder).is_ok_and(|names| !names.is_empty()))
 }
 
-/// The folder of a repository's lists; none if they were not downloaded.
+/// The folder with a repository's lists; none if they were not downloaded.
 pub fn folder(system: &System, id: &str, address: &str, variables: &Variables) -> Result<Option<PathBuf>, Unknown> {
     let [new, old] = FOLDERS;
     let of_dnf5 = system.exists(DNF5) && system.list(new).is_ok_and(|names| !names.is_empty());
@@ -74,7 +74,7 @@ pub fn folder(system: &System, id: &str, address: &str, variables: &Variables) -
     let mut found: Vec<_> = named.filter(|name| names.contains(name)).collect();
     found.dedup();
     if found.is_empty() && address.contains('$') {
-        // The release may be called in yet another way.
+        // The release may have yet another name.
         let is_sum = |rest: &str| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit());
         let is_its = |name: &&String| name.strip_prefix(id).and_then(|r| r.strip_prefix('-')).is_some_and(is_sum);
         found = names.iter().filter(is_its).cloned().collect();

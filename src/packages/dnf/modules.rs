@@ -1,6 +1,6 @@
-//! Streams of modules: a package of a stream that is not active is hidden, and so is one of the same name that belongs to no
-//! stream beside one that is active. The rules are libdnf's; where it would solve dependencies between modules, nothing is
-//! known here.
+//! Module streams: packages of an inactive stream are hidden, and so are packages outside of modules with the same name as
+//! a package in an active stream. The rules are libdnf's; cases in which it would solve dependencies between modules are
+//! not supported.
 
 use super::super::ini::sections;
 use super::super::records::{Budget, each_record_of};
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const STATES: &str = "/etc/dnf/modules.d";
-/// dnf 5 keeps the states elsewhere, and the distributions that have it have no modules.
+/// dnf 5 stores the states elsewhere; the distributions that use it have no modules.
 const DNF5_STATES: &str = "/usr/lib/sysimage/libdnf5/modules.toml";
-/// A module's text has some ten kilobytes.
+/// The maximum size of all texts in bytes. A module's text usually has tens of kilobytes.
 const MOST_TEXT: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -32,7 +32,7 @@ struct Data {
     dependencies: Vec<Dependencies>,
     artifacts: Artifacts,
     demodularized: Artifacts,
-    /// Of the default stream of a module.
+    /// The module, in a document about default streams.
     module: String,
 }
 
@@ -48,13 +48,13 @@ struct Artifacts {
     rpms: Vec<String>,
 }
 
-/// What an administrator chose for a module.
+/// An administrator's choice for a module.
 enum State {
     Enabled(String),
     Disabled,
 }
 
-/// Removes the packages that are hidden. Each comes with its repository, which may be one that modules do not hide.
+/// Removes hidden packages. Each package has its repository; in hotfix repositories, modules hide nothing.
 pub fn hide(
     system: &System,
     files: &[&PathBuf],
@@ -113,11 +113,11 @@ impl Chooser<'_> {
         for (stream, _) in streams.iter().zip(&active).filter(|(_, active)| **active) {
             contexts.entry(&stream.name).or_default().insert(&stream.context);
             if !stream.demodularized.rpms.is_empty() {
-                return Err(format!("the module {} gives up packages, which is not supported", stream.name));
+                return Err(format!("the module {} has demodularized packages, which are not supported", stream.name));
             }
         }
         match contexts.iter().find(|(_, contexts)| contexts.len() > 1) {
-            Some((name, _)) => Err(format!("the stream of {name} is there for several contexts")),
+            Some((name, _)) => Err(format!("the stream of {name} has several contexts")),
             None => Ok(active),
         }
     }
@@ -147,7 +147,7 @@ impl Chooser<'_> {
         Ok(true)
     }
 
-    /// A module that others need may be made active by them, unless an administrator chose its stream.
+    /// Refuses modules that a dependent module may activate; not if an administrator chose the stream.
     fn check_dependents(&self, texts: &[String], streams: &[Data]) -> Result<(), String> {
         let names: BTreeSet<&str> = streams.iter().map(|s| s.name.as_str()).collect();
         for name in names.into_iter().filter(|name| !self.states.contains_key(*name)) {
@@ -182,7 +182,7 @@ fn documents(system: &System, path: &Path, budget: &Budget) -> Result<Vec<String
     Ok(texts)
 }
 
-/// Whether a text has an artifact of one of these names.
+/// Whether a text lists an artifact with one of these names.
 fn names_any(text: &str, names: &BTreeSet<String>) -> bool {
     let items = text.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
     items
@@ -267,7 +267,7 @@ mod tests {
         ]
     }
 
-    /// The versions of `a` that are left, where repository 1 is not hidden by modules.
+    /// The versions of `a` that are not hidden. Repository 1 is a hotfix repository.
     fn left(modules: &str, state: &str) -> Result<Vec<String>, String> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(dir.path().join("modules.yaml"), modules).expect("written");

@@ -1,9 +1,9 @@
-//! What dnf takes for a package: a name, or a name with its architecture or version, each with the wildcards of a shell.
+//! dnf's package patterns: a name, or a name with architecture or version, each with shell wildcards.
 
 use super::super::glob::pattern_matches;
 use super::repodata::Package;
 
-/// How a pattern can be taken apart, in the order in which dnf tries it: the first way that fits any package counts.
+/// The possible ways to parse a pattern, in dnf's order: the first way that matches any package counts.
 #[derive(Debug)]
 pub struct Pattern {
     forms: Vec<Form>,
@@ -16,12 +16,12 @@ struct Form {
     version: Option<String>,
     release: Option<String>,
     architecture: Option<String>,
-    /// The whole of it: name, version, release and architecture.
+    /// The pattern is matched against name, version, release and architecture as a whole.
     whole: bool,
 }
 
 impl Pattern {
-    /// Takes a text apart.
+    /// Parses a pattern.
     pub fn new(text: &str) -> Self {
         let name = |name: &str| Form { name: name.to_owned(), ..Form::default() };
         let with_architecture = text.rsplit_once('.');
@@ -43,7 +43,7 @@ impl Pattern {
         Self { forms: forms.into_iter().flatten().filter(is_form).collect() }
     }
 
-    /// Whether a package of this name might match.
+    /// Whether a package with this name might match.
     pub fn may_match(&self, name: &str) -> bool {
         let is = |form: &Form| {
             let literal = form.name.split(['*', '?', '[', '\\']).next().unwrap_or_default();
@@ -55,7 +55,7 @@ impl Pattern {
         self.forms.iter().any(is)
     }
 
-    /// The first way to take the pattern that fits any of these packages.
+    /// A predicate for the first way to parse the pattern that matches any of these packages.
     pub fn fitting<'a>(&self, packages: impl Iterator<Item = &'a Package> + Clone) -> impl Fn(&Package) -> bool {
         let form = self.forms.iter().find(|form| packages.clone().any(|package| form.matches(package)));
         move |package| form.is_some_and(|form| form.matches(package))

@@ -1,4 +1,4 @@
-//! The lists of an rpm repository: `repomd.xml` names the others, and `primary.xml` has an element for each package.
+//! The lists of an rpm repository: `repomd.xml` names the other files, and `primary.xml` has an element for each package.
 
 use super::super::Unknown;
 use super::super::records::{Budget, each_record_of, open};
@@ -12,31 +12,31 @@ use std::path::{Path, PathBuf};
 /// A package in a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Package {
-    /// The package, as `rpm -q` names it.
+    /// The package's name, as in `rpm -q`.
     pub name: String,
     /// `x86_64`, `noarch`.
     pub architecture: String,
-    /// As rpm itself counts it; 0 if it has none.
+    /// rpm's epoch; `0` if it has none.
     pub epoch: String,
     /// The version alone.
     pub version: String,
     /// The release alone.
     pub release: String,
-    /// The names of what it provides.
+    /// The names of its provides.
     pub provides: Vec<String>,
 }
 
 impl Package {
-    /// `[epoch:]version-release`, without an epoch that is 0: as dnf prints it.
+    /// `[epoch:]version-release` as dnf prints it, without an epoch of 0.
     pub fn evr(&self) -> String {
         let Self { epoch, version, release, .. } = self;
         if epoch == "0" { format!("{version}-{release}") } else { format!("{epoch}:{version}-{release}") }
     }
 
-    /// Reads an element of `primary.xml` that lacks its end.
+    /// Parses an element of `primary.xml` without its end tag.
     pub fn read(element: &[u8]) -> Result<Self, String> {
         let (mut package, mut reader) = (Self::default(), Reader::from_reader(element));
-        // What rpm needs to know of a package is nested twice at most.
+        // Real elements are nested at most twice.
         let (mut path, mut in_provides) = (Vec::new(), false);
         loop {
             match reader.read_event().map_err(|e| e.to_string())? {
@@ -88,16 +88,16 @@ fn attribute(element: &BytesStart, name: &str) -> Result<Option<String>, String>
     found.map(|a| a.unescape_value().map(|v| v.into_owned()).map_err(|e| e.to_string())).transpose()
 }
 
-/// The files of a repository, where they were downloaded to.
+/// The downloaded files of a repository.
 #[derive(Debug)]
 pub struct Repodata {
     primary: PathBuf,
-    /// The streams of modules; none if it has none.
+    /// The file with module streams, if any.
     pub modules: Option<PathBuf>,
 }
 
 impl Repodata {
-    /// Reads `repomd.xml` in a folder; none if it is not there.
+    /// Reads `repomd.xml` in a folder; none if it does not exist.
     pub fn read(system: &System, folder: &Path, budget: &Budget) -> Result<Option<Self>, Unknown> {
         const LIMIT: u64 = 4 << 20;
         let path = folder.join("repomd.xml");
@@ -116,7 +116,7 @@ impl Repodata {
         Ok(Some(Self { primary: folder.join(primary), modules }))
     }
 
-    /// Calls `wanted` with the name of each package, and returns the packages for which it says yes.
+    /// The packages whose name is `wanted`.
     pub fn packages(
         &self,
         system: &System,
@@ -139,7 +139,7 @@ impl Repodata {
     }
 }
 
-/// The kinds and the names of the files that a `repomd.xml` names.
+/// The kinds and names of the files in a `repomd.xml`.
 fn locations(text: &[u8]) -> Result<Vec<(String, String)>, String> {
     let (mut all, mut kind, mut reader) = (Vec::new(), None, Reader::from_reader(text));
     loop {

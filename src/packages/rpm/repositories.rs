@@ -1,17 +1,17 @@
-//! The files of repositories that dnf, tdnf and zypper share.
+//! The format of repository files that dnf, tdnf and zypper share.
 
 use crate::packages::ini::sections;
 use crate::packages::repositories::Repositories;
 
-/// Where dnf and tdnf have them.
+/// The location of dnf's and tdnf's repository files.
 pub const OF_YUM: &[Repositories] = &[Repositories { path: "/etc/yum.repos.d", ending: Some(".repo"), read: lines }];
 
-/// Whether a line has a mark in its name, in whatever case: Oracle's EPEL is `ol9_developer_EPEL`.
+/// Whether a line contains a mark, ignoring case: Oracle's EPEL is `ol9_developer_EPEL`.
 pub fn is_meant(line: &str, mark: &str) -> bool {
     line.to_ascii_lowercase().contains(&mark.to_ascii_lowercase())
 }
 
-/// The enabled repositories of a file, each as `ADDRESS ID`. A repository is enabled unless it says otherwise.
+/// The enabled repositories of a file, each as `URL ID`. A repository is enabled by default.
 pub fn lines(text: &str) -> Vec<String> {
     let sections = sections(text).into_iter();
     let enabled = sections.filter(|s| s.name != "main" && s.switch("enabled") != Some(false));

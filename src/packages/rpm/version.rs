@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// How two versions compare. One without an epoch has the epoch 0.
+/// Compares two versions. A missing epoch is 0.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (split(a), split(b));
     part(a.0, b.0).then_with(|| part(a.1, b.1)).then_with(|| part(a.2, b.2))
@@ -14,7 +14,7 @@ fn split(evr: &str) -> (&str, &str, &str) {
     (epoch, version, release)
 }
 
-/// Compares runs of digits and runs of letters; all else only separates them. `~` comes before the end, `^` after it.
+/// Compares runs of digits and runs of letters; other characters only separate them. `~` sorts before the end, `^` after it.
 fn part(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     let separates = |c: &u8| !c.is_ascii_alphanumeric() && *c != b'~' && *c != b'^';
@@ -54,7 +54,7 @@ fn part(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The digits, without leading zeroes, or the letters at the start, and the rest.
+/// The leading digits (without leading zeroes) or letters, and the rest.
 fn run(text: &[u8], numeric: bool) -> (&[u8], &[u8]) {
     let belongs = |c: &&u8| if numeric { c.is_ascii_digit() } else { c.is_ascii_alphabetic() };
     let (run, rest) = text.split_at(text.iter().take_while(belongs).count());
