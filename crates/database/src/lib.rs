@@ -1,5 +1,5 @@
-//! What gpusetup knows: `version` is the versions that this field speaks in, `compat` the facts' shape and their checks. Both
-//! are pure (but for [`compat::load`], which reads a folder): no process, no clock, no network, and no decision.
+//! The facts that gpusetup decides from: `version` has the version types, `compat` the types of the facts and their checks.
+//! Both are pure, except for [`compat::load`], which reads a folder: no process, no clock, no network, and no decisions.
 
 pub mod compat;
 pub mod sum;
