@@ -423,7 +423,7 @@ distributions:
         ("id: thread", "id: weaver", &["companions weaver: id", "appears twice"][..]),
         ("id: thread", "id: modules", &["companions modules: id", "with another meaning"]),
         ("id: thread", "id: full", &["companions full: id", "with another meaning"]),
-        ("id: thread", "id: Thread", &["`Thread` is no name of a companion"]),
+        ("id: thread", "id: Thread", &["`Thread` is not a companion's name"]),
         ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is not a companion"]),
         ("needs: [weaver, thread]", "needs: [thread]", &["fabrics 3: needs", "follows the driver's"]),
         ("gpus_per_board: 8", "gpus_per_board: 8\n    elsewhere: [weaver]", &["elsewhere: weaver is needed"]),
