@@ -17,7 +17,7 @@ pub enum ArchiveError {
     #[error("the key is not a minisign public key: {0}")]
     Key(minisign_verify::Error),
     /// The signature is not minisign's, or not by this key, or not for these bytes.
-    #[error("the signature does not match: another key signed it, or it was changed later: {0}")]
+    #[error("the signature does not match: another key signed it, or it was changed later ({0})")]
     Signature(minisign_verify::Error),
     /// It is not a `.tar.xz`, or it is damaged.
     #[error("it cannot be unpacked: {0}")]
