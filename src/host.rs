@@ -1,6 +1,6 @@
-//! What a host is. [`Facts`] is everything a plan needs to know of it, as values: `gpusetup facts --json` prints exactly
-//! this, and a plan can be made from such a file anywhere. The probes beside this file fill it from a [`System`]; they
-//! change nothing, need neither root nor a network, and say what they could not read.
+//! The facts of a host. [`Facts`] holds everything a plan needs to know about it: `gpusetup facts --json` prints exactly this,
+//! and a plan can be made from such a file on any machine. The probes in this module fill it from a [`System`]. They change
+//! nothing, need neither root nor a network, and report what they could not read.
 
 mod add_on;
 mod assumed;
@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Drivers of the kernel that would take an NVIDIA GPU before NVIDIA's own.
+/// Kernel drivers that may claim an NVIDIA GPU before NVIDIA's own does.
 pub const RIVALS: [&str; 3] = ["nouveau", "nova_core", "nova_drm"];
 
 /// The schema that [`Facts`] is printed in.
@@ -59,66 +59,67 @@ pub struct Facts {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
-    /// The version of gpusetup that looked.
+    /// The version of gpusetup that collected the facts.
     pub tool: String,
-    /// What kind of machine it is.
+    /// The kind of machine.
     pub machine: Machine,
-    /// The operating system, by its os-release.
+    /// The operating system, from os-release.
     pub os: Os,
     /// NVIDIA GPUs, by bus address.
     pub gpus: Vec<Gpu>,
-    /// NVSwitch bridges, by bus address, or what manages those that are no bridges.
+    /// NVSwitch bridges, by bus address, or the functions that manage switches that are not on the bus.
     pub nvswitches: Vec<NvSwitch>,
-    /// The installed kernels, the running one and the next one.
+    /// The installed kernels, the running one and the next to boot.
     pub kernels: Kernels,
-    /// The gcc that `cc` or `gcc` is, `12.2.0`.
+    /// The version of the gcc that `cc` or `gcc` leads to, `12.2.0`.
     pub gcc: Option<String>,
-    /// Every gcc in `/usr/bin`, the default one and those that are called by their version. Facts that an older gpusetup
-    /// took name none.
+    /// Every gcc in `/usr/bin`: the default one and those with a version in their name. Empty in facts of older gpusetup
+    /// versions.
     #[serde(default)]
     pub compilers: Vec<Compiler>,
-    /// The C library, `2.36`.
+    /// The version of the C library, `2.36`.
     pub glibc: Option<String>,
-    /// What shows that the host has a desktop: a file of its display manager, X server or Wayland compositor.
+    /// Evidence of a desktop: a file of its display manager, X server or Wayland compositor.
     #[serde(default)]
     pub desktop: Option<PathBuf>,
-    /// Whether the firmware lets only signed code run.
+    /// The state of Secure Boot.
     pub secure_boot: SecureBoot,
-    /// The key that modules built here are signed with, where only signed ones load.
+    /// The key that signs the modules built here, if only signed ones load.
     #[serde(default)]
     pub signing_key: Option<SigningKey>,
-    /// Kernel modules loaded that matter here: nvidia's, nouveau, nova, vfio-pci. None where that cannot be read or means
-    /// nothing (a tree that is not running).
+    /// The loaded kernel modules that matter here: nvidia's, nouveau, nova, vfio-pci. None if they cannot be read, or for a
+    /// tree, which has no running kernel.
     pub loaded_modules: Option<Vec<LoadedModule>>,
-    /// The driver that is installed.
+    /// The installed driver.
     pub driver: Option<InstalledDriver>,
-    /// Other drivers found beside `driver`: a mixed install.
+    /// Other drivers found besides `driver`: a mixed install.
     pub other_drivers: Vec<InstalledDriver>,
     /// Toolkits below the prefix, oldest first.
     pub toolkits: Vec<Toolkit>,
-    /// cuDNN libraries in toolkits and in the system's library directories.
+    /// cuDNN libraries in toolkits and in the system library directories.
     pub cudnn: Vec<AddOnFiles>,
-    /// The same of other add-ons. Facts of a gpusetup that did not look have none.
+    /// The same for other add-ons. Empty in facts of gpusetup versions that did not look for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add_ons: Vec<AddOnFiles>,
-    /// The nvcc that a login shell with a plain PATH finds.
+    /// The nvcc that a login shell with the default PATH finds.
     pub nvcc: Option<PathBuf>,
-    /// What matters here of the loader's cache, `/etc/ld.so.cache`.
+    /// The relevant part of the loader cache, `/etc/ld.so.cache`.
     pub loader_cache: Option<LoaderCache>,
-    /// Whether libxml2.so.2 is there, which the installer in CUDA's runfiles loads. None in facts of a gpusetup that did not look.
+    /// Whether libxml2.so.2 is present, which the installer in CUDA's runfiles loads. None in facts of gpusetup versions that
+    /// did not check.
     #[serde(default)]
     pub libxml2: Option<bool>,
     /// Enabled package repositories, one line each: address, suite and components.
     pub repositories: Vec<String>,
-    /// Packages that the package manager began and did not come to the end with.
+    /// Packages that the package manager started to install or configure but did not finish.
     #[serde(default)]
     pub unfinished_packages: Vec<String>,
-    /// Driver packages that these offer, each with the version that would be installed; none if that is not known.
+    /// Driver packages that the repositories offer, with the version that would be installed. None if that is not known.
     #[serde(default)]
     pub offered: Option<BTreeMap<String, String>>,
-    /// Room where gpusetup would need it: the cache, the prefix, `/boot`, `/usr`, `/var`.
+    /// Free space at the places gpusetup writes to: the cache, the prefix, `/boot`, `/usr`, `/var`.
     pub space: Vec<Space>,
-    /// What stands at the paths that gpusetup may write.
+    /// The state of the paths that gpusetup may write.
     pub paths: BTreeMap<PathBuf, PathState>,
     /// What could not be read, and why.
     pub unreadable: Vec<Unreadable>,
@@ -130,47 +131,47 @@ pub struct Facts {
 pub struct Compiler {
     /// The major version of gcc.
     pub major: u16,
-    /// What it is called by: `/usr/bin/gcc`, `/usr/bin/gcc-13`.
+    /// Its path: `/usr/bin/gcc`, `/usr/bin/gcc-13`.
     pub gcc: PathBuf,
-    /// What its C++ compiler is called by, where that and its library's headers are there. nvcc compiles C++ only, which
-    /// gcc alone cannot.
+    /// The path of its C++ compiler, if that compiler and the headers of its library are installed. nvcc needs one: it compiles
+    /// C++ only.
     pub gxx: Option<PathBuf>,
 }
 
-/// The machine, and what it runs in.
+/// The machine, and the hypervisor or container that it runs in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Machine {
-    /// As `uname -m` says it: `x86_64`, `aarch64`, `ppc64le`.
+    /// As printed by `uname -m`: `x86_64`, `aarch64`, `ppc64le`.
     pub arch: String,
-    /// What kind of machine it is.
+    /// The kind of machine.
     pub kind: MachineKind,
-    /// The hypervisor or container manager, where it shows (`kvm`, `docker`).
+    /// The hypervisor or container manager, if it can be detected (`kvm`, `docker`).
     pub inside: Option<String>,
-    /// The facts are of a tree below another root, not of a running system.
+    /// Whether the facts describe a tree below another root and not a running system.
     pub is_tree: bool,
-    /// Tells one boot from the next; none for a tree.
+    /// Identifies the current boot; none for a tree.
     pub boot_id: Option<String>,
 }
 
-/// Kinds of machine that differ in what may be installed.
+/// Kinds of machine, by what may be installed on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MachineKind {
-    /// Its own kernel, bare metal as far as can be seen.
+    /// Has its own kernel and shows no hypervisor.
     Physical,
-    /// Its own kernel, under a hypervisor.
+    /// Has its own kernel and runs under a hypervisor.
     Virtual,
-    /// Somebody else's kernel.
+    /// Shares the kernel of its host.
     Container,
-    /// Windows' kernel and Windows' driver.
+    /// Runs Windows' kernel and uses Windows' driver.
     Wsl2,
-    /// An embedded board whose driver comes with its board support package.
+    /// An embedded board whose driver is part of its board support package.
     Jetson,
 }
 
-/// An operating system, by its os-release.
+/// An operating system, from os-release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Os {
@@ -186,47 +187,47 @@ pub struct Os {
     pub package_manager: Option<PackageManager>,
     /// The initramfs tool found.
     pub initramfs: Option<InitramfsTool>,
-    /// `/usr` is managed as an image (ostree and the like).
+    /// Whether `/usr` is managed as an image (ostree and the like).
     pub immutable: bool,
 }
 
-/// A GPU on the bus.
+/// A GPU on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Gpu {
-    /// Bus address, `0000:17:00.0`; an assumed GPU has `assumed:0`.
+    /// The bus address, `0000:17:00.0`; `assumed:0` for an assumed GPU.
     pub address: String,
-    /// `10de:20b2`; empty for an assumed GPU that was given by its compute capability.
+    /// The PCI id, `10de:20b2`; empty for an assumed GPU that was given by its compute capability.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^(10de:[0-9a-f]{4})?$")))]
     pub pci_id: String,
-    /// `10de:1463`, where it could be read.
+    /// The subsystem id, `10de:1463`, if it could be read.
     pub subsystem: Option<String>,
     /// PCI class, `0302`.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^03[0-9a-f]{2}$")))]
     pub class: String,
     /// The kernel driver bound to it: `nouveau`, `nova_core`, `nvidia`, `vfio-pci`.
     pub bound_to: Option<String>,
-    /// Which driver that is was not to be seen: `lspci` shows it with `-k` only.
+    /// Whether the bound driver is unknown because the source did not show it: `lspci` shows it with `-k` only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub driver_unseen: bool,
-    /// What the database calls it; none for an unknown one.
+    /// The name in the database; none for an unknown GPU.
     pub name: Option<String>,
-    /// What the database says it can run.
+    /// The compute capability in the database.
     pub compute_capability: Option<ComputeCapability>,
-    /// It is not there; `--gpu` asked to plan as if it were.
+    /// Whether the GPU is not present but was requested with `--gpu`.
     pub assumed: bool,
 }
 
-/// A bridge between GPUs.
+/// An NVLink switch (NVSwitch), or the function that manages one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct NvSwitch {
     /// The bus address, `0000:c4:00.0`.
     pub address: String,
-    /// `10de:22a3`; `15b3:1021` of a network function that manages switches which are not on the bus.
+    /// `10de:22a3`, or `15b3:1021` for a network function that manages switches that are not on the bus.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^(10de|15b3):[0-9a-f]{4}$")))]
     pub pci_id: String,
-    /// What the database calls it.
+    /// The name in the database.
     pub name: Option<String>,
 }
 
@@ -234,27 +235,27 @@ pub struct NvSwitch {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Kernels {
-    /// The one running; none for a tree.
+    /// The running kernel; none for a tree.
     pub running: Option<String>,
-    /// The one that boots next: the newest installed, where the boot loader does not say otherwise.
+    /// The kernel that boots next: the newest installed one, unless the boot loader says otherwise.
     pub next_boot: Option<String>,
-    /// Those installed, oldest first.
+    /// The installed kernels, oldest first.
     pub installed: Vec<Kernel>,
 }
 
-/// An installed kernel: a directory of modules.
+/// An installed kernel: a directory below `/lib/modules`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Kernel {
-    /// As `uname -r` says it.
+    /// As printed by `uname -r`.
     pub release: String,
-    /// Its headers are there, complete enough to build a module.
+    /// Whether its headers are installed and complete enough to build a module.
     pub headers: bool,
-    /// The compiler it was built with, as its configuration names it: `gcc-12 (Debian 12.2.0-14) 12.2.0`.
+    /// The compiler it was built with, as given in its configuration: `gcc-12 (Debian 12.2.0-14) 12.2.0`.
     pub compiler: Option<String>,
-    /// The version of the nvidia module it has.
+    /// The version of its nvidia module.
     pub nvidia_module: Option<DriverVersion>,
-    /// The initramfs image of the kernel.
+    /// Its initramfs image.
     pub initramfs: Option<Initramfs>,
 }
 
@@ -270,7 +271,7 @@ pub struct Initramfs {
     pub modified: i64,
 }
 
-/// Whether the firmware lets only signed code run.
+/// The state of Secure Boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -289,23 +290,23 @@ pub enum SecureBoot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SigningKey {
-    /// The certificate of the key.
+    /// The certificate of the key, a path.
     pub path: PathBuf,
-    /// The firmware or shim knows it: what is signed with it loads.
+    /// Whether the firmware or shim trusts the key, so that modules signed with it load.
     pub enrolled: bool,
 }
 
-/// A kernel module in the kernel.
+/// A loaded kernel module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LoadedModule {
-    /// The name of the module, with underscores.
+    /// The name, with underscores.
     pub name: String,
-    /// The version of the module, if it has one.
+    /// The version, if it has one.
     pub version: Option<String>,
 }
 
-/// Who put something on the host.
+/// What installed a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -322,37 +323,36 @@ pub enum Origin {
     Unknown,
 }
 
-/// A driver on the host.
+/// An installed driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct InstalledDriver {
-    /// The version, by the user-space library or the package.
+    /// The version, from the user-space library or the package.
     pub version: DriverVersion,
-    /// Who put it there.
+    /// What installed it.
     pub origin: Origin,
-    /// The flavour of its kernel modules, where it shows.
+    /// The flavour of its kernel modules, if it can be detected.
     pub modules: Option<ModuleFlavour>,
-    /// How this was found: a file, a package.
+    /// The evidence: a file or a package.
     pub evidence: String,
-    /// Its libraries lie in a directory that Debian's alternatives choose, beside others. None in facts that an older
-    /// gpusetup took.
+    /// Whether its libraries are in a directory that Debian's alternatives select. None in facts of older gpusetup versions.
     #[serde(default)]
     pub alternative: Option<bool>,
 }
 
-/// A CUDA toolkit on the host.
+/// An installed CUDA toolkit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Toolkit {
-    /// The series, or the release where it shows (version.json; `nvcc` of a package).
+    /// The series, or the full release if it is known (from version.json, or `nvcc` of a package).
     pub version: CudaVersion,
     /// Its directory, links resolved.
     pub path: PathBuf,
-    /// Who put it there.
+    /// What installed it.
     pub origin: Origin,
-    /// Its nvcc is there and can be executed.
+    /// Whether its nvcc exists and is executable.
     pub has_nvcc: bool,
-    /// Of one that was put together of component archives: which, by NVIDIA's names.
+    /// The components of a toolkit that was installed from component archives, by NVIDIA's names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
 }
@@ -361,18 +361,18 @@ pub struct Toolkit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct AddOnFiles {
-    /// The add-on, `nccl`; without it, cuDNN.
+    /// The add-on, `nccl`; cuDNN if omitted.
     #[serde(default = "cudnn", skip_serializing_if = "is_cudnn")]
     pub add_on: AddOnId,
-    /// By the file names, else by the header.
+    /// The version, from the file names or else from the header.
     pub version: Option<AddOnVersion>,
     /// The directory, links resolved.
     pub directory: PathBuf,
-    /// Who put it there.
+    /// What installed it.
     pub origin: Origin,
-    /// The header found beside it.
+    /// The header that belongs to it.
     pub header: Option<PathBuf>,
-    /// Its shared libraries and the links to them, by name: for cuDNN every `libcudnn*.so*`.
+    /// Its shared libraries and the links to them, by name; for cuDNN every `libcudnn*.so*`.
     pub files: Vec<LibraryFile>,
 }
 
@@ -384,7 +384,7 @@ fn is_cudnn(id: &AddOnId) -> bool {
     *id == AddOnId::CUDNN
 }
 
-/// A shared library's file, or a link to it.
+/// A shared library, or a link to one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LibraryFile {
@@ -392,30 +392,30 @@ pub struct LibraryFile {
     pub name: String,
     /// The target, if it is a link.
     pub link: Option<PathBuf>,
-    /// The SONAME in the ELF file that it is or leads to; none for a broken link or no ELF file.
+    /// The SONAME of the ELF file, after following links; none for a broken link or a file that is not ELF.
     pub soname: Option<String>,
-    /// Bytes of the file itself; 0 for a link.
+    /// The size in bytes; 0 for a link.
     pub size: u64,
-    /// The SHA-256, given only where two regular files of one size might be copies of each other.
+    /// The SHA-256, only if two regular files of the same size may be copies of each other.
     #[cfg_attr(feature = "schemas", schemars(with = "Option<crate::sum::Sha256Text>"))]
     pub sha256: Option<String>,
 }
 
-/// What matters here of the loader's cache, `/etc/ld.so.cache`.
+/// The relevant part of the loader cache, `/etc/ld.so.cache`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LoaderCache {
     /// When it was written, in seconds since 1970.
     pub modified: i64,
-    /// Entries that matter here (libcuda, libnvidia-ml, libcudart, libcudnn…): SONAME and path, in the loader's order.
+    /// Relevant entries (libcuda, libnvidia-ml, libcudart, libcudnn…): SONAME and path, in the loader's order.
     pub entries: Vec<(String, PathBuf)>,
 }
 
-/// What stands at a path, and since when.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct PathState {
-    /// What is at the path.
+    /// The node at the path.
     #[serde(flatten)]
     pub node: Node,
     /// When it was written, in seconds since 1970.
@@ -431,23 +431,23 @@ pub struct Unreadable {
     pub what: String,
     /// Why it could not be read.
     pub why: String,
-    /// What is missing among the GPUs, if that is it.
+    /// Set if GPUs may be missing from the list because of this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
 }
 
-/// What is missing among the GPUs. That is not the same as having none.
+/// Which GPUs may be missing from the list. An unreadable GPU is not the same as no GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
     /// All of them.
     Gpus,
-    /// One in an lspci listing that cannot be told from others.
+    /// One in an lspci listing that cannot be identified.
     ListedGpu,
 }
 
-/// As it is in a file of facts.
+/// [`Unreadable`] as stored in a file of facts.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
@@ -459,14 +459,14 @@ struct UnreadableInFile {
 
 impl From<UnreadableInFile> for Unreadable {
     fn from(UnreadableInFile { what, why, missing }: UnreadableInFile) -> Self {
-        // Facts that an older gpusetup took have the sentence only.
+        // Facts of older gpusetup versions have the sentence only.
         let older = || [Missing::Gpus, Missing::ListedGpu].into_iter().find(|missing| missing.what() == what);
         Self { missing: missing.or_else(older), what, why }
     }
 }
 
 impl Missing {
-    /// It, as [`Unreadable::what`] names it.
+    /// The text in [`Unreadable::what`].
     fn what(self) -> &'static str {
         match self {
             Self::Gpus => "the GPUs",
@@ -476,14 +476,14 @@ impl Missing {
 }
 
 impl Unreadable {
-    /// What is missing among the GPUs.
+    /// An entry for GPUs that may be missing.
     pub fn gpus(missing: Missing, why: impl ToString) -> Self {
         Self { what: missing.what().to_owned(), why: why.to_string(), missing: Some(missing) }
     }
 }
 
 impl Kernel {
-    /// The major version of the gcc it was built with; none where it was another compiler, or does not show.
+    /// The major version of the gcc it was built with; none for another compiler or if it is unknown.
     pub fn gcc_major(&self) -> Option<u16> {
         // `gcc-12 (Debian 12.2.0-14) 12.2.0`, `x86_64-linux-gnu-gcc-13 (Ubuntu …) 13.2.0`, `gcc (GCC) 11.4.1 …`.
         let text = self.compiler.as_deref().filter(|t| t.contains("gcc") || t.contains("GCC"))?;
@@ -493,26 +493,26 @@ impl Kernel {
 }
 
 impl Gpu {
-    /// The device half of its PCI id.
+    /// The device part of its PCI id.
     pub fn device(&self) -> Option<PciDevice> {
         u16::from_str_radix(self.pci_id.strip_prefix("10de:")?, 16).ok().map(PciDevice)
     }
 }
 
 impl Facts {
-    /// Whether the host was looked at and has no NVIDIA GPU. A tree without /sys, WSL2 and a Jetson do not show theirs on the bus,
-    /// and a line of lspci may lack the numbers: there it is not known.
+    /// Whether the bus was searched and has no NVIDIA GPU. False if that is not known: a tree without /sys, WSL2 and a Jetson
+    /// do not show their GPUs on the bus, and lspci lines may lack the ids.
     pub fn has_no_gpu(&self) -> bool {
         let unseen = self.machine.kind == MachineKind::Jetson || self.unreadable.iter().any(|u| u.missing.is_some());
         self.gpus.is_empty() && !unseen
     }
 
-    /// The lines of an lspci listing that name an NVIDIA GPU without its numbers.
+    /// The lines of an lspci listing that name an NVIDIA GPU without its ids.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))
     }
 
-    /// Whether a repository is enabled that any of these marks means (`seen_as` of the database).
+    /// Whether an enabled repository matches any of these marks (`seen_as` in the database).
     pub fn has_enabled(&self, marks: &[String]) -> bool {
         let meant =
             |line: &String| marks.iter().any(|mark| crate::packages::is_meant(line, mark, self.os.package_manager));
@@ -539,42 +539,41 @@ impl Facts {
         self.compilers.iter().find(|c| c.gcc.ends_with("gcc"))
     }
 
-    /// A compiler of this major version that compiles C++ too, called by its number.
+    /// A compiler of this major version, with its version in its name, that also compiles C++.
     pub fn side_compiler(&self, major: u16) -> Option<&Compiler> {
         self.compilers.iter().find(|c| c.major == major && c.gxx.is_some() && !c.gcc.ends_with("gcc"))
     }
 
-    /// The major version of the gcc that the kernel was built with. Where nothing else tells the distribution's default
-    /// gcc, this does.
+    /// The major version of the gcc that the kernel was built with: the best guess at the distribution's default gcc.
     pub fn kernels_gcc(&self) -> Option<u16> {
         let release = self.kernel()?;
         self.kernels.installed.iter().find(|k| k.release == release)?.gcc_major()
     }
 
-    /// With every text in one line and plain in a terminal: a host's files, and a file of facts, may say anything.
+    /// Makes every text printable on one line of a terminal: the files of a host, and a file of facts, may contain anything.
     pub fn visible(self) -> Self {
         crate::text::made_visible(self)
     }
 
-    /// A kernel whose name is none. Kernels' names stand in commands that people copy into a shell.
+    /// The first kernel whose name is not a valid release. Kernel names are part of commands that people paste into a shell.
     pub fn unlikely_kernel(&self) -> Option<&str> {
         let kernels = &self.kernels;
         let mut all = kernels.installed.iter().map(|k| &k.release).chain(&kernels.running).chain(&kernels.next_boot);
         all.find(|name| !kernel::is_likely(name)).map(String::as_str)
     }
 
-    /// The kernel whose modules matter: the one that will run, which is the next to boot, else the running one.
+    /// The kernel whose modules matter: the next to boot, or else the running one.
     pub fn kernel(&self) -> Option<&str> {
         self.kernels.next_boot.as_deref().or(self.kernels.running.as_deref())
     }
 
-    /// What stands at `path`, of those looked at.
+    /// The node at `path`, if the probes looked at it.
     pub fn node(&self, path: &std::path::Path) -> Option<&Node> {
         self.paths.get(path).map(|p| &p.node)
     }
 }
 
-/// Reads a text as each program's whose answers are read here.
+/// Feeds a text to the parsers of all package managers' output.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
     crate::packages::read_anything(text);

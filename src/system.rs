@@ -1,11 +1,11 @@
-//! The one door to the outside: the files below a root directory, processes, the clock. Every path is a path as the
-//! host itself would say it (`/etc/modprobe.d`), wherever the root is. Nothing here knows of GPUs or plans.
+//! All access to the outside: the files below a root directory, processes, the clock. Every path is a path as seen from inside
+//! the host (`/etc/modprobe.d`), wherever the root is. Nothing here knows about GPUs or plans.
 //!
-//! A host may be a tree whose owner is somebody else, and at work at the same time. So every path starts at a descriptor of
-//! the root directory and never leads out of it; files are judged when they are open, not by their names before; what is
-//! written is a new file, or one that gpusetup alone has; and only regular files and directories are ever opened.
+//! A host may be a tree that belongs to another user, who may change it at the same time. So every path starts at a descriptor
+//! of the root directory and never leaves it. Files are checked after they are opened, not by name before. Writes go to a new
+//! file, or to one that only gpusetup uses. Only regular files and directories are ever opened.
 //!
-//! Nothing outside of this module opens a file by its name, starts a process or reads the environment: clippy sees to it.
+//! No other module opens a file by its name, starts a process or reads the environment; clippy enforces this.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -42,26 +42,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that is read whole has at most so many bytes: the largest are a journal and a loader's cache, of some megabytes.
+/// The most bytes of a file that is read whole: the largest are a journal and a loader cache, with some megabytes.
 const MOST_READ: u64 = 256 << 20;
 
-/// Ends the name of a file that is being written.
+/// The suffix of a file that is being written.
 pub const UNFINISHED: &str = ".gpusetup-new";
 
-/// A host: this machine, or the tree of one.
+/// A host: this machine, or a tree with another machine's files.
 #[derive(Debug, Clone)]
 pub struct System {
     root: PathBuf,
-    /// The root directory, open as a place.
+    /// The root directory, open with `O_PATH`.
     place: Arc<Result<OwnedFd, Errno>>,
 }
 
-/// What stands at a path; a link at its end is not followed.
+/// The node at a path; a link at its end is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Node {
-    /// Nothing is there.
+    /// Nothing exists there.
     Absent,
     /// A regular file.
     File {
@@ -70,14 +70,14 @@ pub enum Node {
         sha256: String,
         /// The permission bits of the file, as a number: 420 is 0644.
         mode: u32,
-        /// The user who owns it.
+        /// The owning user.
         uid: u32,
-        /// The group that owns it.
+        /// The owning group.
         gid: u32,
     },
     /// A symbolic link.
     Link {
-        /// The target, as it is written in the link.
+        /// The target as stored in the link.
         target: PathBuf,
     },
     /// A directory.
@@ -86,40 +86,39 @@ pub enum Node {
     Other,
 }
 
-/// A file system's room and manners.
+/// Free space and mount flags of a file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Space {
-    /// The path that was asked about (its nearest ancestor that exists was looked at).
+    /// The requested path; if it does not exist, the values are those of its nearest existing ancestor.
     pub path: PathBuf,
-    /// Bytes that a process of root's may still write.
+    /// Bytes that a process of root can still write.
     pub free_bytes: u64,
     /// The file system is mounted read-only.
     pub read_only: bool,
     /// The file system is mounted `noexec`.
     pub no_exec: bool,
-    /// The id of the file system: paths with the same one share the space.
+    /// The id of the file system; paths with the same id share the space.
     pub file_system: u64,
 }
 
-/// What tells a file from every other, and from itself when somebody has written to it: nobody can set the time of its last
-/// change.
+/// Identifies a file and its content: any write changes the time of its last change, which no program can set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The file system.
+    /// The file system's device number.
     pub device: u64,
-    /// The file on it.
+    /// The inode.
     pub inode: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// When its bytes were last written: seconds since 1970, and nanoseconds.
+    /// The time of the last write: seconds since 1970, and nanoseconds.
     pub modified: (i64, i64),
-    /// When it was last changed in any way.
+    /// The time of the last change of any kind.
     pub changed: (i64, i64),
 }
 
 impl Identity {
-    /// What a file is, by what the kernel says of it: of an open one it is the same whatever its name comes to mean.
+    /// From the kernel's metadata. For an open file it does not depend on what its name now refers to.
     pub fn of(meta: &fs::Metadata) -> Self {
         Self {
             device: meta.dev(),
@@ -132,7 +131,7 @@ impl Identity {
 }
 
 impl System {
-    /// The host whose root directory is `root`. Where that is no directory, everything on this host is absent.
+    /// The host whose root directory is `root`. If that is not a directory, every path of the host is absent.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let place = Arc::new(place(&root));
@@ -144,12 +143,12 @@ impl System {
         Self::at("/")
     }
 
-    /// Whether the host is the running machine, and no tree of another.
+    /// Whether the host is the running machine and not a tree.
     pub fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// The root directory, as it was named: for messages, and for programs that are started in it.
+    /// The root directory as given: for messages, and for programs that are started in it.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -158,20 +157,21 @@ impl System {
         self.place.as_ref().as_ref().map(AsFd::as_fd).map_err(|e| (*e).into())
     }
 
-    /// What a path leads to, as a mere place: nothing is opened for reading or writing, and nobody waits.
+    /// Opens a path with `O_PATH`: nothing is opened for reading or writing, and nothing blocks.
     fn found(&self, path: &Path, follow: bool) -> io::Result<OwnedFd> {
         let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
         beneath::open(self.place()?, path, flags)
     }
 
-    /// The directory that `path` is in, open, and its last component.
+    /// Opens the directory that contains `path`; returns it and the last component.
     fn parent<'a>(&self, path: &'a Path) -> io::Result<(Directory, &'a OsStr)> {
-        let no_name = || io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no file", path.display()));
+        let no_name =
+            || io::Error::new(io::ErrorKind::InvalidInput, format!("{} does not name a file", path.display()));
         let name = path.file_name().ok_or_else(no_name)?;
         Ok((self.directory(path.parent().unwrap_or(Path::new("/")))?, name))
     }
 
-    /// The same; none where that directory is not there.
+    /// The same; none if that directory does not exist.
     fn parent_if_there<'a>(&self, path: &'a Path) -> io::Result<Option<(Directory, &'a OsStr)>> {
         match self.parent(path) {
             Err(e) if is_absent(&e) => Ok(None),
@@ -179,17 +179,17 @@ impl System {
         }
     }
 
-    /// A directory, open; links are followed.
+    /// Opens a directory; links are followed.
     pub fn directory(&self, path: impl AsRef<Path>) -> io::Result<Directory> {
         Ok(beneath::open(self.place()?, path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)?.into())
     }
 
-    /// `path` without links, as the host itself would say it; what does not exist stays as it is written.
+    /// `path` with its links resolved, as seen from inside the host; components that do not exist stay as written.
     pub fn canonical(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         Ok(Path::new("/").join(beneath::canonical(self.place()?, path.as_ref())?))
     }
 
-    /// What the inode of a file says; links are followed. The file need not be readable.
+    /// The metadata of a file; links are followed. The file need not be readable.
     pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
         File::from(self.found(path.as_ref(), true)?).metadata()
     }
@@ -199,7 +199,7 @@ impl System {
         contents(self.open(path)?)
     }
 
-    /// The text of a file, or none when there is no such file. What is no UTF-8 becomes U+FFFD.
+    /// The text of a file, or none if it does not exist. Invalid UTF-8 becomes U+FFFD.
     pub fn read_text(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
         match self.read(path) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
@@ -208,17 +208,17 @@ impl System {
         }
     }
 
-    /// An open file, for reading; links are followed. A pipe or a device is refused, and never opened: whoever opens or
-    /// reads one may wait for ever.
+    /// Opens a file for reading; links are followed. A pipe or a device is refused and never opened, because opening or reading
+    /// it may block for ever.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let place = self.found(path.as_ref(), true)?;
         if !is_file_or_directory(&place)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        // For a file this changes nothing; another that came in its place must not keep us.
+        // Has no effect on a regular file, but if the name was replaced meanwhile, opening must not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = match beneath::reopen(place.as_fd(), flags) {
-            // There is no /proc, as in some chroots.
+            // There is no /proc in some chroots.
             Err(Errno::NOENT) => beneath::open(self.place()?, path.as_ref(), flags)?,
             opened => opened?,
         };
@@ -228,7 +228,7 @@ impl System {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
 
-    /// The names in a directory, sorted; none when there is no such directory.
+    /// The names in a directory, sorted; empty if it does not exist.
     pub fn list(&self, directory: impl AsRef<Path>) -> io::Result<Vec<String>> {
         let opened = match beneath::open(self.place()?, directory.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY) {
             Err(e) if is_absent(&e) => return Ok(Vec::new()),
@@ -245,17 +245,17 @@ impl System {
         Ok(names)
     }
 
-    /// Whether anything is there; links are followed.
+    /// Whether the path exists; links are followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.found(path.as_ref(), true).is_ok()
     }
 
-    /// Whether a directory is there; links are followed.
+    /// Whether the path is a directory; links are followed.
     pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
         self.metadata(path).is_ok_and(|meta| meta.is_dir())
     }
 
-    /// What a file is now; links are followed.
+    /// The current state of a file; links are followed.
     pub fn identity(&self, path: impl AsRef<Path>) -> io::Result<Identity> {
         Ok(Identity::of(&self.metadata(path)?))
     }
@@ -265,18 +265,18 @@ impl System {
         beneath::target(self.found(path.as_ref(), false).ok()?.as_fd()).ok()
     }
 
-    /// When a file was last written, in seconds since 1970; links are followed.
+    /// The time a file was last written, in seconds since 1970; links are followed.
     pub fn modified(&self, path: impl AsRef<Path>) -> Option<i64> {
         Some(self.metadata(path).ok()?.mtime())
     }
 
-    /// When a regular file came to be what and where it is, in seconds since 1970; none for anything else.
+    /// The time a regular file was last written or moved, in seconds since 1970; none for anything else.
     pub fn changed(&self, path: impl AsRef<Path>) -> Option<i64> {
         let meta = File::from(self.found(path.as_ref(), false).ok()?).metadata().ok()?;
         meta.is_file().then(|| meta.ctime())
     }
 
-    /// What stands at `path`.
+    /// The node at `path`.
     pub fn node(&self, path: impl AsRef<Path>) -> io::Result<Node> {
         let place = match self.found(path.as_ref(), false) {
             Err(e) if is_absent(&e) => return Ok(Node::Absent),
@@ -296,7 +296,7 @@ impl System {
         })
     }
 
-    /// The room on the file system that `path` is on, or would be.
+    /// The space on the file system that `path` is on, or would be on.
     pub fn space(&self, path: impl AsRef<Path>) -> io::Result<Space> {
         let asked = self.canonical(path.as_ref())?;
         let nearest = asked.ancestors().find_map(|at| self.found(at, true).ok());
@@ -311,7 +311,7 @@ impl System {
         })
     }
 
-    /// Puts a file at `path`, replacing what is there in one rename; it is on the disk when this returns.
+    /// Writes a file at `path` and replaces an existing one in a single rename. When this returns, the file is on disk.
     pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
         let put = |directory: &Directory, new: &OsStr| {
             let mut file = directory.create_new(new, mode)?;
@@ -321,13 +321,13 @@ impl System {
         self.replaced(path.as_ref(), put)?.sync()
     }
 
-    /// The same without waiting for the disk: after a power cut the old file may be there, or an empty one.
+    /// The same without waiting for the disk: after a power cut the file may be the old one, or empty.
     pub fn write_soon(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
         let put = |directory: &Directory, new: &OsStr| directory.create_new(new, mode)?.write_all(bytes);
         self.replaced(path.as_ref(), put).map(|_| ())
     }
 
-    /// Puts a copy of a file at `path`, as [`Self::write`] does.
+    /// Copies a file to `path`, with the guarantees of [`Self::write`].
     pub fn copy(&self, from: &mut dyn Read, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let put = |directory: &Directory, new: &OsStr| {
             let mut file = directory.create_new(new, mode)?;
@@ -337,7 +337,7 @@ impl System {
         self.replaced(path.as_ref(), put)?.sync()
     }
 
-    /// Has something new put beside `path`, then moves it there; the directory that it is in.
+    /// Creates a temporary node beside `path` with `put`, then moves it there; returns the directory.
     fn replaced(&self, path: &Path, put: impl FnOnce(&Directory, &OsStr) -> io::Result<()>) -> io::Result<Directory> {
         let (directory, name) = self.parent(path)?;
         let new = unfinished(name);
@@ -349,32 +349,32 @@ impl System {
         Ok(directory)
     }
 
-    /// A file that was not there, for reading and writing.
+    /// Creates a new file for reading and writing; fails if it exists.
     pub fn create_new(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         let (directory, name) = self.parent(path.as_ref())?;
         directory.create_new(name, mode)
     }
 
-    /// A file that gpusetup keeps, for reading and writing: made when it is not there. One that is a link, has a second name
-    /// or another owner is refused: somebody could have put it there to have another file written.
+    /// Opens a file that gpusetup keeps, for reading and writing; creates it if missing. A link, a file with a second hard link
+    /// and a file of another owner are refused: each could redirect the writes to another file.
     pub fn open_own(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         let (directory, name) = self.parent(path.as_ref())?;
         directory.open_own(name, mode, false)
     }
 
-    /// The same, with everything written to its end.
+    /// The same, in append mode.
     pub fn append_to(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         let (directory, name) = self.parent(path.as_ref())?;
         directory.open_own(name, mode, true)
     }
 
-    /// Appends to a file of ours behind its first `length` bytes, cuts off what was behind them, and waits for the disk.
+    /// Appends to such a file after its first `length` bytes, cuts off anything beyond them, and waits for the disk.
     pub fn append(&self, path: impl AsRef<Path>, length: u64, bytes: &[u8], mode: u32) -> io::Result<()> {
         let (directory, name) = self.parent(path.as_ref())?;
         let mut file = directory.open_own(name, mode, true)?;
         crash::point();
         file.set_len(length)?;
-        // Half of it is what a power cut may leave.
+        // A power cut may leave half of the bytes.
         let (half, rest) = bytes.split_at(bytes.len() / 2);
         file.write_all(half)?;
         crash::point();
@@ -383,33 +383,33 @@ impl System {
         directory.sync()
     }
 
-    /// Gives an open file the name `path` too. False where the file system cannot.
+    /// Gives an open file the additional name `path`. False if the file system does not support that.
     pub fn link_open(&self, open: &File, path: impl AsRef<Path>) -> io::Result<bool> {
         let (directory, name) = self.parent(path.as_ref())?;
         Ok(directory.link_open(open, name).is_ok())
     }
 
-    /// Waits until everything written so far to the file system of a directory is on the disk.
+    /// Waits until everything written so far to the file system of a directory is on disk.
     pub fn sync_around(&self, directory: impl AsRef<Path>) -> io::Result<()> {
         self.directory(directory)?.sync_file_system()
     }
 
-    /// Waits until everything that was written is on the disk.
+    /// Waits until everything written so far is on disk.
     pub fn sync(&self) {
         rustix::fs::sync();
     }
 
-    /// Removes what a write or a link at `path` left beside it when it was killed.
+    /// Removes the temporary file that an interrupted write or link at `path` left beside it.
     pub fn remove_unfinished(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
         directory.remove_file_if_there(&unfinished(name))
     }
 
-    /// Gives what stands at `path` to a user and a group; a link itself, not what it leads to.
+    /// Changes the owner and group of `path`; of a link itself, not of its target.
     pub fn own(&self, path: impl AsRef<Path>, uid: u32, gid: u32) -> io::Result<()> {
         let (directory, name) = self.parent(path.as_ref())?;
         let stat = directory.stat(name)?;
-        // Nothing to do for whoever may not: a file made again by its owner is theirs.
+        // An unprivileged user has nothing to do here: a file that the owner creates again is already theirs.
         if (stat.st_uid, stat.st_gid) == (uid, gid) {
             return Ok(());
         }
@@ -417,12 +417,12 @@ impl System {
         directory.own(name, uid, gid)
     }
 
-    /// Puts a link at `path`, replacing what is there in one rename.
+    /// Creates a link at `path` and replaces what is there in a single rename.
     pub fn link(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
         self.replaced(path.as_ref(), |directory, new| directory.symlink(target, new))?.sync()
     }
 
-    /// Moves what stands at `from` to `to` in one rename.
+    /// Moves `from` to `to` in a single rename.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
         let ((directory, name), (to, to_name)) = (self.parent(from.as_ref())?, self.parent(to.as_ref())?);
         crash::point();
@@ -430,8 +430,8 @@ impl System {
         to.sync()
     }
 
-    /// Moves a file out of an open directory to `path`, replacing a file or link there. One that comes from another file
-    /// system is copied.
+    /// Moves a file out of an open directory to `path` and replaces a file or link there. A file from another file system is
+    /// copied.
     pub fn take_from(&self, directory: &Directory, name: &OsStr, path: impl AsRef<Path>) -> io::Result<()> {
         let (to, to_name) = self.parent(path.as_ref())?;
         crash::point();
@@ -446,7 +446,7 @@ impl System {
         self.copy(&mut directory.open(name)?, path, stat.st_mode & 0o7777)
     }
 
-    /// Makes a directory and those above it that are not there; returns the ones made, outermost first.
+    /// Creates a directory and its missing parents; returns the created ones, outermost first.
     pub fn make_directories(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Vec<PathBuf>> {
         let (mut missing, mut at) = (Vec::new(), path.as_ref());
         while !self.exists(at) {
@@ -466,14 +466,14 @@ impl System {
         Ok(missing)
     }
 
-    /// Makes a directory that was not there, and opens it.
+    /// Creates a new directory and opens it.
     pub fn create_directory(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Directory> {
         let (parent, name) = self.parent(path.as_ref())?;
         crash::point();
         parent.create_directory(name, mode)
     }
 
-    /// Removes a file, a link or an empty directory; absence is success.
+    /// Removes a file, a link or an empty directory. A missing one is a success.
     pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
         crash::point();
@@ -484,7 +484,7 @@ impl System {
         }
     }
 
-    /// A place at or below a directory that something is mounted on, if there is one.
+    /// The first mount point at or below a directory, if there is one.
     pub fn mounted_below(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let below = fs::canonicalize(&self.root)?.join(beneath::canonical(self.place()?, path.as_ref())?);
         let mounts = System::live().read_text("/proc/self/mountinfo")?.unwrap_or_default();
@@ -493,8 +493,8 @@ impl System {
         Ok(places.find(|place| place.starts_with(&below)))
     }
 
-    /// Removes a directory with all that is in it; absence is success. Links in it are removed, not followed. The root
-    /// itself is never removed.
+    /// Removes a directory and its contents. A missing one is a success. Links in it are removed, not followed. The root itself
+    /// is never removed.
     pub fn remove_tree(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let Some((directory, name)) = self.parent_if_there(path.as_ref())? else { return Ok(()) };
         crash::point();
@@ -502,8 +502,8 @@ impl System {
     }
 }
 
-/// Opens a root directory as a place. A path that leads to this machine's own root by another name is no tree: what is done
-/// "in the tree" would be done to the machine.
+/// Opens a root directory with `O_PATH`. A path that leads to this machine's own root by another name is refused as a tree,
+/// because changes "in the tree" would change the machine.
 fn place(root: &Path) -> Result<OwnedFd, Errno> {
     let open = |path: &Path| openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let place = open(root)?;
@@ -521,7 +521,7 @@ fn is_file_or_directory(open: &OwnedFd) -> io::Result<bool> {
     Ok(matches!(kind, FileType::RegularFile | FileType::Directory))
 }
 
-/// A path as the kernel's list of mounts has it, where `\\040` is a blank.
+/// Decodes a path from the kernel's list of mounts, where `\\040` is a blank.
 fn unescaped(place: &str) -> std::ffi::OsString {
     let (mut bytes, mut rest) = (Vec::new(), place.as_bytes());
     while let Some((first, more)) = rest.split_first() {
@@ -542,7 +542,7 @@ pub fn contents(file: File) -> io::Result<Vec<u8>> {
     input::limited(file, MOST_READ)?.ok_or_else(too_large)
 }
 
-/// An error with what it stems from.
+/// An error together with its sources.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -558,12 +558,12 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Whether an error only says that there is no such file.
+/// Whether an error only means that the file does not exist.
 pub fn is_absent(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The name of a file while it is written.
+/// The name of a file while it is being written.
 fn unfinished(name: &OsStr) -> OsString {
     let mut unfinished = OsString::from(".");
     unfinished.push(name);
@@ -600,7 +600,7 @@ mod tests {
         assert!(matches!(host.node("/a/b/f").expect("seen"), Node::File { mode: 0o666, .. }));
         assert_eq!(host.list("/a/b").expect("listed"), ["f"]);
         host.remove("/a/b/f").expect("removed");
-        host.remove("/a/b/f").expect("absence is success");
+        host.remove("/a/b/f").expect("removing a missing file succeeds");
         assert_eq!(host.node("/a/b/f").expect("seen"), Node::Absent);
         host.remove_tree("/a").expect("removed");
         assert_eq!(host.node("/a").expect("seen"), Node::Absent);
@@ -625,10 +625,10 @@ mod tests {
             assert!(host.append_to(Path::new("/").join(name), 0o600).is_err(), "{name}");
             assert!(host.append(Path::new("/").join(name), 0, b"x", 0o600).is_err(), "{name}");
         }
-        host.append("/new", 0, b"ours", 0o600).expect("nothing is in the way");
-        host.append("/new", 2, b"r own", 0o600).expect("it is ours");
+        host.append("/new", 0, b"ours", 0o600).expect("the file does not exist yet");
+        host.append("/new", 2, b"r own", 0o600).expect("the file is gpusetup's own");
         assert_eq!(host.read("/new").expect("read"), b"our own");
-        // What is put in the place of any of them leaves the victim alone.
+        // Whatever replaces one of these files, the victim is not changed.
         for name in ["link", "relative", "second-name"] {
             host.write(Path::new("/").join(name), b"ours", 0o600).expect("replaced");
         }
@@ -641,7 +641,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::os::unix::fs::symlink("/", dir.path().join("tree")).expect("linked");
         let host = System::at(dir.path().join("tree"));
-        assert!(!host.is_live() && !host.exists("/etc"), "what is done there would be done to the machine");
+        assert!(!host.is_live() && !host.exists("/etc"), "changes there would change the machine");
         assert!(System::at("//").is_live() && System::at("//").exists("/etc"));
     }
 
@@ -666,7 +666,7 @@ mod tests {
             assert!(host.remove_tree(root).is_err(), "{root}");
         }
         assert!(host.exists("/a/b"));
-        host.remove_tree("/a/../a").expect("a folder like any other");
+        host.remove_tree("/a/../a").expect("an ordinary folder");
         assert!(!host.exists("/a"));
     }
 }

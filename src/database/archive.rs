@@ -1,5 +1,5 @@
-//! A database as one file that can be sent: `compat/` and `manifests/` as a `.tar.xz`, with a minisign signature beside
-//! it (`.minisig`). The YAML itself, because it outlives the compact form, which changes with gpusetup's types.
+//! A database as one file to distribute: `compat/` and `manifests/` in a `.tar.xz`, with a minisign signature beside it
+//! (`.minisig`). It contains the YAML files because they outlive the compact form, which changes with gpusetup's types.
 
 use crate::compat::{Database, LoadError, files, parse};
 use liblzma::{read::XzDecoder, write::XzEncoder};
@@ -7,30 +7,30 @@ use minisign_verify::{PublicKey, Signature};
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
-/// No archive is longer, packed or unpacked: some fifty times what today's is.
+/// The size limit of an archive, packed or unpacked: about fifty times today's size.
 pub const MOST_BYTES: u64 = 64 << 20;
 
-/// Why an archive is not what it should be.
+/// Why an archive is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The public key is none.
-    #[error("the key is no minisign public key: {0}")]
+    /// The public key is not valid.
+    #[error("the key is not a minisign public key: {0}")]
     Key(minisign_verify::Error),
-    /// The signature is none of minisign's, or not by this key, or of other bytes.
-    #[error("it is not signed by this key, or was altered since: {0}")]
+    /// The signature is not minisign's, or not by this key, or not for these bytes.
+    #[error("the signature does not match: another key signed it, or it was changed later ({0})")]
     Signature(minisign_verify::Error),
-    /// It is no `.tar.xz`, or it is damaged.
+    /// It is not a `.tar.xz`, or it is damaged.
     #[error("it cannot be unpacked: {0}")]
     Damaged(#[from] io::Error),
-    /// It holds something else than a database does.
-    #[error("it holds {0}, which is no part of a database")]
+    /// It contains a file that is not part of a database.
+    #[error("it contains {0}, which is not part of a database")]
     Strange(String),
-    /// Its facts do not hold, or are of another gpusetup's form.
-    #[error("its facts cannot be used, it may be made for a newer gpusetup: {0}")]
+    /// Its facts are invalid, or have the format of another gpusetup version.
+    #[error("its facts cannot be used; it may be for a newer gpusetup: {0}")]
     Facts(LoadError),
 }
 
-/// Makes the archive of a folder whose facts hold: the same bytes from the same folder.
+/// Creates the archive of a folder with valid facts; the same folder always gives the same bytes.
 pub fn pack(folder: &Path) -> Result<Vec<u8>, LoadError> {
     let files = files(folder)?;
     parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
@@ -45,17 +45,17 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, LoadError> {
     tar.into_inner().and_then(XzEncoder::finish).map_err(failed)
 }
 
-/// That `signature`, the text of a `.minisig` file, is made over `archive` by the owner of `key`, the text of a `.pub`
+/// Verifies that `signature`, the text of a `.minisig` file, was made for `archive` by the owner of `key`, the text of a `.pub`
 /// file or its last line.
 pub fn verify(archive: &[u8], signature: &str, key: &str) -> Result<(), ArchiveError> {
     let key = key.trim();
     let key = PublicKey::decode(key).or_else(|_| PublicKey::from_base64(key)).map_err(ArchiveError::Key)?;
     let signature = Signature::decode(signature).map_err(ArchiveError::Signature)?;
-    // Only signatures over a hash of the whole: what minisign has made since 2021.
+    // Only signatures over a hash of the whole file, as minisign makes them since 2021.
     key.verify(archive, &signature, false).map_err(ArchiveError::Signature)
 }
 
-/// The database in an archive that was verified.
+/// The database in a verified archive.
 pub fn unpack(archive: &[u8]) -> Result<Database, ArchiveError> {
     let mut files = Vec::new();
     let mut tar = tar::Archive::new(XzDecoder::new(archive).take(MOST_BYTES));

@@ -1,4 +1,4 @@
-//! The database in a folder that the caller names. Whoever can write there says what is installed.
+//! A database in a folder named by the caller. Anyone who can write to the folder controls what is installed.
 
 use crate::compat::{Database, LoadError, parse};
 use crate::system::input::{self, Entry, InputError};
@@ -6,44 +6,44 @@ use crate::system::trust::Trust;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// No file of a database is longer, in bytes.
+/// The size limit of a file, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
-/// Nor are all its files together, nor are there more of them.
+/// The limits of all files together: their total size, and their number.
 const MOST_IN_ALL: usize = 64 << 20;
 const MOST_FILES: usize = 10_000;
-/// Folders within folders; there are no deeper ones in any database.
+/// The deepest nesting of folders in a database.
 const DEEPEST: usize = 8;
 
-/// Why a folder's database is not used.
+/// Why the database in a folder is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// A file of it is not read.
+    /// One of its files is refused.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A folder of it cannot be listed.
+    /// One of its folders cannot be listed.
     #[error("cannot list {}: {source}", path.display())]
     List {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says about it.
+        /// The system's error.
         source: io::Error,
     },
-    /// It could lead around in a circle.
-    #[error("{} is a link to a folder, where a folder is to be", .0.display())]
+    /// Links to folders could form a cycle.
+    #[error("{} is a link to a folder; a database must contain real folders", .0.display())]
     Link(PathBuf),
-    /// It is larger than any.
-    #[error("{} is no database: it has too many files, or too large ones", .0.display())]
+    /// It exceeds the limits.
+    #[error("{} is not a database: it has too many files, or too large ones", .0.display())]
     TooLarge(PathBuf),
-    /// What it says cannot be.
+    /// Its facts are invalid.
     #[error(transparent)]
     Facts(#[from] LoadError),
 }
 
-/// The database in a folder that has `compat/` and `manifests/`, if every file of it belongs to somebody who is trusted.
+/// Loads the database from a folder with `compat/` and `manifests/`, if every file belongs to a trusted user.
 ///
 /// # Errors
 ///
-/// If it cannot be read, others may write to it, or a fact in it is wrong.
+/// If it cannot be read, if others may write to it, or if a fact in it is wrong.
 pub fn load(folder: &Path, trust: &Trust) -> Result<Database, FolderError> {
     let mut files = Vec::new();
     for kind in ["compat", "manifests"] {
@@ -68,7 +68,7 @@ fn read(
     deepest: usize,
     files: &mut Vec<(String, String)>,
 ) -> Result<(), FolderError> {
-    // Judged before it is listed: from then on nobody else can put anything into it.
+    // Checked before it is listed: from then on nobody else can add anything to it.
     input::open_any(folder, trust)?;
     let failed = |source| FolderError::List { path: folder.to_owned(), source };
     for Entry { path, is_directory: deeper } in input::entries(folder).map_err(failed)? {

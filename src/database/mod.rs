@@ -1,5 +1,5 @@
-//! Which compatibility database is used, and where it comes from: the one that the binary carries, a newer one that
-//! `db update` installed, or a folder that the user names.
+//! Selects the compatibility database: the one in the binary, a newer one installed by `db update`, or a folder named by the
+//! user.
 
 pub mod archive;
 mod embedded;

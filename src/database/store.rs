@@ -1,6 +1,6 @@
-//! The newer database that `db update` installed: `/var/lib/gpusetup-database/VERSION/` holds the signed archive and the
-//! compact form that this binary reads, `current` links to the one in use, and the one before it is kept. Readable by
-//! everybody, because everybody may plan; writable by root alone, and refused when it is not.
+//! The newer database installed by `db update`. `/var/lib/gpusetup-database/VERSION/` contains the signed archive and the
+//! compact form that this binary reads. `current` links to the one in use, and the previous one is kept. It is readable by
+//! everybody, because everybody may plan; only root may write to it, and it is refused otherwise.
 
 use super::archive::{self, ArchiveError};
 use super::{VERSION, is_newer};
@@ -12,17 +12,17 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Of the sources of the types: the compact form of one gpusetup says nothing to another.
+/// A hash over the sources of the types: each gpusetup reads only its own compact form.
 const SHAPE: &str = env!("GPUSETUP_SHAPE");
 
 const ARCHIVE: &str = "database.tar.xz";
 const SIGNATURE: &str = "database.tar.xz.minisig";
 const COMPACT: &str = "database.bin";
-/// Holds the version of the newest database that was ever accepted here for its signature. It outlives the databases: a
-/// signature is good for ever, and whoever kept an old one could send it again.
+/// Contains the version of the newest database ever accepted here by its signature. It outlives the databases: a signature
+/// never expires, so an old database could be sent again.
 const FLOOR: &str = "newest-accepted";
 
-/// Why what was installed cannot be used, or nothing can be installed.
+/// Why the installed database cannot be used, or why nothing can be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be read or written.
@@ -30,22 +30,22 @@ pub enum StoreError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says about it.
+        /// The system's error.
         source: io::Error,
     },
-    /// Others than root could have put it there.
-    #[error("{} can be written by others than root", .0.display())]
+    /// Users other than root could have written it.
+    #[error("{} is writable by users other than root", .0.display())]
     Open(PathBuf),
     /// It is damaged.
     #[error("{} is damaged: {problem}", path.display())]
     Damaged {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong with the archive.
+        /// The problem with the archive.
         problem: ArchiveError,
     },
-    /// It is not newer than what is in use.
-    #[error("it is of {offered}, and the one in use of {used}")]
+    /// It is not newer than the one in use.
+    #[error("its version is {offered}, and version {used} is already in use")]
     NotNewer {
         /// The version that was offered.
         offered: String,
@@ -53,30 +53,28 @@ pub enum StoreError {
         used: String,
     },
     /// A newer one was accepted here before.
-    #[error(
-        "its database is of {offered}, and one of {floor} was accepted here before: it may be an old one sent again"
-    )]
+    #[error("its version is {offered}, but {floor} was accepted here before: it may be an old database sent again")]
     Replayed {
         /// The version that was offered.
         offered: String,
-        /// The newest that was ever accepted.
+        /// The newest version ever accepted.
         floor: String,
     },
-    /// It claims the version in use and says something else.
-    #[error("it claims to be {0}, which is in use, and says something else")]
+    /// It has the version in use but other content.
+    #[error("it claims to be version {0}, which is in use, but its content differs")]
     Other(String),
 }
 
-/// What an update came to.
+/// The result of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Updated {
-    /// A newer one is in use now.
+    /// A newer one is now in use.
     Installed,
-    /// It was in use before.
+    /// It was already in use.
     Already,
 }
 
-/// The databases that were installed on this machine.
+/// The databases installed on this machine.
 #[derive(Debug)]
 pub struct Store {
     system: System,
@@ -84,12 +82,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// In `folder` of this machine.
+    /// The store in `folder` of this machine.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { system: System::live(), folder: folder.into() }
     }
 
-    /// The database that is installed and newer than `built_in`, the version that the binary carries.
+    /// The installed database, if it is newer than `built_in`, the version in the binary.
     pub fn newer_than(&self, built_in: &str) -> Result<Option<Database>, StoreError> {
         let Some(version) = self.system.link_target(self.folder.join("current")) else { return Ok(None) };
         let is_name = version.components().eq([Component::Normal(version.as_os_str())]);
@@ -103,14 +101,14 @@ impl Store {
         if let Some(database) = read(&folder, COMPACT, &path)?.and_then(|bytes| from_compact(&bytes)) {
             return Ok(Some(database));
         }
-        // Another gpusetup installed it, or the compact form is damaged: what it was made of says the same.
+        // Another gpusetup version installed it, or the compact form is damaged; the archive has the same facts.
         let bytes = read(&folder, ARCHIVE, &path)?;
         let path = path.join(ARCHIVE);
         let bytes = bytes.ok_or_else(|| failed(&path)(io::ErrorKind::NotFound.into()))?;
         archive::unpack(&bytes).map(Some).map_err(|problem| StoreError::Damaged { path, problem })
     }
 
-    /// Puts a verified archive in use, when it is newer than the database `used`.
+    /// Installs a verified archive, if it is newer than the database `used`.
     pub fn install(
         &self,
         bytes: &[u8],
@@ -123,7 +121,7 @@ impl Store {
             let same = database.sha256 == used.sha256;
             return if same { Ok(Updated::Already) } else { Err(StoreError::Other(used.version.clone())) };
         }
-        // Never older than the binary's own, which would be used instead.
+        // Never older than the binary's own database, which would be used instead.
         let used = if allow_older { VERSION } else { &used.version };
         if !is_newer(&database.version, used) {
             let (offered, used) = (database.version.clone(), used.to_owned());
@@ -146,7 +144,7 @@ impl Store {
         self.accept(&database.version)?;
         let current = self.folder.join("current");
         self.system.link(&current, Path::new(&database.version)).map_err(failed(&current))?;
-        // In use from here on. The one before it stays; older ones go, and whether they do is no matter.
+        // In use from here on. The previous one is kept; older ones are removed, and a failure to do so does not matter.
         for name in self.system.list(&self.folder).unwrap_or_default() {
             let kept = name == "current"
                 || name == FLOOR
@@ -159,11 +157,11 @@ impl Store {
         Ok(Updated::Installed)
     }
 
-    /// Takes all that was installed away, but for the version of the newest; whether there was anything.
+    /// Removes everything that was installed, except for the version of the newest; returns whether there was anything.
     pub fn forget(&self) -> Result<bool, StoreError> {
         let current = self.folder.join("current");
         let was = self.system.link_target(&current).is_some();
-        // The link first: a kill in between leaves the database of the binary in use, and nothing half there.
+        // The link first: if this is interrupted, the binary's own database is used, and nothing half removed.
         self.system.remove(&current).map_err(failed(&current))?;
         for name in self.system.list(&self.folder).map_err(failed(&self.folder))?.iter().filter(|name| *name != FLOOR) {
             let path = self.folder.join(name);
@@ -172,7 +170,7 @@ impl Store {
         Ok(was)
     }
 
-    /// Refuses a signed database of this version where a newer one was accepted before.
+    /// Refuses a signed database of this version if a newer one was accepted before.
     pub fn not_replayed(&self, version: &str) -> Result<(), StoreError> {
         match self.floor()? {
             Some(floor) if is_newer(&floor, version) => {
@@ -182,7 +180,8 @@ impl Store {
         }
     }
 
-    /// Remembers that a signed database of this version was accepted. Who allows an older one goes on from that one.
+    /// Records that a signed database of this version was accepted. If an older one is allowed explicitly, it becomes the new
+    /// minimum.
     pub fn accept(&self, version: &str) -> Result<(), StoreError> {
         if self.floor()?.as_deref() == Some(version) {
             return Ok(());
@@ -198,7 +197,7 @@ impl Store {
         Ok(text.map(|text| String::from_utf8_lossy(&text).trim().to_owned()))
     }
 
-    /// The folder, which nobody else may write to; none where nothing was ever installed.
+    /// The folder, which must be writable by root only; none if nothing was ever installed.
     fn open(&self) -> Result<Option<Directory>, StoreError> {
         let folder = match self.system.directory(&self.folder) {
             Err(e) if is_absent(&e) => return Ok(None),
@@ -209,7 +208,7 @@ impl Store {
     }
 }
 
-/// A file of an open folder, which is at `path`; no link is followed, and nobody else may have written it.
+/// Opens a file of an open folder, which is at `path`. No link is followed, and nobody else may have written the file.
 fn read(folder: &Directory, name: &str, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let path = path.join(name);
     let file = match folder.open(name) {
@@ -230,7 +229,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
     move |source| StoreError::Io { path, source }
 }
 
-/// The shape of the types, a sum over what follows, and the database.
+/// The file format: the hash of the types, a checksum of what follows, and the database.
 pub(crate) fn to_compact(database: &Database) -> Result<Vec<u8>, postcard::Error> {
     let body = postcard::to_stdvec(database)?;
     Ok([SHAPE.as_bytes(), sha256(&body).as_bytes(), &body].concat())

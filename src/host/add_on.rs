@@ -1,4 +1,4 @@
-//! Add-ons' libraries in toolkits and in the system's library directories: files, links, copies. No library is loaded.
+//! Add-ons' libraries in toolkits and in the system library directories: files, links, copies. No library is loaded.
 
 use super::installed::Packages;
 use super::libraries::Listing;
@@ -12,7 +12,7 @@ use object::ReadCache;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Every directory with libraries of these add-ons, by add-on: those in toolkits first.
+/// Every directory with libraries of these add-ons, by add-on; toolkits come first.
 pub fn add_ons(
     reader: &mut Reader,
     known: &[AddOn],
@@ -39,14 +39,14 @@ pub fn add_ons(
     known.iter().flat_map(|of| folders.iter().filter_map(|f| in_folder(reader, of, f)).collect::<Vec<_>>()).collect()
 }
 
-/// A folder of libraries.
+/// A directory of libraries.
 struct Folder<'a> {
-    /// Links resolved.
+    /// The path, links resolved.
     directory: PathBuf,
     names: Vec<String>,
-    /// Where the headers of what is in it lie.
+    /// The directories of the matching headers.
     includes: Vec<PathBuf>,
-    /// The packages that may have brought it.
+    /// The packages that may have installed the libraries.
     packages: Option<&'a Packages>,
 }
 
@@ -59,7 +59,7 @@ fn library_directories(reader: &mut Reader, toolkit: &Toolkit) -> Vec<PathBuf> {
 
 fn system_includes(libraries: &Path) -> Vec<PathBuf> {
     let mut includes = vec![PathBuf::from("/usr/include")];
-    // Debian's headers lie under the architecture's name, as its libraries do.
+    // Debian keeps headers, like libraries, below a directory named after the architecture.
     includes.extend(libraries.file_name().map(|triple| Path::new("/usr/include").join(triple)));
     if libraries.starts_with("/usr/local") {
         includes.insert(0, PathBuf::from("/usr/local/include"));
@@ -80,7 +80,7 @@ fn in_folder(reader: &mut Reader, of: &AddOn, folder: &Folder) -> Option<AddOnFi
     Some(AddOnFiles {
         add_on: of.id,
         origin: if package.is_some() { Origin::Dpkg } else { Origin::Unknown },
-        // The package's version has the build, which neither file names nor headers have.
+        // Only the package's version has the build number; file names and headers lack it.
         version: package.or(version),
         header: header.map(|(path, _)| path),
         directory: folder.directory.clone(),
@@ -88,12 +88,12 @@ fn in_folder(reader: &mut Reader, of: &AddOn, folder: &Folder) -> Option<AddOnFi
     })
 }
 
-/// The version in `libcudnn.so.9.10.2`; one number alone is a SONAME's.
+/// The version in `libcudnn.so.9.10.2`; a single number is a SONAME's.
 fn version_in_name(of: &AddOn, name: &str) -> Option<AddOnVersion> {
     name.strip_prefix(&of.library)?.strip_prefix(".so.")?.parse().ok()
 }
 
-/// The version of the package that has the libraries of version `version`.
+/// The version of the package that contains the libraries of `version`.
 fn package(packages: &Packages, of: &AddOn, version: AddOnVersion) -> Option<AddOnVersion> {
     let versions = packages.of(of).filter_map(|(_, v)| upstream(v).parse::<AddOnVersion>().ok());
     versions.filter(|v| v.has_files_of(version)).max()
@@ -108,7 +108,7 @@ fn header(reader: &mut Reader, of: &AddOn, includes: &[PathBuf]) -> Option<(Path
     None
 }
 
-/// The version that a header gives in these macros: `#define CUDNN_MAJOR 9`.
+/// The version that a header defines in these macros: `#define CUDNN_MAJOR 9`.
 fn defined(text: &str, macros: &[String]) -> Option<AddOnVersion> {
     let mut numbers = macros.iter().map(|name| number(text, name, MOST_NAMES));
     let (major, minor) = (numbers.next()??, numbers.next()??);
@@ -117,10 +117,10 @@ fn defined(text: &str, macros: &[String]) -> Option<AddOnVersion> {
     Some(AddOnVersion { major, minor, patch, build: rest.next() })
 }
 
-/// How many macros may stand for one another.
+/// The longest chain of macros that is followed.
 const MOST_NAMES: usize = 4;
 
-/// The number that a macro stands for: `#define NV_TENSORRT_MAJOR TRT_MAJOR_ENTERPRISE` stands for another.
+/// The number that a macro expands to. One macro may name another: `#define NV_TENSORRT_MAJOR TRT_MAJOR_ENTERPRISE`.
 fn number(text: &str, name: &str, names_left: usize) -> Option<u16> {
     let value = text.lines().find_map(|line| {
         let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
@@ -137,7 +137,7 @@ fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<Libra
         *alike.entry((file.soname.clone(), file.size)).or_default() += 1;
     }
     let alike = |f: &LibraryFile| alike.get(&(f.soname.clone(), f.size)).is_some_and(|n| *n > 1);
-    // Reading whole libraries takes seconds, so it is done only where a link may have become a copy.
+    // Hashing whole libraries takes seconds, so only files that may be copies in place of a link are hashed.
     for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
         let path = directory.join(&file.name);
         let what = format!("the bytes of {}", path.display());
@@ -161,7 +161,7 @@ fn file(reader: &mut Reader, directory: &Path, name: String) -> LibraryFile {
     LibraryFile { soname: opened.and_then(|f| elf::soname(&ReadCache::new(f))), link, size, sha256: None, name }
 }
 
-/// The SONAME of the library that `path` is or leads to; none for anything else.
+/// The SONAME of the library at `path`, links followed; none for anything else.
 pub fn soname(system: &System, path: &Path) -> Option<String> {
     elf::soname(&ReadCache::new(system.open(path).ok()?))
 }

@@ -1,26 +1,26 @@
-//! GPUs that are not there: `--gpu SPEC` plans as if they were. Nothing of the host is read.
+//! GPUs that are not present: `--gpu SPEC` plans as if they were. The host is not read.
 
 use super::Gpu;
 use super::pci::{NVIDIA, pci_id};
 use crate::compat::{self, Ambiguous, Database, PciDevice};
 use crate::version::{ComputeCapability, VersionError};
 
-/// As many as one specification may ask for; the largest hosts have sixteen.
+/// The most GPUs in one specification; the largest hosts have sixteen.
 const MOST: usize = 64;
 
-/// Why a specification means no GPU.
+/// Why a specification is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It is none of the forms.
+    /// It has none of the accepted forms.
     #[error("{problem}")]
     Malformed {
         /// What is wrong.
         problem: String,
     },
-    /// The database does not know it.
+    /// The database does not know the GPU.
     #[error("{problem}")]
     Unknown {
-        /// What is not known, and what is near.
+        /// The unknown name, and similar ones.
         problem: String,
     },
     /// It is known, and gpusetup does not install its driver.
@@ -29,7 +29,7 @@ pub enum SpecError {
         /// Why.
         problem: String,
     },
-    /// It could be several that differ.
+    /// It matches several GPUs with different needs.
     #[error("{problem}")]
     Ambiguous {
         /// The candidates.
@@ -37,12 +37,13 @@ pub enum SpecError {
     },
 }
 
-/// The GPUs that one specification asks for: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`; it need not be known), a marketing name (`rtx4090`), a compute
-/// capability (`8.0`, `sm_80`, `compute_80`) or an architecture that has one (`hopper`). `h100x8` and `8x h100` are eight.
+/// The GPUs that one specification names: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`; it
+/// may be unknown), a marketing name (`rtx4090`), a compute capability (`8.0`, `sm_80`, `compute_80`) or an architecture with a
+/// single one (`hopper`). `h100x8` and `8x h100` are eight.
 ///
 /// # Errors
 ///
-/// If no GPU has this name or id, or several with different needs do.
+/// If no GPU has this name or id, or if several GPUs with different needs have it.
 pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
     let malformed = |problem: String| SpecError::Malformed { problem };
     if let Some(of_machine) = of_machine(database, spec) {
@@ -50,7 +51,7 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
     }
     let (what, count) = counted(spec.trim()).map_err(malformed)?;
     let gpu = if what.is_empty() {
-        return Err(malformed("no GPU is named; give a PCI id, a name or a compute capability".to_owned()));
+        return Err(malformed("no GPU is named; use a PCI id, a name or a compute capability".to_owned()));
     } else if what.contains(':') {
         by_id(database, what).map_err(malformed)?
     } else if let Some(capability) = capability(what) {
@@ -59,9 +60,9 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         by_architecture(database, what)?
     } else {
         let known = database.gpu_named(what).map_err(|e| match (&e, other_vendor(what)) {
-            (Ambiguous::Unknown { .. }, Some(vendor)) => malformed(format!(
-                "`{what}` is a GPU of {vendor}, and gpusetup installs NVIDIA's software for NVIDIA's GPUs only"
-            )),
+            (Ambiguous::Unknown { .. }, Some(vendor)) => {
+                malformed(format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only"))
+            }
             (Ambiguous::Unknown { .. }, None) => SpecError::Unknown { problem: e.to_string() },
             (Ambiguous::Several { .. }, _) => SpecError::Ambiguous { problem: e.to_string() },
         })?;
@@ -104,7 +105,8 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
     })
 }
 
-/// `sm_90`, `sm90a`, `compute_90` and `cc 9.0` in the form that versions are read in; none if it is no compute capability.
+/// Converts `sm_90`, `sm90a`, `compute_90` and `cc 9.0` to the form that versions are parsed from; none if it is not a compute
+/// capability.
 fn capability(what: &str) -> Option<String> {
     let small = what.to_ascii_lowercase();
     let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
@@ -117,7 +119,7 @@ fn capability(what: &str) -> Option<String> {
     is_number.then(|| rest.to_owned())
 }
 
-/// Who makes a GPU that is not NVIDIA's, by what people call the families that are sold today.
+/// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families sold today.
 fn other_vendor(name: &str) -> Option<&'static str> {
     const FAMILIES: [(&str, &str); 8] = [
         ("radeon", "AMD"),
@@ -132,21 +134,21 @@ fn other_vendor(name: &str) -> Option<&'static str> {
     let small = name.to_lowercase();
     let family = |word: &str| {
         let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
-        // `mi300x`: letters, a number, perhaps a letter.
+        // `mi300x`: letters, a number, and possibly a letter.
         let letters = word.find(|c: char| c.is_ascii_digit()).map_or(letters, |at| &word[..at]);
         FAMILIES.iter().find(|(family, _)| *family == letters).map(|(_, vendor)| *vendor)
     };
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
 }
 
-/// `10de:2330x8` and `8x 10de:2330` as `10de:2330` and 8. In `rtx3090` the x counts nothing.
+/// Splits `10de:2330x8` and `8x 10de:2330` into `10de:2330` and 8. The x in `rtx3090` is not a count.
 fn counted(spec: &str) -> Result<(&str, usize), String> {
     let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = spec.split_at(digits);
     if let Some(what) = rest.trim_start().strip_prefix(['x', 'X', '×']).filter(|_| digits > 0) {
         return match number.parse::<usize>() {
             Ok(count @ 1..=MOST) => Ok((what.trim_start(), count)),
-            _ => Err(format!("`{spec}`: a host has 1 to {MOST} GPUs")),
+            _ => Err(format!("`{spec}`: the number of GPUs must be 1 to {MOST}")),
         };
     }
     let digits = spec.len() - spec.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -155,7 +157,7 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     match end.parse::<usize>() {
         Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
         _ if what.ends_with(|c: char| c.is_ascii_digit() || c == ' ') => {
-            Err(format!("`{spec}`: a host has 1 to {MOST} GPUs"))
+            Err(format!("`{spec}`: the number of GPUs must be 1 to {MOST}"))
         }
         _ => Ok((spec, 1)),
     }
@@ -166,14 +168,12 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
     let (vendor, device) = text.split_once(':').unwrap_or((text, ""));
     match (number(vendor), number(device)) {
         (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),
-        (Some(vendor), Some(_)) => {
-            Err(format!("`{text}`: the vendor {vendor:04x} is not NVIDIA, which is {NVIDIA:04x}"))
-        }
+        (Some(vendor), Some(_)) => Err(format!("`{text}`: the vendor {vendor:04x} is not NVIDIA ({NVIDIA:04x})")),
         _ => Err(format!("`{text}`: a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2")),
     }
 }
 
-/// A GPU of an architecture, which is enough where all of its GPUs have one capability.
+/// A GPU of an architecture, if all of its GPUs have the same compute capability.
 fn by_architecture(database: &Database, name: &str) -> Result<Gpu, SpecError> {
     let all: Vec<_> = database.architectures.iter().filter(|a| a.name.eq_ignore_ascii_case(name)).collect();
     match all.as_slice() {
@@ -186,11 +186,11 @@ fn by_architecture(database: &Database, name: &str) -> Result<Gpu, SpecError> {
     }
 }
 
-/// A GPU of which nothing but the capability is known, not even an id: the architecture decides what it needs.
+/// A GPU known only by its compute capability, without an id: the architecture determines what it needs.
 fn by_capability(database: &Database, capability: ComputeCapability) -> Result<Gpu, SpecError> {
     let known = database.architecture(capability).ok_or_else(|| {
         let all: Vec<_> = database.architectures.iter().map(|a| a.compute_capability.to_string()).collect();
-        let problem = format!("no GPU has the compute capability {capability}; known are {}", all.join(", "));
+        let problem = format!("no GPU has compute capability {capability}; known are {}", all.join(", "));
         SpecError::Unknown { problem }
     })?;
     let name = format!("any GPU of compute capability {capability} ({})", known.name);

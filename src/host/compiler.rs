@@ -1,4 +1,4 @@
-//! The default gcc and the C library, by files and packages. Neither is run: starting a compiler to ask its version would
+//! The default gcc and the C library, from files and packages. Neither is run: starting a compiler to ask for its version would
 //! take longer than the whole plan.
 
 use super::installed::Packages;
@@ -9,7 +9,7 @@ use object::ReadCache;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` where only that shows.
+/// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` if only the major version is known.
 pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Option<String> {
     let program = ["/usr/bin/gcc", "/usr/bin/cc"].into_iter().find(|p| reader.is_file(p))?;
     let name = reader.resolved(program).file_name()?.to_string_lossy().into_owned();
@@ -18,10 +18,10 @@ pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Opti
         let package = packages.and_then(|p| p.version(&format!("gcc-{major}")));
         return Some(package.map_or(major, upstream).to_owned());
     }
-    // A gcc with no version in its name has its parts in a directory that has one.
+    // A gcc without a version in its name keeps its parts in a directory named after the version.
     let what = "the default gcc";
     let mut versions = Vec::new();
-    // Cross compilers, of another machine's triple, have theirs beside it.
+    // Cross compilers have directories with another machine's triple next to it.
     for triple in reader.names(what, "/usr/lib/gcc").into_iter().filter(|t| t.split('-').next() == Some(arch)) {
         versions
             .extend(reader.names(what, Path::new("/usr/lib/gcc").join(triple)).into_iter().filter(|v| is_version(v)));
@@ -29,12 +29,12 @@ pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Opti
     versions.sort_by(|a, b| kernel::compare(a, b));
     versions.dedup();
     if versions.is_empty() {
-        reader.miss(what, format_args!("{program} is there, and nothing that tells its version"));
+        reader.miss(what, format_args!("{program} exists, but nothing shows its version"));
     }
     versions.pop()
 }
 
-/// Every gcc in `/usr/bin`; `default` is the version of the one that is called by no number.
+/// Every gcc in `/usr/bin`; `default` is the version of the one without a number in its name.
 pub fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<Compiler> {
     const BIN: &str = "/usr/bin";
     let with_cxx = with_cxx(reader, arch);
@@ -54,13 +54,13 @@ pub fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<
     own.into_iter().chain(numbered).collect()
 }
 
-/// The major versions of gcc whose C++ compiler proper is there, and its library's headers.
+/// The major versions of gcc whose C++ compiler proper and library headers are installed.
 fn with_cxx(reader: &mut Reader, arch: &str) -> BTreeSet<u16> {
     let what = "the installed C++ compilers";
-    // Debian's triple of a ppc64le is powerpc64le-linux-gnu.
+    // Debian's triple for ppc64le is powerpc64le-linux-gnu.
     let own = [arch, if arch == "ppc64le" { "powerpc64le" } else { arch }];
     let mut found = BTreeSet::new();
-    // Red Hat and Debian from 13 on have it below libexec, SUSE below lib64.
+    // Red Hat, and Debian since 13, keep it below libexec, SUSE below lib64.
     for base in ["/usr/libexec/gcc", "/usr/lib/gcc", "/usr/lib64/gcc"].map(Path::new) {
         let triples = reader.names(what, base).into_iter();
         for triple in triples.filter(|t| t.split('-').next().is_some_and(|first| own.contains(&first))) {
@@ -90,7 +90,7 @@ pub fn glibc(reader: &mut Reader, packages: Option<&Packages>, libraries: &[&Pat
         return Some(upstream(version).to_owned());
     }
     let path = libraries.iter().map(|d| d.join("libc.so.6")).find(|p| reader.is_file(p))?;
-    // Up to 2.33 the name is a link to libc-2.33.so.
+    // Up to 2.33 the file is a link to libc-2.33.so.
     let file = reader.resolved(&path).file_name()?.to_string_lossy().into_owned();
     if let Some(version) = file.strip_prefix("libc-").and_then(|n| n.strip_suffix(".so")) {
         return Some(version.to_owned());
@@ -98,7 +98,7 @@ pub fn glibc(reader: &mut Reader, packages: Option<&Packages>, libraries: &[&Pat
     let what = "the C library's version";
     let version = elf::c_library(&ReadCache::new(reader.open(what, &path)?));
     if version.is_none() {
-        reader.miss(what, format_args!("{} has no banner", path.display()));
+        reader.miss(what, format_args!("{} has no version banner", path.display()));
     }
     version
 }
@@ -178,9 +178,9 @@ mod tests {
             [
                 (12, Some("/usr/bin/gcc"), Some("/usr/bin/g++")),
                 (13, Some("/usr/bin/gcc-13"), Some("/usr/bin/g++-13")),
-                // No headers and no g++-14.
+                // Neither headers nor g++-14.
                 (14, Some("/usr/bin/gcc-14"), None),
-                // That of another machine.
+                // For another machine.
                 (15, Some("/usr/bin/gcc-15"), None),
             ]
         );

@@ -1,5 +1,5 @@
-//! The NVIDIA driver that is installed, and by whom: packages by dpkg's record, a runfile by its log and uninstaller, and in
-//! any case the versions in the names of its libraries. Several answers are a mixed install, and all are told.
+//! The installed NVIDIA driver and its origin: packages from dpkg's record, a runfile from its log and uninstaller, and in any
+//! case the versions in library names. Several results are a mixed install, and all of them are reported.
 
 use super::installed::Packages;
 use super::libraries::Listing;
@@ -10,7 +10,7 @@ use crate::packages::{self, upstream};
 use crate::version::DriverVersion;
 use std::path::PathBuf;
 
-/// Driver packages, the ones whose version is the driver's as such first. Debian's and Ubuntu's names; `*` is a branch.
+/// Driver packages of Debian and Ubuntu; those whose version is the driver's own come first. `*` is a branch.
 const PACKAGES: [&str; 8] = [
     "libcuda1",
     "libnvidia-compute-",
@@ -22,11 +22,11 @@ const PACKAGES: [&str; 8] = [
     "nvidia-dkms-",
 ];
 
-/// What NVIDIA's installer leaves behind.
+/// Files left by NVIDIA's installer.
 const UNINSTALLERS: [&str; 2] = ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"];
 const LOGS: [&str; 2] = ["/var/lib/nvidia/log", "/var/log/nvidia-installer.log"];
 
-/// All drivers found; the first is the one that the loader finds first, as far as can be told.
+/// All drivers found. The first is the one that the loader finds first, as far as that is known.
 pub fn drivers(
     reader: &mut Reader,
     packages: Option<&Packages>,
@@ -45,7 +45,7 @@ pub fn drivers(
         if of(&packaged) || of(&runfile) || drivers.iter().any(|d| d.version == version) {
             continue;
         }
-        // With rpm its database would tell, which takes rpm to read; its licence files are a trace.
+        // rpm's own database can only be read by rpm, so the packages' licence files serve as evidence.
         let rpm = manager.is_some_and(|m| packages::of(m).record_file.is_none()) && rpm_trace(reader);
         let unversioned = runfile.is_none() && has_uninstaller(reader);
         let origin = match (unversioned, rpm) {
@@ -56,11 +56,11 @@ pub fn drivers(
         let (evidence, alternative) = (file.display().to_string(), Some(*alternative));
         drivers.push(InstalledDriver { version, origin, modules: None, evidence, alternative });
     }
-    // A runfile put over packages replaces their files, so it is what runs.
+    // A runfile installed over packages replaces their files, so it is the driver that runs.
     let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
     all.append(&mut drivers);
     let loaded = libraries.iter().find_map(|l| loaded_version(reader, l));
-    // What has no library is a leftover (a log, half of the packages): it comes behind what has.
+    // A driver without libraries is a leftover (a log, some of the packages) and comes last.
     all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.iter().any(|found| found.version == d.version)));
     all
 }
@@ -108,9 +108,8 @@ fn runfile(reader: &mut Reader) -> Option<InstalledDriver> {
     None
 }
 
-/// The version in the index of backups, whose first line is `1.0-5809505 (580.95.05)`, or in the log, by its head or by
-/// the step that installs (nvidia-installer's backup.c and log.c). Other lines of the log may speak of the driver that
-/// was there before.
+/// The version in the index of backups, whose first line is `1.0-5809505 (580.95.05)`, or in the log, in its header or in the
+/// step that installs (nvidia-installer's backup.c and log.c). Other lines of the log may name the previous driver.
 fn logged_version(text: &str) -> Option<DriverVersion> {
     let indexed = text.lines().next().and_then(|l| l.strip_prefix("1.0-")?.split_once(" (")?.1.strip_suffix(')'));
     let after = |start: &str| text.lines().find_map(|l| l.strip_prefix(start));
@@ -126,13 +125,13 @@ fn rpm_trace(reader: &mut Reader) -> bool {
     })
 }
 
-/// A version of the driver's libraries on the disk.
+/// A version of the driver's libraries on disk.
 #[derive(Debug, PartialEq)]
 struct Library {
     version: DriverVersion,
-    /// A file that shows it.
+    /// A library file with that version.
     file: PathBuf,
-    /// It lies in no directory but those of alternatives.
+    /// Whether it is only in directories of alternatives.
     alternative: bool,
 }
 
@@ -153,7 +152,7 @@ fn library_versions(libraries: &[Listing]) -> Vec<Library> {
     versions
 }
 
-/// The version that a directory's `libcuda.so.1` leads to: what programs get.
+/// The version that a directory's `libcuda.so.1` leads to: the one that programs load.
 fn loaded_version(reader: &Reader, listing: &Listing) -> Option<DriverVersion> {
     let link = listing.names.iter().find(|n| *n == "libcuda.so.1")?;
     let file = reader.resolved(listing.directory.join(link));

@@ -1,15 +1,15 @@
-//! The few things read out of ELF files: a library's SONAME, a kernel module's `.modinfo`, the machine a program is for,
-//! the C library's banner. Files of 64-bit little-endian machines only, which are all that NVIDIA's drivers run on today;
-//! any other file is "not known". Only the parts needed are read, since these files have up to a gigabyte.
+//! The few fields needed from ELF files: a library's SONAME, a kernel module's `.modinfo`, the machine a program is for, the C
+//! library's banner. Only 64-bit little-endian files are supported, which covers every machine NVIDIA's current drivers run on;
+//! any other file is "not known". Only the needed parts are read, because these files can be a gigabyte in size.
 
 use object::elf::{DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, SectionHeader};
 use object::{LittleEndian, ReadRef};
 
-/// What is read here has kilobytes, and a sparse file could claim any size of anything.
+/// The parts read here have kilobytes, but a sparse file can claim any size.
 const MOST: u64 = 16 << 20;
 
-/// A file of which no larger part is read at once.
+/// A file that refuses to read more than [`MOST`] bytes at once.
 #[derive(Clone, Copy)]
 struct Bounded<R>(R);
 
@@ -40,7 +40,7 @@ pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
     Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned())
 }
 
-/// The machine that a program is for, as `uname -m` says it. The head of the file is enough.
+/// The machine that a program is for, as printed by `uname -m`. The first bytes of the file are enough.
 pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
     let head = data.read_bytes_at(0, 20).ok()?;
     // Class 2 is 64-bit, data 1 is little-endian.
@@ -55,12 +55,12 @@ pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
     }
 }
 
-/// What a kernel module says of itself.
+/// Fields of a kernel module's `.modinfo` section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
-    /// The `version` of its modinfo section.
+    /// The `version` field.
     pub version: Option<String>,
-    /// The `license` of its modinfo section, which tells the open modules from the proprietary ones.
+    /// The `license` field, which distinguishes the open modules from the proprietary ones.
     pub license: Option<String>,
 }
 
@@ -77,12 +77,12 @@ fn fields(section: &[u8]) -> ModuleInfo {
     ModuleInfo { version: value("version="), license: value("license=") }
 }
 
-/// The version that the C library's banner names: `GNU C Library (GNU libc) stable release version 2.34.`
+/// The version in the C library's banner: `GNU C Library (GNU libc) stable release version 2.34.`
 pub fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
     banner(section(data, b".rodata")?)
 }
 
-/// A constant text of a program that begins so, up to its end or `most` bytes of it.
+/// A constant string of a program that starts with `start`, up to its end or `most` bytes.
 pub fn text<'a>(data: impl ReadRef<'a>, start: &[u8], most: usize) -> Option<String> {
     let rodata = section(data, b".rodata")?;
     let rest = &rodata[memchr::memmem::find(rodata, start)?..];
@@ -99,8 +99,8 @@ fn banner(rodata: &[u8]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The newest version of the GNU C library that a program asks for: (2, 34) for `GLIBC_2.34`. None for one that is linked
-/// statically, or is for another C library.
+/// The newest GNU C library version that a program requires: (2, 34) for `GLIBC_2.34`. None if it is linked statically or uses
+/// another C library.
 pub fn needed_c_library<'a>(data: impl ReadRef<'a>) -> Option<(u32, u32)> {
     let data = Bounded(data);
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;

@@ -1,4 +1,4 @@
-//! The PCI bus as sysfs shows it. This is the source to trust: `lspci` reads the same files.
+//! The PCI bus in sysfs. This is the primary source: `lspci` reads the same files.
 
 use super::pci::{Function, NVIDIA};
 use super::reader::Reader;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// NVIDIA's functions on the bus. None where no bus is to be seen.
+/// NVIDIA's functions on the bus. None if the host shows no bus.
 pub fn functions(reader: &mut Reader) -> Option<Vec<Function>> {
     if !reader.system.is_directory(DEVICES) {
         return None;
@@ -22,11 +22,11 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
         let text = reader.word(&what, directory.join(file))?;
         let number = hexadecimal(&text);
         if number.is_none() {
-            reader.miss(&what, format_args!("{file} is {text:?}, no hexadecimal number"));
+            reader.miss(&what, format_args!("{file} is {text:?}, not a hexadecimal number"));
         }
         number
     };
-    // Most devices are nobody's business here: the vendor is asked first.
+    // Most devices do not matter here, so the vendor comes first.
     if number("vendor")? != u32::from(NVIDIA) {
         return None;
     }
@@ -36,7 +36,8 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
         (Some(vendor), Some(device)) => Some(format!("{vendor:04x}:{device:04x}")),
         _ => None,
     };
-    // A virtual function belongs to a GPU that is on the list itself; a guest that was given one sees no such link.
+    // A virtual function belongs to a GPU that is listed itself. A guest with a virtual function passed through sees no such
+    // link.
     if reader.system.link_target(directory.join("physfn")).is_some() {
         return None;
     }
@@ -45,8 +46,8 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
     Some(Function { address, vendor: NVIDIA, device, class, subsystem, driver })
 }
 
-/// The functions that manage NVSwitches which are not on the PCI bus themselves: InfiniBand devices whose vital product data has
-/// this mark. Only root may read it, and virtual machines may not show it.
+/// The functions that manage NVSwitches that are not on the PCI bus themselves: InfiniBand devices whose vital product data
+/// contains this mark. Only root may read that data, and virtual machines may hide it.
 pub fn switch_managers(reader: &Reader, mark: &str) -> Vec<Function> {
     const INFINIBAND: &str = "/sys/class/infiniband";
     let marked = |name: String| {

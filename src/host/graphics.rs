@@ -1,4 +1,4 @@
-//! Whether a host has a desktop, by the files of what shows one. No program is run.
+//! Whether a host has a desktop, detected by files. No program is run.
 
 use super::reader::Reader;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const SIGNS: [&str; 9] = [
     "/usr/bin/weston",
 ];
 
-/// The file that shows that there is a desktop. A link counts wherever it leads: a display manager's unit is one.
+/// The file that proves a desktop. A link counts even if it is broken: a display manager's unit is one.
 pub fn desktop(reader: &Reader) -> Option<PathBuf> {
     let there = |path: &&str| reader.system.exists(path) || reader.system.link_target(path).is_some();
     SIGNS.into_iter().find(there).map(PathBuf::from)

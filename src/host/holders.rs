@@ -1,4 +1,4 @@
-//! Who uses the driver: processes that have one of its devices open. A driver cannot be replaced under them.
+//! Processes that use the driver: those with one of its devices open. The driver cannot be replaced while they run.
 
 use crate::system::{System, process_name};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Holder {
     /// The process id.
     pub process: u32,
-    /// What it is called, as far as the kernel keeps that (15 bytes): `nvidia-persiste`.
+    /// The process name as the kernel keeps it, cut to 15 bytes: `nvidia-persiste`.
     pub name: String,
 }
 
@@ -18,14 +18,14 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The processes, by number.
+/// The processes, by id.
 pub fn holders(system: &System) -> Vec<Holder> {
     let processes = system.list("/proc").unwrap_or_default();
     let mut numbers: Vec<u32> = processes.iter().filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     let holds = |pid: &u32| {
         let folder = format!("/proc/{pid}/fd");
-        // A process may end while it is looked at, and others are not ours to look at: no holder that can be named.
+        // A process may exit meanwhile, and other users' processes are not readable: neither can be named as a holder.
         let open = system.list(&folder).unwrap_or_default();
         open.iter().any(|fd| {
             system.link_target(format!("{folder}/{fd}")).is_some_and(|t| t.to_string_lossy().starts_with("/dev/nvidia"))

@@ -1,28 +1,28 @@
-//! The packages that matter here and are installed, by the record of the host's package manager as far as it is a file.
+//! The relevant installed packages, from the package manager's own record if that is a file.
 
 use super::reader::Reader;
 use crate::compat::AddOn;
 use crate::packages::{self, Installed, Journal, RecordFile};
 use std::collections::BTreeMap;
 
-/// Installed packages that matter, with their versions.
+/// Relevant installed packages with their versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packages {
     versions: BTreeMap<String, String>,
-    /// Packages that the manager has not finished with, as `dpkg --audit` and dpkg's journal tell, of all there are.
+    /// All packages that the package manager has not finished, as in `dpkg --audit` and dpkg's journal.
     pub unfinished: Vec<String>,
 }
 
 impl Packages {
-    /// What is installed; none where no record is there to be read. A record counts wherever it is: dpkg can be installed on
-    /// hosts of other managers.
+    /// Reads the installed packages; none if there is no record to read. Any record counts: dpkg may be installed on hosts that
+    /// use another package manager.
     pub fn read(reader: &mut Reader, add_ons: &[AddOn]) -> Option<Self> {
         let mut records = packages::ALL.iter().filter_map(|manager| packages::of(*manager).record_file.as_ref());
         records.find_map(|record| Self::of_record(reader, record, add_ons))
     }
 
     fn of_record(reader: &mut Reader, record: &RecordFile, add_ons: &[AddOn]) -> Option<Self> {
-        let what = "the packages installed";
+        let what = "the installed packages";
         let mut file = reader.open(what, record.path)?;
         match (record.scan)(&mut file, &|name| matters(name) || add_ons.iter().any(|of| is_of(name, of))) {
             Ok(Installed { versions, unfinished }) => {
@@ -37,7 +37,7 @@ impl Packages {
         }
     }
 
-    /// Adds the packages of a journal to the unfinished ones; of a change that names none, its file.
+    /// Adds the packages of a journal to the unfinished ones, or the journal file itself if it names no package.
     fn add_journal(&mut self, reader: &mut Reader, journal: &Journal) {
         let what = "dpkg's journal";
         for file in reader.names(what, journal.folder).into_iter().filter(|name| (journal.is_change)(name)) {
@@ -50,17 +50,17 @@ impl Packages {
         }
     }
 
-    /// The version of a package, as its record says it.
+    /// The version of a package, as recorded.
     pub fn version(&self, name: &str) -> Option<&str> {
         self.versions.get(name).map(String::as_str)
     }
 
-    /// Packages of an add-on's libraries, by name.
+    /// The packages that contain an add-on's libraries, with versions.
     pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
         self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(n, _)| is_of(n, add_on))
     }
 
-    /// Packages whose names begin so, by name.
+    /// The packages whose names start with `start`, with versions.
     pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
         let start = start.to_owned();
         self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(move |(n, _)| n.starts_with(&start))
@@ -71,7 +71,7 @@ fn matters(package: &str) -> bool {
     ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"].iter().any(|s| package.starts_with(s))
 }
 
-/// Whether a package of this name has an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.
+/// Whether a package of this name contains an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.
 fn is_of(package: &str, add_on: &AddOn) -> bool {
     package.starts_with(&add_on.library.to_lowercase())
 }

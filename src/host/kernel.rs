@@ -1,5 +1,4 @@
-//! The kernels of a host: the one running, those installed, the one that boots next, and what each needs for a module to
-//! be built for it.
+//! The kernels of a host: the running one, the installed ones, the next to boot, and what each offers for building a module.
 
 use super::kernel_module;
 use super::reader::Reader;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const MODULES: &str = "/lib/modules";
 
-/// The kernels.
+/// Detects the kernels.
 pub fn kernels(reader: &mut Reader) -> Kernels {
     let what = "the running kernel";
     let live = reader.system.is_live();
@@ -23,13 +22,13 @@ pub fn kernels(reader: &mut Reader) -> Kernels {
     Kernels { running, next_boot: saved.or_else(|| installed.last().map(|k| k.release.clone())), installed }
 }
 
-/// A removed kernel often leaves its directory behind, with modules that others put there.
+/// A removed kernel often leaves its directory behind, with modules that other tools put there.
 fn is_installed(reader: &Reader, release: &str) -> bool {
     let directory = Path::new(MODULES).join(release);
     ["modules.builtin", "kernel", "modules.dep"].iter().any(|name| reader.system.exists(directory.join(name)))
 }
 
-/// Whether a folder's name can be a kernel's release. Releases stand in commands that people copy into a shell.
+/// Whether a directory name can be a kernel release. Releases are part of commands that people paste into a shell.
 pub fn is_likely(release: &str) -> bool {
     !release.starts_with('-') && release.chars().all(|c| c.is_ascii_alphanumeric() || "._+~-:@".contains(c))
 }
@@ -45,17 +44,17 @@ fn kernel(reader: &mut Reader, release: String, running: Option<&str>) -> Kernel
     }
 }
 
-/// Whether a module can be built against `build`: the makefile and all that it includes, the configuration and the
-/// scripts, each behind links that lead to something.
+/// Whether a module can be built against `build`: the makefile and the files it includes, the configuration and the scripts
+/// must exist, behind links too.
 fn has_headers(reader: &mut Reader, build: &Path) -> bool {
     let configured = [".config", "include/config/auto.conf", "include/generated/autoconf.h"];
-    // Debian's scripts are a link into a package of their own.
+    // Debian's scripts are a link into a separate package.
     let scripts = build.join("scripts");
     let dangling = reader.system.link_target(&scripts).is_some() && !reader.system.exists(&scripts);
     if dangling || !configured.iter().any(|f| reader.is_file(build.join(f))) {
         return false;
     }
-    // Debian's makefile is one line that includes the one of another package.
+    // Debian's makefile is one line that includes the makefile of another package.
     let Some(makefile) = reader.head("kernel headers", build.join("Makefile"), 1 << 12) else { return false };
     let absolute =
         makefile.lines().filter_map(|l| l.strip_prefix("include ")).map(str::trim).filter(|p| p.starts_with('/'));
@@ -72,7 +71,7 @@ fn compiler(reader: &mut Reader, release: &str, running: bool) -> Option<String>
         build.join("include/config/auto.conf"),
     ];
     for path in &configurations {
-        // It stands among the first lines.
+        // It is among the first lines.
         let found = reader.head(what, path, 1 << 12).as_deref().and_then(configured_compiler);
         if found.is_some() {
             return found;
@@ -107,7 +106,7 @@ fn initramfs(reader: &Reader, release: &str) -> Option<Initramfs> {
     })
 }
 
-/// The kernel that GRUB was told to boot, on hosts whose entries carry the release in their name (Fedora, RHEL).
+/// The kernel that GRUB is set to boot, on hosts whose boot entries end in the release (Fedora, RHEL).
 fn saved_entry(reader: &mut Reader, installed: &[Kernel]) -> Option<String> {
     let what = "the kernel that boots next";
     let defaults = reader.text(what, "/etc/default/grub")?;
@@ -120,7 +119,7 @@ fn saved_entry(reader: &mut Reader, installed: &[Kernel]) -> Option<String> {
     named.map(|k| k.release.clone())
 }
 
-/// The order of releases: numbers as numbers, everything else as text, and a candidate (`-rc1`) before its release.
+/// Compares releases: numbers as numbers, everything else as text, and a candidate (`-rc1`) before its release.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (parts(a), parts(b));
     loop {
@@ -147,7 +146,7 @@ fn rank(part: Option<&str>) -> (u8, usize, &str) {
     }
 }
 
-/// Runs of digits and runs of letters; what stands between them only separates.
+/// Splits into runs of digits and runs of letters; other characters only separate.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! The nvidia module that a kernel has, and its version: from the module itself, else from a smaller one of the same
-//! build, else from DKMS's record. Nothing large is unpacked: a compressed nvidia.ko has tens of megabytes.
+//! A kernel's nvidia module and its version: from the module itself, else from a smaller one of the same build, else from
+//! DKMS's record. Nothing large is unpacked: a compressed nvidia.ko has tens of megabytes.
 
 use super::elf::{ModuleInfo, module_info};
 use super::reader::Reader;
@@ -25,7 +25,7 @@ const PLACES: [&str; 11] = [
     "video",
 ];
 
-/// The most that is unpacked of a compressed module.
+/// The most bytes unpacked from a compressed module.
 const UNPACKED: u64 = 8 << 20;
 
 /// The version of the nvidia module of the kernel whose modules are in `directory`.
@@ -33,7 +33,7 @@ pub fn version(reader: &mut Reader, directory: &Path, release: &str) -> Option<D
     info(reader, directory, release)?.0
 }
 
-/// The flavour of the nvidia module of the kernel whose modules are in `directory`, by its licence.
+/// The flavour of that module, from its licence.
 pub fn flavour(reader: &mut Reader, directory: &Path, release: &str) -> Option<ModuleFlavour> {
     match info(reader, directory, release)?.1.as_deref() {
         Some("Dual MIT/GPL") => Some(ModuleFlavour::Open),
@@ -42,11 +42,11 @@ pub fn flavour(reader: &mut Reader, directory: &Path, release: &str) -> Option<M
     }
 }
 
-/// Version and licence. None where there is no module; where there is one whose version cannot be had, that is noted.
+/// Version and licence. None if there is no module. A module whose version cannot be read is recorded.
 fn info(reader: &mut Reader, directory: &Path, release: &str) -> Option<(Option<DriverVersion>, Option<String>)> {
     let (place, names) = find(reader, directory)?;
     let main = names.iter().find(|n| is_main(n))?;
-    // The peer-memory module is the smallest of a build, then comes the display one.
+    // The peer-memory module is the smallest of a build, followed by the display one.
     let small = ["peermem", "drm"].iter().filter_map(|kind| names.iter().find(|n| stem(n).ends_with(kind)));
     let mut license = None;
     for name in std::iter::once(main).chain(small) {
@@ -63,16 +63,16 @@ fn info(reader: &mut Reader, directory: &Path, release: &str) -> Option<(Option<
         let path = place.join(main);
         reader.miss(
             format!("the version of the nvidia module of {release}"),
-            format_args!("{} is packed", path.display()),
+            format_args!("{} is compressed", path.display()),
         );
     }
     Some((recorded, license))
 }
 
-/// The first place that has the main module, and the names there of NVIDIA's modules.
+/// The first directory that has the main module, and the names of NVIDIA's modules in it.
 fn find(reader: &mut Reader, directory: &Path) -> Option<(PathBuf, Vec<String>)> {
     let mut places: Vec<PathBuf> = PLACES.iter().map(|p| directory.join(p)).collect();
-    // Ubuntu's modules that come signed: kernel/nvidia-580, kernel/nvidia-580-open.
+    // Ubuntu's pre-signed modules: kernel/nvidia-580, kernel/nvidia-580-open.
     let signed = reader.names("kernel modules", directory.join("kernel"));
     places.extend(signed.iter().filter(|n| n.starts_with("nvidia")).map(|n| directory.join("kernel").join(n)));
     places.into_iter().find_map(|place| {
@@ -86,7 +86,8 @@ fn stem(name: &str) -> &str {
     name.split_once(".ko").map_or(name, |(stem, _)| stem)
 }
 
-/// Debian calls it nvidia-current, nvidia-tesla-470 and the like. The others of a build have their names behind that.
+/// Whether this is the main module. Debian calls it nvidia-current, nvidia-tesla-470 and the like; the other modules of a build
+/// append their own name to that.
 fn is_main(name: &str) -> bool {
     let parts = ["-drm", "-modeset", "-uvm", "-peermem", "-fs", "-vgpu-vfio", "fb", "-wmi-ec-backlight"];
     !parts.iter().any(|part| stem(name).ends_with(part))
@@ -106,12 +107,12 @@ fn read(reader: &mut Reader, path: &Path, large: bool) -> Option<ModuleInfo> {
     None
 }
 
-/// The version in DKMS's record of what it built for this kernel.
+/// The version that DKMS recorded for this kernel.
 fn dkms_version(reader: &mut Reader, release: &str) -> Option<DriverVersion> {
-    let what = "what DKMS has built";
+    let what = "DKMS's record of built modules";
     let record = Path::new("/var/lib/dkms");
     for module in reader.names(what, record).into_iter().filter(|n| n.starts_with("nvidia") && is_main(n)) {
-        // kernel-<release>-<arch> is a link to <version>/<release>/<arch>, of what is installed.
+        // kernel-<release>-<arch> is a link to <version>/<release>/<arch> of the installed version.
         let start = format!("kernel-{release}-");
         let names = reader.names(what, record.join(&module));
         let link = names.iter().find(|n| n.starts_with(&start));
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(found.as_deref(), Some("535.261.03"));
         assert_eq!(flavour(&mut reader, modules, "6.1.0-18-amd64"), Some(ModuleFlavour::Open));
         assert!(reader.missed.is_empty(), "{:?}", reader.missed);
-        // A packed one is told by the small one of its build.
+        // The version of a compressed module comes from the small one of its build.
         let mut packed = Vec::new();
         liblzma::read::XzEncoder::new(&*module, 6).read_to_end(&mut packed).expect("packed");
         system.remove(modules.join("updates/dkms/nvidia-current.ko")).expect("removed");

@@ -1,11 +1,11 @@
-//! The library directories of a host, each listed once: they have thousands of names, and several probes look there.
+//! The library directories of a host, each listed once: they have thousands of names, and several probes use them.
 
 use super::reader::Reader;
 use crate::compat::AddOn;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where system libraries are, on the distributions and architectures that have NVIDIA drivers.
+/// The system library directories of the distributions and architectures with NVIDIA drivers.
 pub fn directories() -> [&'static Path; 8] {
     [
         "/usr/lib/x86_64-linux-gnu",
@@ -20,23 +20,23 @@ pub fn directories() -> [&'static Path; 8] {
     .map(Path::new)
 }
 
-/// A directory of libraries, and the names in it that matter to a probe.
+/// A library directory, and the names in it that matter to the probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// The directory, links resolved.
+    /// The path, links resolved.
     pub directory: PathBuf,
-    /// Names of libraries of NVIDIA's, sorted.
+    /// The names of NVIDIA's libraries, sorted.
     pub names: Vec<String>,
-    /// Debian's alternatives choose between this directory and those beside it.
+    /// Whether Debian's alternatives select it from several such directories.
     pub alternative: bool,
 }
 
-/// Every system library directory that has libraries of NVIDIA's, and below it those of Debian's alternatives.
+/// Every system library directory with NVIDIA libraries, and the directories of Debian's alternatives below it.
 pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     for directory in directories() {
         list(reader, add_ons, directory, false, &mut seen, &mut found);
-        // Debian keeps each driver in a directory of its own: nvidia/current, nvidia/tesla-470.
+        // Debian keeps each driver in a separate directory: nvidia/current, nvidia/tesla-470.
         let alternatives = directory.join("nvidia");
         if reader.system.is_directory(&alternatives) {
             for name in reader.names("libraries", &alternatives) {

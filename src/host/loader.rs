@@ -1,5 +1,5 @@
-//! The dynamic loader's cache, as ldconfig writes it (glibc, `sysdeps/generic/dl-cache.h`). The file may be of any age or
-//! broken: every offset is checked, and nothing is taken for granted.
+//! The dynamic loader's cache, as written by ldconfig (glibc, `sysdeps/generic/dl-cache.h`). The file may be old or damaged, so
+//! every offset is checked.
 
 use super::LoaderCache;
 use super::reader::Reader;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 const CACHE: &str = "/etc/ld.so.cache";
 
-/// The format since glibc 2.2; alone since 2.32, behind the older one before.
+/// The format since glibc 2.2. Since 2.32 it stands alone; before, it followed the older format.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0\0";
 const OLD_HEADER: usize = 16;
@@ -19,9 +19,9 @@ const ENTRY: usize = 24;
 /// The bits of an entry's flags that name a 64-bit architecture; i386 has none of them.
 const ARCHITECTURE: u32 = 0xff00;
 
-/// The cache's entries that matter.
+/// Reads the relevant entries of the cache.
 pub fn cache(reader: &mut Reader, add_ons: &[AddOn]) -> Option<LoaderCache> {
-    let what = "the loader's cache";
+    let what = "the loader cache";
     let bytes = reader.bytes(what, CACHE)?;
     let modified = reader.system.modified(CACHE)?;
     match entries(&bytes, add_ons) {
@@ -39,34 +39,34 @@ fn matters(soname: &[u8], add_ons: &[AddOn]) -> bool {
     starts.into_iter().chain(prefixes).any(|s| soname.starts_with(s))
 }
 
-/// Entries of libraries that matter: more than any host has.
+/// The most relevant entries read; no host has as many.
 const MOST: usize = 10_000;
-/// No path is longer, in bytes, with its end: the kernel's PATH_MAX.
+/// The longest path in bytes, with its end: the kernel's PATH_MAX.
 const MOST_PATH: usize = 4096;
 
 fn entries(bytes: &[u8], add_ons: &[AddOn]) -> Result<Vec<(String, PathBuf)>, &'static str> {
     let cache = new_format(bytes)?;
-    // Offsets count from here; the flags' low bits say the byte order, of which only one is of interest.
+    // Offsets count from here. The low bits of the flags give the byte order, of which only one is supported.
     if cache.get(28).is_some_and(|order| order & 3 == 3) {
-        return Err("it is of a big-endian machine");
+        return Err("it is for a big-endian machine");
     }
-    let count = number(cache, 20).ok_or("it is cut short")? as usize;
+    let count = number(cache, 20).ok_or("it is truncated")? as usize;
     let mut found = Vec::new();
     for i in 0..count {
-        let at = i.checked_mul(ENTRY).and_then(|o| o.checked_add(HEADER)).ok_or("it is cut short")?;
+        let at = i.checked_mul(ENTRY).and_then(|o| o.checked_add(HEADER)).ok_or("it is truncated")?;
         let field = |offset: usize| number(cache, at.checked_add(offset)?);
         let (Some(flags), Some(key), Some(value)) = (field(0), field(4), field(8)) else {
-            return Err("it is cut short");
+            return Err("it is truncated");
         };
         if flags & ARCHITECTURE == 0 {
             continue;
         }
-        let soname = text(cache, key).ok_or("a name lies outside of it")?;
+        let soname = text(cache, key).ok_or("a name lies outside the file")?;
         if matters(soname, add_ons) {
             if found.len() == MOST {
-                return Err("it has more of NVIDIA's libraries than there can be");
+                return Err("it has too many entries for NVIDIA's libraries");
             }
-            let path = text(cache, value).ok_or("a path lies outside of it")?;
+            let path = text(cache, value).ok_or("a path lies outside the file")?;
             let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
             found.push((String::from_utf8_lossy(soname).into_owned(), path));
         }
@@ -79,13 +79,13 @@ fn new_format(bytes: &[u8]) -> Result<&[u8], &'static str> {
         return Ok(bytes);
     }
     if !bytes.starts_with(OLD_MAGIC) {
-        return Err("its format is not known");
+        return Err("its format is unknown");
     }
-    let count = number(bytes, OLD_MAGIC.len()).ok_or("it is cut short")? as usize;
-    let end = count.checked_mul(OLD_ENTRY).and_then(|n| n.checked_add(OLD_HEADER)).ok_or("it is cut short")?;
-    // The new one begins at a multiple of its alignment, which is eight here.
-    let start = end.checked_next_multiple_of(8).ok_or("it is cut short")?;
-    bytes.get(start..).filter(|b| b.starts_with(MAGIC)).ok_or("it has the format of before glibc 2.2 only")
+    let count = number(bytes, OLD_MAGIC.len()).ok_or("it is truncated")? as usize;
+    let end = count.checked_mul(OLD_ENTRY).and_then(|n| n.checked_add(OLD_HEADER)).ok_or("it is truncated")?;
+    // The new format starts at a multiple of its alignment, which is eight here.
+    let start = end.checked_next_multiple_of(8).ok_or("it is truncated")?;
+    bytes.get(start..).filter(|b| b.starts_with(MAGIC)).ok_or("it has only the format used before glibc 2.2")
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

@@ -1,24 +1,24 @@
-//! The text of `lspci`, `lspci -n`, `lspci -nn` and `lspci -nnk`, since that is what people paste. Lines of other tools around
-//! it do no harm. Plain `lspci` prints the id of a device only if it has no name for it (`Device 15f9`). Names do not tell one
-//! board from another; such lines are handed back, not guessed at.
+//! The output of `lspci`, `lspci -n`, `lspci -nn` and `lspci -nnk`, in whichever form people paste it. Surrounding lines of
+//! other tools are ignored. Plain `lspci` prints the id of a device only if it has no name for it (`Device 15f9`). Names do not
+//! identify a board, so such lines are returned and not guessed at.
 
 use super::pci::{Function, NVIDIA};
 
-/// What was found in the text.
+/// The result of parsing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Functions with all their numbers.
+    /// Functions with all their ids.
     pub functions: Vec<Function>,
-    /// Lines about a display controller of NVIDIA's that lack the numbers.
+    /// Lines about a display controller of NVIDIA's that lack the ids.
     pub without_numbers: Vec<String>,
-    /// It says which drivers and modules the devices have, as `-k` asks for: a function without one has none.
+    /// Whether the text shows drivers and modules (`-k`); if so, a function without a driver has none.
     pub shows_drivers: bool,
 }
 
-/// Reads `lspci` text.
+/// Parses `lspci` output.
 pub fn parse(text: &str) -> Listing {
     let mut listing = Listing::default();
-    // Whether the details that follow belong to the last function of the list.
+    // Whether the following details belong to the last function in the list.
     let mut open = false;
     for line in text.lines() {
         let trimmed = line.trim();
@@ -55,14 +55,14 @@ fn device_line(line: &str) -> Option<(String, &str)> {
     let address = address.to_ascii_lowercase();
     match parts.iter().map(|p| p.len()).collect::<Vec<_>>()[..] {
         [2, 2] => Some((format!("0000:{address}"), rest)),
-        // Azure and some servers have domains of five digits and more.
+        // Azure and some servers have domains of five or more digits.
         [domain, 2, 2] if domain >= 4 => Some((address, rest)),
         _ => None,
     }
 }
 
-/// A function of NVIDIA's with its class and id: `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9]`
-/// with `-nn`, `0302: 10de:15f9` with `-n`, `3D controller: NVIDIA Corporation Device 15f9` without either.
+/// An NVIDIA function with its class and id: `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9]` with
+/// `-nn`, `0302: 10de:15f9` with `-n`, `3D controller: NVIDIA Corporation Device 15f9` without either.
 fn function(address: &str, rest: &str) -> Option<Function> {
     let (class, device) = numbers_and_names(rest).or_else(|| numbers(rest)).or_else(|| nameless(rest))?;
     Some(Function { address: address.to_owned(), vendor: NVIDIA, device, class, subsystem: None, driver: None })
@@ -71,7 +71,7 @@ fn function(address: &str, rest: &str) -> Option<Function> {
 fn numbers_and_names(rest: &str) -> Option<(u16, u16)> {
     let (class, _) = rest.split_once("]:")?;
     let class = hexadecimal(class.rsplit_once('[')?.1)?;
-    // Marketing names stand in brackets too: the last pair of numbers counts.
+    // Marketing names are in brackets too; the last pair of numbers counts.
     nvidias(class, brackets(rest).filter_map(pair).last()?)
 }
 
@@ -93,7 +93,7 @@ fn nvidias(class: u16, (vendor, device): (u16, u16)) -> Option<(u16, u16)> {
     (vendor == NVIDIA).then_some((class, device))
 }
 
-/// What lspci calls the classes of GPUs and NVSwitches.
+/// lspci's names for the classes of GPUs and NVSwitches.
 const CLASSES: [(&str, u16); 4] = [
     ("VGA compatible controller", 0x0300),
     ("3D controller", 0x0302),
@@ -106,7 +106,7 @@ fn is_nvidias_display(rest: &str) -> bool {
     rest.contains("NVIDIA") && displays.any(|(name, _)| rest.starts_with(name))
 }
 
-/// What stands in square brackets.
+/// The texts in square brackets.
 fn brackets(text: &str) -> impl Iterator<Item = &str> {
     text.split('[').skip(1).filter_map(|part| part.split_once(']').map(|(inside, _)| inside))
 }

@@ -1,11 +1,11 @@
-//! The machine itself: its architecture, and whether its kernel is its own.
+//! The machine itself: its architecture, and whether it has its own kernel.
 
 use super::reader::Reader;
 use super::{Machine, MachineKind, elf};
 use object::ReadCache;
 use std::path::Path;
 
-/// What the machine is.
+/// Detects the machine.
 pub fn machine(reader: &mut Reader) -> Machine {
     let live = reader.system.is_live();
     let (kind, inside) = kind(reader);
@@ -14,14 +14,14 @@ pub fn machine(reader: &mut Reader) -> Machine {
         false => tree_arch(reader),
     };
     let arch = arch.unwrap_or_else(|| {
-        reader.miss("the machine's architecture", "the tree has no program or loader that would show it");
+        reader.miss("the machine's architecture", "the tree has no program or loader that shows it");
         "unknown".to_owned()
     });
     let boot_id = live.then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id")).flatten();
     Machine { arch, kind, inside, is_tree: !live, boot_id }
 }
 
-/// The architecture that a tree's programs are for.
+/// The architecture of a tree's programs.
 fn tree_arch(reader: &mut Reader) -> Option<String> {
     let what = "the machine's architecture";
     for program in ["/bin/sh", "/usr/bin/env", "/sbin/ldconfig"] {
@@ -30,7 +30,7 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
             return Some(arch.to_owned());
         }
     }
-    // The loader has its architecture in its name.
+    // The loader's name contains the architecture.
     let loaders = [
         ("/lib64/ld-linux-x86-64.so.2", "x86_64"),
         ("/lib/ld-linux-aarch64.so.1", "aarch64"),
@@ -60,9 +60,9 @@ fn is_wsl(release: &str) -> bool {
     release.to_ascii_lowercase().contains("microsoft")
 }
 
-/// What manages the container that this is.
+/// The manager of the container that this is, if it is one.
 fn container(reader: &mut Reader) -> Option<String> {
-    // systemd tells which one; WSL calls itself a container too, and is looked for by its kernel.
+    // systemd records which one. WSL also calls itself a container; it is recognised by its kernel.
     let said = reader.word("the container manager", "/run/systemd/container").filter(|m| m != "wsl");
     if said.is_some() {
         return said;
@@ -73,7 +73,7 @@ fn container(reader: &mut Reader) -> Option<String> {
     if reader.system.exists("/.dockerenv") {
         return Some("docker".to_owned());
     }
-    // Only root may read this, and its absence says nothing: not being allowed to is not worth a word.
+    // Only root may read this, and its absence proves nothing, so a refusal is not recorded.
     let environment = reader.system.read("/proc/1/environ").unwrap_or_default();
     let manager = environment.split(|b| *b == 0).find_map(|v| v.strip_prefix(b"container="));
     manager.map(|m| String::from_utf8_lossy(m).into_owned()).filter(|m| !m.is_empty() && m != "wsl")
@@ -83,12 +83,12 @@ fn is_jetson(reader: &mut Reader) -> bool {
     if reader.system.exists("/etc/nv_tegra_release") {
         return true;
     }
-    // A list of names with a zero byte behind each.
+    // A list of names, each followed by a zero byte.
     let names = reader.text("the device tree", "/proc/device-tree/compatible").unwrap_or_default();
     names.split('\0').any(|n| n.starts_with("nvidia,tegra"))
 }
 
-/// The hypervisor that this runs under.
+/// The hypervisor that this machine runs under.
 fn hypervisor(reader: &mut Reader) -> Option<String> {
     let what = "the hypervisor";
     let dmi = |reader: &mut Reader, file: &str| {
@@ -101,7 +101,7 @@ fn hypervisor(reader: &mut Reader) -> Option<String> {
     if let Some(name) = reader.word(what, "/sys/hypervisor/type") {
         return Some(name);
     }
-    // One processor's paragraph tells enough, and on a large host the file takes the kernel long to write.
+    // One processor's paragraph is enough, and on a large host the kernel needs long to produce the whole file.
     let processors = reader.head(what, "/proc/cpuinfo", 4096).unwrap_or_default();
     let flags = processors.lines().find_map(|l| l.strip_prefix("flags"));
     flags.is_some_and(|f| f.split_whitespace().any(|f| f == "hypervisor")).then(|| "unknown hypervisor".to_owned())
@@ -110,7 +110,7 @@ fn hypervisor(reader: &mut Reader) -> Option<String> {
 fn by_firmware(vendor: &str, product: &str) -> Option<&'static str> {
     let is = |text: &str| vendor.contains(text) || product.contains(text);
     match () {
-        // Bare-metal instances carry the same vendor; only their product tells.
+        // Bare-metal instances have the same vendor; only the product differs.
         () if vendor == "Amazon EC2" => (!product.contains("metal")).then_some("amazon"),
         () if vendor == "Microsoft Corporation" => (product == "Virtual Machine").then_some("hyper-v"),
         () if product == "Google Compute Engine" => Some("google"),

@@ -1,9 +1,9 @@
-//! Kernel modules that are in the running kernel and matter here.
+//! The relevant modules of the running kernel.
 
 use super::LoadedModule;
 use super::reader::Reader;
 
-/// The modules that matter; none where they cannot be read, or the host is not running.
+/// The relevant loaded modules; none if they cannot be read or the host is not running.
 pub fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
     if !reader.system.is_live() {
         return None;
@@ -11,7 +11,7 @@ pub fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
     let what = "loaded kernel modules";
     let Some(text) = reader.text(what, "/proc/modules") else {
         if !reader.system.exists("/proc/modules") {
-            reader.miss(what, "there is no /proc/modules");
+            reader.miss(what, "/proc/modules does not exist");
         }
         return None;
     };
@@ -22,7 +22,7 @@ pub fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
     Some(modules.collect())
 }
 
-/// Names in `/proc/modules` text, sorted.
+/// The names in `/proc/modules` text, sorted.
 fn names(text: &str) -> Vec<String> {
     let matters = |n: &str| {
         n == "nvidia" || n.starts_with("nvidia_") || ["nouveau", "nova_core", "nova_drm", "vfio_pci"].contains(&n)

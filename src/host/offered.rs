@@ -1,5 +1,5 @@
-//! Which packages that a plan may install the host's repositories offer, by the lists that its package manager has downloaded. Where that is
-//! not known, the database's word stands.
+//! Which of the packages that a plan may install are offered by the host's repositories, according to the lists that its
+//! package manager has downloaded. If that is not known, the database decides.
 
 use super::{Facts, Unreadable};
 use crate::compat::{Database, Distribution, PackageManager};
@@ -7,7 +7,7 @@ use crate::packages::{self, KernelHeaders, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
 
-/// Adds what the host's repositories offer to its facts, or why that is not known.
+/// Adds the packages that the host's repositories offer to its facts, or the reason why they are not known.
 pub fn add_offers(system: &System, facts: &mut Facts, database: &Database, locked: &Versions) {
     match offered(system, facts, database, locked) {
         Ok(versions) => facts.offered = versions,
@@ -15,8 +15,8 @@ pub fn add_offers(system: &System, facts: &mut Facts, database: &Database, locke
     }
 }
 
-/// Packages by name, each with the version that would be installed: the locked one, if it can still be had. None if the database
-/// knows no packages of the host's distribution, or if it is not known what its repositories have.
+/// Packages by name, each with the version that would be installed: the locked one, if it is still available. None if the
+/// database knows no packages for the host's distribution, or if the contents of its repositories are not known.
 pub fn offered(
     system: &System,
     facts: &Facts,
@@ -29,13 +29,15 @@ pub fn offered(
     match packages::offered_versions(system, manager, &names, locked) {
         Ok(versions) => Ok(Some(versions)),
         Err(Unknown::NotFetched | Unknown::Outdated) => Ok(None),
-        Err(why) => {
-            Err(Unreadable { what: "what the repositories offer".to_owned(), why: why.to_string(), missing: None })
-        }
+        Err(why) => Err(Unreadable {
+            what: "the packages that the repositories offer".to_owned(),
+            why: why.to_string(),
+            missing: None,
+        }),
     }
 }
 
-/// The same of packages that are at hand, by names and versions; none where there are none of this system.
+/// The same for local packages, given by names and versions; none if there are none for this system.
 pub fn offered_by(offers: Option<&Versions>, facts: &Facts, database: &Database) -> Option<Versions> {
     database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)?;
     let names = packages_of_interest(facts, database);
@@ -43,8 +45,8 @@ pub fn offered_by(offers: Option<&Versions>, facts: &Facts, database: &Database)
     Some(known.map(|(name, version)| (name.clone(), version.clone())).collect())
 }
 
-/// The driver packages that the database knows of the host's distribution, the headers of its kernel, and what only extra
-/// repositories have.
+/// The driver packages that the database knows for the host's distribution, the headers of its kernel, and packages that only
+/// extra repositories have.
 fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> {
     let Some(distribution) = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like) else {
         return BTreeSet::new();
@@ -63,7 +65,7 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
     of_driver.chain(extra).cloned().chain(headers).collect()
 }
 
-/// The packages with the headers of the kernel that will run, by the names that ask for them, if the manager's lists tell which
+/// The packages with the headers of the kernel that will run, by the names that select them, if the manager's lists show which
 /// kernel they are for.
 pub fn kernel_headers(facts: &Facts, distribution: &Distribution) -> Vec<String> {
     let are_told_apart = packages::of(distribution.package_manager).headers.is_some();
@@ -73,8 +75,8 @@ pub fn kernel_headers(facts: &Facts, distribution: &Distribution) -> Vec<String>
     all.filter(|name| name.contains(release)).collect()
 }
 
-/// Whether the repositories have the headers of the kernel that will run, asked for by such a name. Where the version tells,
-/// only the one that would be installed is known: another one says nothing of this one.
+/// Whether the repositories have the headers of the kernel that will run, under this name. If the version identifies the
+/// kernel, only the version that would be installed is known; another version proves nothing about this kernel.
 pub fn offers_headers(facts: &Facts, manager: PackageManager, name: &str) -> Option<bool> {
     let (offered, release) = (facts.offered.as_ref()?, facts.kernel()?);
     if packages::of(manager).headers? == KernelHeaders::ByName {
@@ -84,7 +86,7 @@ pub fn offers_headers(facts: &Facts, manager: PackageManager, name: &str) -> Opt
     (rest.is_empty() || rest.starts_with('.')).then_some(true)
 }
 
-/// What lists call the headers of a kernel whose version tells the kernel: the name without the version.
+/// The name that lists use for the headers of a kernel whose version identifies it: the name without the version.
 fn listed_as<'a>(name: &'a str, release: &str) -> &'a str {
     name.strip_suffix(release).and_then(|name| name.strip_suffix('-')).unwrap_or(name)
 }

@@ -1,14 +1,14 @@
-//! OpenPGP public keys, as package managers are given them: which ones a file has, and by what digest each is bound to its
-//! owner's name. Signatures are not verified: whoever may write these files may also write others.
+//! OpenPGP public keys as package managers use them: the keys in a file, and the digest that binds each to its owner's name.
+//! Signatures are not verified: anyone who can write these files can write others as well.
 
 use sha1::{Digest, Sha1};
 
 /// A public key, version 4.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    /// Its fingerprint, in upper-case hexadecimal; the key id is its end.
+    /// The fingerprint, in upper-case hexadecimal; it ends in the key id.
     pub fingerprint: String,
-    /// All of its own signatures over itself and its names are by SHA-1, or by older digests.
+    /// Whether all of its signatures over itself and its names use SHA-1 or older digests.
     pub is_weak: bool,
 }
 
@@ -19,22 +19,22 @@ const PUBLIC_KEY: u8 = 6;
 const PUBLIC_SUBKEY: u8 = 14;
 const SIGNATURE: u8 = 2;
 
-/// The keys in a file, binary or armoured; or what is wrong with it.
+/// The keys in a file, binary or armoured. The error says what is wrong with the file.
 pub fn public_keys(bytes: &[u8]) -> Result<Vec<PublicKey>, &'static str> {
     if bytes.get(8..12) == Some(b"KBXf") {
-        return Err("it is a keybox of GnuPG's, which apt does not read");
+        return Err("it is a GnuPG keybox, which apt cannot read");
     }
     let dearmoured;
     let packets = match bytes.first() {
         None => return Err("it is empty"),
         Some(first) if first & 0x80 != 0 => bytes,
         Some(_) => {
-            dearmoured = dearmour(&String::from_utf8_lossy(bytes)).ok_or("it is no OpenPGP key")?;
+            dearmoured = dearmour(&String::from_utf8_lossy(bytes)).ok_or("it is not an OpenPGP key")?;
             dearmoured.as_slice()
         }
     };
     let keys = keys(packets);
-    if keys.is_empty() { Err("it has no OpenPGP key of version 4") } else { Ok(keys) }
+    if keys.is_empty() { Err("it contains no OpenPGP key of version 4") } else { Ok(keys) }
 }
 
 /// A key with the digests of its signatures over itself.
@@ -69,7 +69,7 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
     found.into_iter().map(key).collect()
 }
 
-/// The first packet: its tag, its body, and what is behind. None at the end, and where a length is not said.
+/// The first packet: its tag, its body, and the remaining bytes. None at the end, and if the packet gives no length.
 fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     if first & 0x80 == 0 {
@@ -81,7 +81,7 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
             n @ 0..192 => (1, usize::from(n)),
             n @ 192..224 => (2, ((usize::from(n) - 192) << 8) + usize::from(*rest.get(1)?) + 192),
             255 => (5, number(rest.get(1..5)?)),
-            // Bodies in parts are for data, not for keys.
+            // Partial bodies are used for data, not for keys.
             _ => return None,
         };
         (first & 0x3f, length.0, length.1)
@@ -110,7 +110,7 @@ fn fingerprint(body: &[u8]) -> Option<[u8; 20]> {
 
 /// The digest of a signature by which the key with this fingerprint binds itself; none for any other signature.
 fn own_digest(body: &[u8], key: &[u8; 20]) -> Option<u8> {
-    // A name certified, or the key itself signed; a revocation is neither.
+    // Certifications of a name and direct key signatures bind; revocations do not.
     let binds = |kind: u8| matches!(kind, 0x10..=0x13 | 0x1f);
     match body {
         [3, 5, kind, _, _, _, _, issuer @ ..] if binds(*kind) => {
@@ -130,7 +130,7 @@ fn subpackets(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.get(2..)?.split_at_checked(length)
 }
 
-/// Whether an area of subpackets names this key as the issuer; none where it names nobody.
+/// Whether an area of subpackets names this key as the issuer; none if it names no issuer.
 fn issued_by(mut area: &[u8], key: &[u8; 20]) -> Option<bool> {
     const ISSUER: u8 = 16;
     const ISSUER_FINGERPRINT: u8 = 33;
@@ -142,7 +142,7 @@ fn issued_by(mut area: &[u8], key: &[u8; 20]) -> Option<bool> {
         };
         let body = area.get(header..)?.get(..length)?;
         match body {
-            // The uppermost bit says that it is critical.
+            // The highest bit marks it as critical.
             [kind, id @ ..] if kind & 0x7f == ISSUER => return Some(*id == key[12..]),
             [kind, 4, whole @ ..] if kind & 0x7f == ISSUER_FINGERPRINT => return Some(whole == key),
             _ => {}
@@ -151,13 +151,13 @@ fn issued_by(mut area: &[u8], key: &[u8; 20]) -> Option<bool> {
     }
 }
 
-/// The bytes of all armoured keys in a text; in apt's files an empty line may be written as a dot.
+/// The bytes of all armoured keys in a text. In apt's files a dot may stand for an empty line.
 fn dearmour(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for block in text.split("-----BEGIN PGP PUBLIC KEY BLOCK-----").skip(1) {
         let block = block.split("-----END").next()?;
         let lines: Vec<_> = block.lines().map(str::trim).collect();
-        // Headers stand before the first empty line.
+        // Headers come before the first empty line.
         let body = lines.iter().skip(1).position(|l| l.is_empty() || *l == ".").map_or(0, |at| at + 2);
         let body = lines.get(body..)?.iter().take_while(|l| !l.starts_with('='));
         bytes.extend(base64(body.flat_map(|l| l.bytes()))?);
@@ -199,7 +199,7 @@ mod tests {
         ran.stdout
     }
 
-    /// Keys that a real gpg makes, of several kinds and by several digests.
+    /// Keys made by a real gpg, of several kinds and with several digests.
     #[test]
     fn keys_of_gpgs_are_read_as_gpg_reads_them() {
         let home = tempfile::tempdir().expect("a temporary directory");
@@ -210,13 +210,13 @@ mod tests {
             let digest = ["--passphrase", "", "--cert-digest-algo", digest, "--quick-generate-key", name, algorithm];
             gpg(home, &[&digest[..], &["sign", "never"]].concat());
         }
-        // A subkey's signature by a good digest does not make the key itself any better.
+        // A subkey's signature with a good digest does not make the key itself stronger.
         let listed = String::from_utf8(gpg(home, &["--with-colons", "--fingerprint"])).expect("text");
         let primary: Vec<_> = listed.split("\npub:").skip(1).collect();
         let said: Vec<&str> =
             primary.iter().filter_map(|p| p.lines().find(|l| l.starts_with("fpr:"))?.split(':').nth(9)).collect();
         gpg(home, &["--passphrase", "", "--quick-add-key", said[0], "rsa1024", "encr", "never"]);
-        // Somebody else's certificate neither.
+        // Neither does another key's certification.
         gpg(home, &["--passphrase", "", "--yes", "--default-key", "sound", "--quick-sign-key", said[0]]);
         for armour in [&["--export"][..], &["--armor", "--export"]] {
             let found = public_keys(&gpg(home, armour)).expect("keys");

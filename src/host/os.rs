@@ -1,4 +1,4 @@
-//! The operating system, by its os-release, and which of its tools are there, by their files. No tool is run.
+//! The operating system, from os-release, and its tools, detected by their files. No tool is run.
 
 use super::Os;
 use super::reader::Reader;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub fn os(reader: &Reader, release: &str) -> Os {
     let fields = parse(release);
     let field = |key: &str| fields.get(key).cloned().unwrap_or_default();
-    // os-release(5) gives this value where there is no ID.
+    // os-release(5) defines this default for a missing ID.
     let id = Some(field("ID")).filter(|id| !id.is_empty()).unwrap_or_else(|| "linux".to_owned());
     let name = Some(field("PRETTY_NAME")).filter(|n| !n.is_empty()).unwrap_or_else(|| id.clone());
     Os {
@@ -24,7 +24,7 @@ pub fn os(reader: &Reader, release: &str) -> Os {
     }
 }
 
-/// The fields of an os-release text: assignments as a shell reads them.
+/// The fields of an os-release text: assignments in shell syntax.
 fn parse(text: &str) -> BTreeMap<String, String> {
     let assignments = text.lines().map(str::trim).filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('='));
     assignments.map(|(key, value)| (key.to_owned(), unquote(value))).collect()
@@ -45,7 +45,7 @@ fn unquote(value: &str) -> String {
 
 fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
     let any = |paths: &[&str]| paths.iter().any(|p| reader.is_file(p));
-    // Ubuntu's dracut brings an update-initramfs of its own, which calls dracut: initramfs-tools alone has mkinitramfs.
+    // Ubuntu's dracut installs its own update-initramfs, which calls dracut; only initramfs-tools has mkinitramfs.
     if any(&["/usr/sbin/update-initramfs"]) && any(&["/usr/sbin/mkinitramfs"]) {
         return Some(InitramfsTool::UpdateInitramfs);
     }
@@ -59,7 +59,7 @@ fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
 }
 
 fn immutable(reader: &Reader) -> bool {
-    // ostree says so at boot and by its repository; openSUSE's transactional systems by their tool.
+    // ostree shows by a file written at boot and by its repository; openSUSE's transactional systems by their tool.
     ["/run/ostree-booted", "/sysroot/ostree/repo", "/usr/sbin/transactional-update"]
         .iter()
         .any(|p| reader.system.exists(p))

@@ -1,5 +1,5 @@
-//! Functions on the PCI bus, wherever they were read from, and which of them are GPUs and NVSwitch bridges. What each of
-//! these is called and can run is the database's word alone.
+//! PCI functions, from whichever source they were read, and which of them are GPUs and NVSwitch bridges. Their names and
+//! capabilities come from the database alone.
 
 use super::{Gpu, NvSwitch};
 use crate::compat::{Database, PciDevice};
@@ -24,7 +24,7 @@ pub struct Function {
     pub driver: Option<String>,
 }
 
-/// The GPUs and the NVSwitch bridges among `functions`, each by bus address.
+/// Selects the GPUs and the NVSwitch bridges among `functions`, each by bus address.
 pub fn identify(mut functions: Vec<Function>, database: &Database) -> (Vec<Gpu>, Vec<NvSwitch>) {
     functions.sort_by(|a, b| a.address.cmp(&b.address));
     let (mut gpus, mut nvswitches) = (Vec::new(), Vec::new());
@@ -32,7 +32,7 @@ pub fn identify(mut functions: Vec<Function>, database: &Database) -> (Vec<Gpu>,
         match function.class {
             // Display controllers: VGA, 3D, other.
             class if class >> 8 == 0x03 => gpus.push(gpu(function, database)),
-            // Other bridges. Old chipsets of NVIDIA's have such too, so only known ids count.
+            // Other bridges. NVIDIA's old chipsets have such bridges too, so only known ids count.
             0x0680 => {
                 if let Some(known) = database.nvswitch(PciDevice(function.device)) {
                     let pci_id = pci_id(function.device);
@@ -45,7 +45,7 @@ pub fn identify(mut functions: Vec<Function>, database: &Database) -> (Vec<Gpu>,
     (gpus, nvswitches)
 }
 
-/// A device id of NVIDIA's as people write it, `10de:20b2`.
+/// The usual form of an NVIDIA device id, `10de:20b2`.
 pub fn pci_id(device: u16) -> String {
     format!("{NVIDIA:04x}:{device:04x}")
 }

@@ -1,4 +1,4 @@
-//! All probes, one after the other, into one [`Facts`]. Nothing is run, nothing is changed.
+//! Runs all probes in turn and collects their results in one [`Facts`]. No program is run and nothing is changed.
 
 use super::reader::Reader;
 use super::{
@@ -12,14 +12,14 @@ use crate::system::{Space, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What to look at.
+/// Where to look.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// Where toolkits are, `/usr/local`.
+    /// The directory of the toolkits, `/usr/local`.
     pub prefix: PathBuf,
-    /// Where downloads are kept.
+    /// The directory of the downloads.
     pub cache: PathBuf,
-    /// Where the GPUs are taken from.
+    /// The source of the GPU list.
     pub gpus: GpuSource,
 }
 
@@ -29,18 +29,18 @@ impl Default for Look {
     }
 }
 
-/// Where the GPUs are taken from.
+/// The source of the GPU list.
 #[derive(Debug, Clone)]
 pub enum GpuSource {
     /// The host's PCI bus.
     Bus,
-    /// The text of `lspci`, best with `-nn` or `-nnk`.
+    /// The output of `lspci`, preferably with `-nn` or `-nnk`.
     Lspci(String),
 }
 
-/// A directory that is no host.
+/// A directory that is not a Linux host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} is no Linux host: {why}", root.display())]
+#[error("{} is not a Linux host: {why}", root.display())]
 pub struct NotAHost {
     /// The root directory.
     pub root: PathBuf,
@@ -48,11 +48,11 @@ pub struct NotAHost {
     pub why: String,
 }
 
-/// Looks at a host.
+/// Collects the facts of a host.
 ///
 /// # Errors
 ///
-/// If there is no `/etc/os-release`: then the tree is no host.
+/// If there is no readable `/etc/os-release`: the tree is not a host.
 pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts, NotAHost> {
     let not_a_host = |why: String| NotAHost { root: system.root().to_owned(), why };
     let release = match system.read_text("/etc/os-release") {
@@ -95,7 +95,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         libxml2: Some(libraries::directories().iter().any(|d| reader.is_file(d.join("libxml2.so.2")))),
         loader_cache: loader::cache(reader, &database.add_ons),
         repositories: repositories::repositories(reader, os.package_manager),
-        // The lists are long: who wants to know calls `offered` afterwards.
+        // These lists are long, so callers that need them run `offered` afterwards.
         offered: None,
         space: space(reader, look),
         paths: paths(reader, &look.prefix, &toolkits),
@@ -116,7 +116,7 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
         GpuSource::Lspci(text) => {
             let listing = lspci::parse(text);
             for line in &listing.without_numbers {
-                reader.miss_gpus(Missing::ListedGpu, format_args!("no numbers (use lspci -nn): {line}"));
+                reader.miss_gpus(Missing::ListedGpu, format_args!("the PCI ids are missing (use lspci -nn): {line}"));
             }
             let (mut gpus, nvswitches) = pci::identify(listing.functions, database);
             gpus.iter_mut().for_each(|gpu| gpu.driver_unseen = !listing.shows_drivers);
@@ -126,10 +126,10 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
             let functions = gpu::functions(reader);
             match (kind, &functions) {
                 (MachineKind::Wsl2, _) => {
-                    reader.miss_gpus(Missing::Gpus, "WSL2 shows them as /dev/dxg only, without an id")
+                    reader.miss_gpus(Missing::Gpus, "WSL2 shows them only as /dev/dxg, without PCI ids")
                 }
                 (MachineKind::Jetson, _) | (_, Some(_)) => {}
-                (_, None) => reader.miss_gpus(Missing::Gpus, "there is no /sys/bus/pci/devices"),
+                (_, None) => reader.miss_gpus(Missing::Gpus, "/sys/bus/pci/devices does not exist"),
             }
             let (gpus, mut nvswitches) = pci::identify(functions.unwrap_or_default(), database);
             nvswitches.extend(off_the_bus(reader, database, &gpus));
@@ -138,7 +138,8 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
     }
 }
 
-/// What manages the NVSwitches of boards whose switches are not on the PCI bus. Other hosts' network cards are not read.
+/// The functions that manage the NVSwitches of boards whose switches are not on the PCI bus. On other hosts no network card is
+/// read.
 fn off_the_bus(reader: &Reader, database: &Database, gpus: &[Gpu]) -> Vec<NvSwitch> {
     let is_on = |f: &&Fabric| gpus.iter().filter_map(Gpu::device).any(|id| f.gpus.contains(&id));
     let Some(fabric) = database.fabrics.iter().find(is_on) else { return Vec::new() };
@@ -151,7 +152,7 @@ fn off_the_bus(reader: &Reader, database: &Database, gpus: &[Gpu]) -> Vec<NvSwit
     gpu::switch_managers(reader, mark).into_iter().map(switch).collect()
 }
 
-/// The flavour of a driver's modules by the modules themselves, where packages did not tell it.
+/// Sets the flavour of a driver's modules from the modules themselves if no package showed it.
 fn add_flavour(reader: &mut Reader, driver: &mut InstalledDriver, kernels: &Kernels) {
     let built = kernels.installed.iter().rev().find(|k| k.nvidia_module == Some(driver.version));
     if let (None, Some(kernel)) = (driver.modules, built) {
@@ -169,13 +170,13 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
         }
         match reader.system.space(path) {
             Ok(space) => spaces.push(space),
-            Err(e) => reader.miss(format!("the room for {}", path.display()), e),
+            Err(e) => reader.miss(format!("the free space at {}", path.display()), e),
         }
     }
     spaces
 }
 
-/// What stands where a plan may write.
+/// The state of every path that a plan may write.
 fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
     let ours = [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
@@ -185,7 +186,7 @@ fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<P
             Ok(node) => {
                 states.insert(path.clone(), PathState { node, modified: reader.system.modified(&path) });
             }
-            Err(e) => reader.miss(format!("what stands at {}", path.display()), e),
+            Err(e) => reader.miss(format!("the state of {}", path.display()), e),
         }
     }
     states

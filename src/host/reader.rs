@@ -1,5 +1,5 @@
-//! Reading for the probes: what does not exist is none, what exists and cannot be read is kept in one list, so that
-//! no probe can drop it. Nothing is ever changed.
+//! File access for the probes. A missing file is `None`; a file that exists and cannot be read is recorded in one list, so that
+//! no probe can drop the error. Nothing is ever changed.
 
 use super::{Missing, Unreadable};
 use crate::system::{System, is_absent};
@@ -22,12 +22,12 @@ impl<'a> Reader<'a> {
         Self { system, missed: Vec::new() }
     }
 
-    /// Notes that `what` is not known.
+    /// Records that `what` could not be read.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
         self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None });
     }
 
-    /// Notes that GPUs are missing.
+    /// Records that GPUs may be missing.
     pub fn miss_gpus(&mut self, missing: Missing, why: impl Display) {
         self.note(Unreadable::gpus(missing, why));
     }
@@ -56,12 +56,12 @@ impl<'a> Reader<'a> {
         self.kept(what, path.as_ref(), read).flatten()
     }
 
-    /// The text of a file without the white space around it; none when nothing is left.
+    /// The text of a file without surrounding white space; none if it is empty.
     pub fn word(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
         self.text(what, path).map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
     }
 
-    /// The first `limit` bytes of a file that may be long.
+    /// The first `limit` bytes of a file that may be long, as text.
     pub fn head(&mut self, what: &str, path: impl AsRef<Path>, limit: u64) -> Option<String> {
         let read = self.system.open(path.as_ref()).and_then(|file| {
             let mut bytes = Vec::new();
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         self.kept(what, path.as_ref(), read)
     }
 
-    /// A file, open.
+    /// Opens a file.
     pub fn open(&mut self, what: &str, path: impl AsRef<Path>) -> Option<File> {
         let opened = self.system.open(path.as_ref());
         self.kept(what, path.as_ref(), opened)
@@ -89,23 +89,23 @@ impl<'a> Reader<'a> {
         self.kept(what, directory.as_ref(), listed).unwrap_or_default()
     }
 
-    /// What stands in the inode that `path` leads to. Unlike opening it, this needs no right to read the file.
+    /// The metadata of the inode that `path` leads to. Unlike opening, this needs no read permission on the file.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Option<Metadata> {
         self.system.metadata(path).ok()
     }
 
-    /// Whether a regular file is there; links are followed.
+    /// Whether `path` is a regular file; links are followed.
     pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
         self.metadata(path).is_some_and(|m| m.is_file())
     }
 
-    /// Whether a regular file that somebody may execute is there; links are followed.
+    /// Whether `path` is a regular file with any execute permission; links are followed.
     pub fn is_program(&self, path: impl AsRef<Path>) -> bool {
         use std::os::unix::fs::PermissionsExt;
         self.metadata(path).is_some_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     }
 
-    /// `path` without links, as the host itself would say it.
+    /// `path` with its links resolved, as seen from inside the host.
     pub fn resolved(&self, path: impl AsRef<Path>) -> PathBuf {
         self.system.canonical(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_owned())
     }

@@ -1,4 +1,4 @@
-//! Package repositories that a host has enabled, by the files of its package manager.
+//! The enabled package repositories of a host, from the files of its package manager.
 
 use super::reader::Reader;
 use crate::compat::PackageManager;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const WHAT: &str = "package repositories";
 
-/// The enabled repositories, each as a line in the manager's form ([`Repositories`]).
+/// The enabled repositories, one line each in the package manager's format ([`Repositories`]).
 pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec<String> {
     let files = manager.map_or(&[][..], |manager| packages::of(manager).repositories);
     let mut lines: Vec<_> = files.iter().flat_map(|files| read(reader, files)).collect();

@@ -1,22 +1,22 @@
-//! Whether the firmware lets only signed code run, by its variables. Being unsure is said as such: a module that is not
-//! signed and must be is found out only after a reboot.
+//! The state of Secure Boot, from the firmware's variables. If it is uncertain, the result says so: a module that lacks a
+//! required signature fails only after the reboot.
 
 use super::reader::Reader;
 use super::{MachineKind, SecureBoot, SigningKey};
 
 const FIRMWARE: &str = "/sys/firmware/efi";
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
-/// The specification's variable.
+/// Defined by the UEFI specification.
 const SECURE_BOOT: &str = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
-/// Shim's: a person at the console has switched validation off, and the kernel goes by that.
+/// Set by shim: validation was switched off at the console, and the kernel honours that.
 const SHIM_INSECURE: &str = "MokSBStateRT-605dab50-e046-4300-abb6-3dd810dd8b23";
 
-/// Reads it from the firmware's variables.
+/// Reads the state from the firmware's variables.
 pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
     let what = "Secure Boot";
     if !reader.system.is_directory(FIRMWARE) {
         if kind == MachineKind::Container {
-            reader.miss(what, "a container does not see the firmware");
+            reader.miss(what, "a container cannot see the firmware");
             return SecureBoot::Unknown;
         }
         if !reader.system.is_live() && !reader.system.is_directory("/sys/firmware") {
@@ -28,7 +28,7 @@ pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
     let names = reader.names(what, VARIABLES);
     if !names.iter().any(|n| n == SECURE_BOOT) {
         if !names.is_empty() {
-            // Firmware older than Secure Boot.
+            // The firmware is older than Secure Boot.
             return SecureBoot::Disabled;
         }
         reader.miss(what, format_args!("{VARIABLES} shows no variables"));
@@ -55,10 +55,10 @@ pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
 /// Where the tools that build modules keep the certificate of their key: dkms, Ubuntu's shim-signed, akmods.
 const CERTIFICATES: [&str; 3] =
     ["/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der", "/etc/pki/akmods/certs/public_key.der"];
-/// Lists of certificates that are believed: shim's (more than one variable where it is long), the firmware's.
+/// Lists of trusted certificates: shim's (several variables if it is long) and the firmware's.
 const BELIEVED: [&str; 2] = ["MokListRT", "db-d719b2cb-3d3a-4596-a3bc-dad00e67656f"];
 
-/// The key for modules built here: one that is believed, else the first there is.
+/// The key for modules built here: preferably an enrolled one.
 pub fn signing_key(reader: &mut Reader) -> Option<SigningKey> {
     if !reader.system.is_directory(VARIABLES) {
         return None;
@@ -70,7 +70,7 @@ pub fn signing_key(reader: &mut Reader) -> Option<SigningKey> {
     let mut keys: Vec<_> = CERTIFICATES
         .iter()
         .filter_map(|path| {
-            // A list holds its certificates as they are.
+            // A list contains its certificates unchanged.
             let certificate = reader.bytes("the signing key", path).filter(|c| !c.is_empty())?;
             let enrolled = lists.iter().any(|list| list.windows(certificate.len()).any(|part| part == certificate));
             Some(SigningKey { path: path.into(), enrolled })
@@ -125,12 +125,12 @@ mod tests {
         };
         let key = || signing_key(&mut Reader::new(&system)).map(|key| (key.path.display().to_string(), key.enrolled));
         file(CERTIFICATES[0], b"dkms's");
-        assert_eq!(key(), None, "no firmware asks for one");
+        assert_eq!(key(), None, "without UEFI variables no key is needed");
         file(&format!("{VARIABLES}/{SECURE_BOOT}"), &[6, 0, 0, 0, 1]);
         assert_eq!(key(), Some((CERTIFICATES[0].into(), false)));
         file(CERTIFICATES[1], b"shim's");
         file(&format!("{VARIABLES}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"), b"....another's...shim's..");
-        assert_eq!(key(), Some((CERTIFICATES[1].into(), true)), "the one that will load");
+        assert_eq!(key(), Some((CERTIFICATES[1].into(), true)), "the enrolled key comes first");
     }
 
     #[test]

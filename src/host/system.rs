@@ -1,10 +1,10 @@
-//! Which systems are alike: their packages, and the files that are made for their machines.
+//! Identifies systems that share packages and files built for their kind of machine.
 
 use super::Facts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A system whose packages are alike.
+/// A system identified by its packages: all with the same value can use the same ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
@@ -18,7 +18,7 @@ pub struct SystemId {
 }
 
 impl SystemId {
-    /// Of a host.
+    /// The id of a host.
     pub fn of(facts: &Facts) -> Self {
         Self { os: facts.os.id.clone(), version: facts.os.version.clone(), arch: facts.machine.arch.clone() }
     }

@@ -1,4 +1,4 @@
-//! CUDA toolkits below the prefix and the distribution's own, with their versions and who put them there. No nvcc is run.
+//! CUDA toolkits below the prefix and the distribution's own, with their versions and origins. No nvcc is run.
 
 use super::installed::Packages;
 use super::reader::Reader;
@@ -11,13 +11,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where Debian's and Ubuntu's package `nvidia-cuda-toolkit` puts its own.
+/// The directory used by Debian's and Ubuntu's package `nvidia-cuda-toolkit`.
 const DISTRIBUTION: &str = "/usr/lib/nvidia-cuda-toolkit";
 
-/// The origin in the `version.json` of a toolkit that gpusetup put together.
+/// The origin in the `version.json` of a toolkit that gpusetup assembled from component archives.
 const ARCHIVES: &str = "component archives, put together by gpusetup";
 
-/// No release has had as many updates; some have the day of the build in their place (11.2.20210728).
+/// No release has had more updates; some have the build date instead (11.2.20210728).
 const LAST_UPDATE: u16 = 9;
 
 /// The toolkits, oldest first.
@@ -30,8 +30,8 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
         if !ours || !reader.system.is_directory(&path) {
             continue;
         }
-        // cuda and cuda-12 are links, mostly to a toolkit that is on the list by its own name; one that lies elsewhere
-        // (/opt on a cluster) is seen through its link only, once.
+        // cuda and cuda-12 are usually links to a toolkit that is listed under its own name. A toolkit outside the prefix (/opt
+        // on a cluster) is found through its link only, and listed once.
         let is_link = reader.system.link_target(&path).is_some();
         let target = reader.resolved(&path);
         let known = target == Path::new(DISTRIBUTION) || toolkits.iter().any(|t: &Toolkit| t.path == target);
@@ -44,7 +44,10 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
         let (said, components) = version(reader, database, &path);
         let Some(version) = said.or(by_name) else {
             if reader.system.exists(path.join("bin/nvcc")) {
-                reader.miss(format!("the version of the toolkit {}", path.display()), "neither file nor name tells it");
+                reader.miss(
+                    format!("the version of the toolkit {}", path.display()),
+                    "neither version.json, version.txt nor the directory name contains it",
+                );
             }
             continue;
         };
@@ -57,7 +60,7 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
     toolkits
 }
 
-/// The version, and of a toolkit that gpusetup put together what it is made of.
+/// The version, and the components of a toolkit that gpusetup assembled.
 fn version(reader: &mut Reader, database: &Database, path: &Path) -> (Option<CudaVersion>, Option<Vec<String>>) {
     let what = format!("the version of the toolkit {}", path.display());
     if let Some(text) = reader.text(&what, path.join("version.json")) {
@@ -77,12 +80,13 @@ struct Component {
     origin: String,
 }
 
-/// The `version.json` of a toolkit that gpusetup put together of these components (name, title, version): its entry `cuda` names the origin, which NVIDIA's has not.
+/// The `version.json` of a toolkit that gpusetup assembled from these components (name, title, version). Its entry `cuda` has
+/// the key `origin`, which NVIDIA's lacks.
 pub fn version_file(version: CudaVersion, components: &[(&str, &str, &str)]) -> String {
     let cuda = json!({"name": "CUDA SDK", "version": version.to_string(), "origin": ARCHIVES});
     let parts = components.iter().map(|(name, title, version)| (*name, json!({"name": title, "version": version})));
     let all: BTreeMap<_, _> = [("cuda", cuda)].into_iter().chain(parts).collect();
-    // Texts with keys that are texts always serialise.
+    // Serialising cannot fail: all keys are strings.
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
@@ -91,24 +95,24 @@ fn put_together(components: BTreeMap<String, Component>) -> Option<Vec<String>> 
     ours.then(|| components.into_keys().filter(|name| name != "cuda").collect())
 }
 
-/// nvcc's own version tells the release without doubt; CUDA's may have a date for its last number.
+/// nvcc's own version identifies the release; CUDA's may end in a date.
 fn from_components(components: &BTreeMap<String, Component>, database: &Database) -> Option<CudaVersion> {
     let version = |name: &str| components.get(name).map(|c| c.version.as_str());
     let nvcc = version("cuda_nvcc");
     let mut same = database.cuda.iter().filter(|r| nvcc.is_some() && r.nvcc.as_deref() == nvcc);
-    // Updates may share an nvcc: then only the toolkit's own number tells.
+    // Updates may share an nvcc: then only the toolkit's own number is decisive.
     if let (Some(release), None) = (same.next(), same.next()) {
         return Some(release.version);
     }
     let text = version("cuda").or(nvcc)?;
-    // A date has more digits than any number of a version.
+    // A date has more digits than any number in a version.
     let mut numbers = text.split('.').map(str::parse::<u16>);
     let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let update = numbers.next().and_then(Result::ok).filter(|u| *u <= LAST_UPDATE && version("cuda").is_some());
     Some(CudaVersion { major, minor, patch: update })
 }
 
-/// `CUDA Version 10.2.89`, in a file of its own up to 11.0.
+/// `CUDA Version 10.2.89`, in version.txt up to 11.0.
 fn from_text(text: &str) -> Option<CudaVersion> {
     text.lines().find_map(|l| l.strip_prefix("CUDA Version "))?.trim().parse().ok()
 }
@@ -129,13 +133,13 @@ fn distribution(reader: &Reader, packages: &Packages) -> Option<Toolkit> {
     Some(Toolkit { version, path: PathBuf::from(DISTRIBUTION), origin: Origin::Dpkg, has_nvcc, components: None })
 }
 
-/// `11.8.89~11.8.0-5`: nvcc's version, then CUDA's; older packages have one number only.
+/// `11.8.89~11.8.0-5`: nvcc's version, then CUDA's; older packages have only one number.
 fn distribution_version(text: &str) -> Option<CudaVersion> {
     let upstream = upstream(text);
     upstream.rsplit_once('~').map_or(upstream, |(_, release)| release).parse().ok()
 }
 
-/// The nvcc that a shell with a plain PATH finds, links resolved no further than the name.
+/// The nvcc that a shell with the default PATH finds; the link itself is not resolved.
 pub fn nvcc(reader: &Reader) -> Option<PathBuf> {
     let directories = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     directories.iter().map(|d| Path::new(d).join("nvcc")).find(|p| reader.is_program(p))
@@ -158,15 +162,15 @@ mod tests {
             Some("11.2".into())
         );
         assert_eq!(text(components(r#"{"cuda": {"version": "13.9.1"}}"#)), Some("13.9.1".into()));
-        // 13.0.0's own nvcc, by the database; 12.8.1 and 12.8.2 share theirs.
+        // The nvcc of 13.0.0, from the database; 12.8.1 and 12.8.2 share theirs.
         let json = r#"{"cuda": {"version": "13.0.20251001"}, "cuda_nvcc": {"version": "13.0.48"}}"#;
         assert_eq!(text(components(json)), Some("13.0.0".into()));
         let json = r#"{"cuda": {"version": "12.8.1"}, "cuda_nvcc": {"version": "12.8.93"}}"#;
         assert_eq!(text(components(json)), Some("12.8.1".into()));
-        // 11.2's own date is none of its updates', and its nvcc tells which it is.
+        // The date of 11.2 is not an update, and its nvcc identifies the release.
         let json = r#"{"cuda": {"version": "11.2.20210728"}, "cuda_nvcc": {"version": "11.2.67"}}"#;
         assert_eq!(text(components(json)), Some("11.2.0".into()));
-        // The build number of an unknown nvcc is no update either.
+        // The build number of an unknown nvcc is not an update either.
         assert_eq!(text(components(r#"{"cuda_nvcc": {"version": "99.1.2"}}"#)), Some("99.1".into()));
         assert_eq!(components("{}"), None);
     }

@@ -1,8 +1,8 @@
-//! Opening what a path of a host leads to. Links are followed as the host itself would follow them, inside its root directory
-//! and never out of it, whoever renames directories at the same time: every step starts from an open descriptor.
+//! Opens paths of a host. Links are followed as the host itself would follow them, inside its root directory and never out of
+//! it, even if directories are renamed at the same time: every step starts from an open descriptor.
 //!
-//! The kernel does it in one call (`openat2` with `RESOLVE_IN_ROOT`, Linux 5.6). Older kernels, and sandboxes that do not know
-//! the call, get the same component by component.
+//! The kernel does this in one call (`openat2` with `RESOLVE_IN_ROOT`, Linux 5.6). Older kernels, and sandboxes that do not
+//! know the call, resolve the path component by component.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
@@ -11,19 +11,19 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// As many links as Linux itself follows.
+/// The most links followed; Linux has the same limit.
 const MAX_LINKS: usize = 40;
 
-/// How often the kernel is asked again when a rename got in its way.
+/// How often the call is repeated when a concurrent rename interrupted it.
 const TRIES: usize = 16;
 
-/// Opens `path` below `root`. A link at the end is followed, unless `flags` contain `O_NOFOLLOW`; nothing is ever created.
+/// Opens `path` below `root`. A link at the end is followed, unless `flags` contain `O_NOFOLLOW`. Nothing is ever created.
 pub(super) fn open(root: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     for _ in 0..TRIES {
         match openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
             Err(Errno::AGAIN) => {}
-            // Not known here, or not allowed: old sandboxes answer EPERM to every call that they do not know.
+            // Unknown or forbidden: old sandboxes answer EPERM to every call they do not know.
             Err(Errno::NOSYS | Errno::PERM) => break,
             opened => return Ok(opened?),
         }
@@ -43,32 +43,33 @@ fn open_by_hand(root: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<Owne
     if flags.contains(OFlags::PATH) { Ok(end) } else { Ok(reopen(end.as_fd(), flags)?) }
 }
 
-/// Opens for reading or writing what is open as a mere place (`O_PATH`): the very same file, whatever its name means by now.
+/// Opens an `O_PATH` descriptor for reading or writing: the very same file, whatever its name refers to now.
 pub(super) fn reopen(place: BorrowedFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let name = format!("/proc/self/fd/{}", place.as_raw_fd());
     openat(CWD, name, flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The same where there may be no /proc: by the name that led there, if that is still the same file.
+/// The same where /proc may be missing: by the name that led there, if it still refers to the same file.
 pub(super) fn reopen_named(place: BorrowedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     match reopen(place, flags) {
         Err(Errno::NOENT) => {
             let opened = openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())?;
             let (meant, found) = (fstat(place)?, fstat(&opened)?);
             let same = (meant.st_dev, meant.st_ino) == (found.st_dev, found.st_ino);
-            if same { Ok(opened) } else { Err(io::Error::other("it was exchanged for another file")) }
+            if same { Ok(opened) } else { Err(io::Error::other("it was replaced by another file")) }
         }
         opened => Ok(opened?),
     }
 }
 
-/// Whether a path names what a process has open already, such as standard output: a link there leads to no name.
+/// Whether a path names a file that the process has already opened, such as standard output: a link there has no path behind
+/// it.
 pub(super) fn is_descriptor(path: &Path) -> bool {
     ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
         || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.parent() == Some(Path::new(folder)))
 }
 
-/// `path` without links, relative to the root. What does not exist stays as it is written.
+/// `path` with its links resolved, relative to the root. Components that do not exist stay as written.
 pub(super) fn canonical(root: BorrowedFd, path: &Path) -> io::Result<PathBuf> {
     let walk = Walk::along(root, path, true, &|_| true)?;
     let mut canonical: PathBuf = walk.found.iter().map(|(name, _)| name).collect();
@@ -82,13 +83,13 @@ pub(super) fn canonical(root: BorrowedFd, path: &Path) -> io::Result<PathBuf> {
     Ok(canonical)
 }
 
-/// A link on the way is of somebody who could have it lead anywhere.
+/// A link on the path belongs to an untrusted user, who could redirect it.
 #[derive(Debug, thiserror::Error)]
-#[error("a symbolic link on the way is of somebody who is not trusted here")]
+#[error("a symbolic link on the path belongs to an untrusted user")]
 pub(super) struct Misled;
 
-/// The place (`O_PATH`) that a path of this machine leads to, by links that are trusted; where there is nothing yet, the
-/// directory that it would be in, and its name there.
+/// Opens (`O_PATH`) a path of this machine through trusted links. If it does not exist yet, returns the directory that would
+/// contain it, and its name there.
 pub(super) fn by_trusted_links(
     path: &Path,
     trusted: &dyn Fn(&Stat) -> bool,
@@ -103,11 +104,11 @@ pub(super) fn by_trusted_links(
     }
 }
 
-/// A way through directories that are held open, so that `..` leads back to where it came from.
+/// A walk through directories that stay open, so that `..` leads back to where it came from.
 struct Walk {
-    /// Each component with its place (`O_PATH`), outermost first.
+    /// Each component with its `O_PATH` descriptor, outermost first.
     found: Vec<(OsString, OwnedFd)>,
-    /// What comes after the last component that exists.
+    /// The components after the last one that exists.
     missing: Vec<OsString>,
 }
 
@@ -123,7 +124,7 @@ impl Walk {
             }
             let here = walk.found.last().map_or(root, |(_, place)| place.as_fd());
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            // As a directory first: that is what has something mounted on demand.
+            // Opened as a directory first, which triggers mounts on demand.
             let opened = match openat(here, &part, flags | OFlags::DIRECTORY, Mode::empty()) {
                 Err(Errno::NOTDIR | Errno::LOOP) => openat(here, &part, flags, Mode::empty()),
                 opened => opened,
@@ -159,13 +160,13 @@ impl Walk {
     }
 }
 
-/// The target of a link that is open as a place.
+/// The target of a link that is open with `O_PATH`.
 pub(super) fn target(link: BorrowedFd) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     Ok(PathBuf::from(OsString::from_vec(readlinkat(link, "", Vec::new())?.into_bytes())))
 }
 
-/// The components of a path that lead somewhere, last first.
+/// The significant components of a path, last first.
 fn reversed(path: &Path) -> Vec<OsString> {
     let leads = |c: &Component| matches!(c, Component::Normal(_) | Component::ParentDir);
     path.components().filter(leads).map(|c| c.as_os_str()).map(OsStr::to_owned).rev().collect()
@@ -177,7 +178,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// A tree with links of every kind, beside a victim that no path may lead to.
+    /// A tree with links of every kind, next to a victim that no path may lead to.
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let at = |path: &str| dir.path().join(path);
@@ -235,7 +236,7 @@ mod tests {
         let canonical = |path: &str| canonical(root.as_fd(), Path::new(path)).expect("no loop");
         assert_eq!(canonical("/through"), Path::new("etc/f"));
         assert_eq!(canonical("/folder/none/x"), Path::new("etc/none/x"));
-        assert_eq!(canonical("/up"), Path::new("victim/secret"), "what would be there in the tree");
+        assert_eq!(canonical("/up"), Path::new("victim/secret"), "where it would be in the tree");
         assert_eq!(canonical("/"), Path::new(""));
     }
 

@@ -1,14 +1,14 @@
-//! The cores of the machine, and work for all of them.
+//! The CPU cores of the machine, and parallel work.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How many this process may use.
+/// The number of cores this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What `work` comes to for each item, as many at once as there are cores, in the items' order.
+/// The results of `work` for each item, in the items' order; runs as many at once as there are cores.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
     std::thread::scope(|scope| {

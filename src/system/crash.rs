@@ -1,7 +1,8 @@
-//! A build for tests can be told to die, as by SIGKILL, at its n-th touch of the world (`GPUSETUP_DIE_AT=n`): a test that
-//! does so for every n sees every place where a power cut could come. No other build can.
+//! A test build can be made to die, as by SIGKILL, at its n-th change of the outside world (`GPUSETUP_DIE_AT=n`). A test that
+//! does so for every n covers every point where power could fail. Other builds cannot do this.
 
-/// A place where gpusetup may be cut off: right before a touch, or in the middle of one. Right after it is right before the next.
+/// A point where gpusetup may be cut off: right before a change, or in the middle of one. Right after a change is right before
+/// the next.
 #[cfg(feature = "test-hooks")]
 pub fn point() {
     use std::sync::LazyLock;
@@ -15,6 +16,6 @@ pub fn point() {
     }
 }
 
-/// Nothing.
+/// Does nothing.
 #[cfg(not(feature = "test-hooks"))]
 pub fn point() {}

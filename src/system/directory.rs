@@ -1,5 +1,5 @@
-//! A directory that is held open: what is done in it by a name is done in it, whatever its own path means by then. The name
-//! itself is never followed when it is a link.
+//! An open directory. Operations on its names happen in that very directory, whatever its path refers to by then. A name that
+//! is a link is never followed.
 
 use super::is_absent;
 use super::trust::is_ours;
@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Directories in each other that are held open while they are removed: each takes a descriptor.
+/// The most nested directories held open during removal; each takes a descriptor.
 const MOST_LEVELS: usize = 400;
 
 /// An open directory.
@@ -36,17 +36,17 @@ impl From<OwnedFd> for Directory {
 }
 
 impl Directory {
-    /// A file that was not there, for reading and writing.
+    /// Creates a new file for reading and writing; fails if it exists.
     pub fn create_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(&self.0, name.as_ref(), flags, Mode::from_raw_mode(mode))?);
-        // The umask took its part when the file was made.
+        // The umask applied when the file was created.
         file.set_permissions(Permissions::from_mode(mode))?;
         Ok(file)
     }
 
-    /// A file that gpusetup keeps: made when it is not there, refused when it is not a regular file with this name alone,
-    /// owned by root or by whoever runs this. A link, also a hard one, could have any file written to.
+    /// Opens a file that gpusetup keeps; creates it if missing. It must be a regular file with this single name, owned by root
+    /// or the current user. A symbolic or hard link could redirect the writes to any file.
     pub(super) fn open_own(&self, name: &OsStr, mode: u32, append: bool) -> io::Result<File> {
         let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         flags.set(OFlags::APPEND, append);
@@ -60,7 +60,7 @@ impl Directory {
             return Err(refused(name, "is not a regular file"));
         }
         if stat.st_nlink > 1 {
-            return Err(refused(name, "has a second name"));
+            return Err(refused(name, "has a second hard link"));
         }
         if !is_ours(stat.st_uid) {
             return Err(refused(name, &format!("is owned by user {}", stat.st_uid)));
@@ -68,33 +68,33 @@ impl Directory {
         Ok(File::from(opened))
     }
 
-    /// What stands at a name; a link is not followed.
+    /// The metadata of a name; a link is not followed.
     pub(super) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// The target of a link, as written.
+    /// The target of a link, as stored.
     pub(super) fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
         Ok(PathBuf::from(OsString::from_vec(readlinkat(&self.0, name, Vec::new())?.into_bytes())))
     }
 
-    /// Makes a link.
+    /// Creates a link.
     pub fn symlink(&self, target: &Path, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(symlinkat(target, &self.0, name.as_ref())?)
     }
 
-    /// Gives a file in here a second name.
+    /// Creates a hard link to a file in this directory.
     pub fn hard_link(&self, name: impl AsRef<OsStr>, second: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(linkat(&self.0, name.as_ref(), &self.0, second.as_ref(), AtFlags::empty())?)
     }
 
-    /// Gives an open file a name in here. It is that file and no other, whatever its first name means by now.
+    /// Creates a hard link to an open file: that very file, whatever its first name refers to now.
     pub(super) fn link_open(&self, open: &File, name: &OsStr) -> io::Result<()> {
         let first = format!("/proc/self/fd/{}", open.as_raw_fd());
         Ok(linkat(CWD, first, &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
-    /// Moves what stands at a name to a name in another directory, or in this one, replacing a file or link there.
+    /// Moves a name to another directory, or within this one, and replaces a file or link there.
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Self, to_name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(renameat(&self.0, name.as_ref(), &to.0, to_name.as_ref())?)
     }
@@ -109,12 +109,12 @@ impl Directory {
         }
     }
 
-    /// Whose it is, and who may write to it.
+    /// Its owner and permissions.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.0.metadata()
     }
 
-    /// Makes a directory in here and opens it.
+    /// Creates a directory in this one and opens it.
     pub(super) fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         mkdirat(&self.0, name, Mode::from_raw_mode(mode))?;
         let made = self.open_directory(name)?;
@@ -122,13 +122,13 @@ impl Directory {
         Ok(made)
     }
 
-    /// Opens a directory in here; a link is not followed.
+    /// Opens a directory in this one; a link is not followed.
     pub fn open_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.0, name.as_ref(), flags, Mode::empty())?.into())
     }
 
-    /// Gives what stands at a name to a user and a group; a link itself.
+    /// Changes the owner and group of a name; of a link itself.
     pub(super) fn own(&self, name: &OsStr, uid: u32, gid: u32) -> io::Result<()> {
         let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
         Ok(chownat(&self.0, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
@@ -141,7 +141,7 @@ impl Directory {
         Ok(unlinkat(&self.0, name, flags)?)
     }
 
-    /// Removes a file or a link; absence is success.
+    /// Removes a file or a link. A missing one is a success.
     pub(super) fn remove_file_if_there(&self, name: &OsStr) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
@@ -149,7 +149,7 @@ impl Directory {
         }
     }
 
-    /// Opens a directory in here that is on the same mount: what is mounted on one belongs to somebody else.
+    /// Opens a subdirectory on the same mount: a file system mounted there belongs to somebody else.
     fn open_own_directory(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mounted =
@@ -157,7 +157,7 @@ impl Directory {
         match openat2(&self.0, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
             Ok(opened) => Ok(opened.into()),
             Err(Errno::XDEV) => Err(mounted()),
-            // Before Linux 5.6 a mount is known by its file system.
+            // Before Linux 5.6 a mount is recognised by its file system.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let opened = self.open_directory(name)?;
                 if fstat(&opened.0)?.st_dev == fstat(&self.0)?.st_dev { Ok(opened) } else { Err(mounted()) }
@@ -166,8 +166,8 @@ impl Directory {
         }
     }
 
-    /// Removes a directory with all that is in it, or whatever else stands there. Links in it are removed, not followed, and
-    /// neither is a mount.
+    /// Removes a directory with its contents, or any other node. Links in it are removed, not followed, and mounts are not
+    /// entered.
     pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         let is_gone = || self.stat(name).is_err_and(|e| is_absent(&e));
         if is_gone() {
@@ -177,7 +177,7 @@ impl Directory {
         loop {
             let before = moved;
             match self.remove_levels(name, MOST_LEVELS, None, &mut moved) {
-                // What was too deep lies in the outermost directory now.
+                // Directories nested too deeply have been moved to the outermost one.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty && moved > before => {}
                 Err(_) if is_gone() => return Ok(()),
                 removed => return removed,
@@ -185,7 +185,7 @@ impl Directory {
         }
     }
 
-    /// The same as far as `levels` directories in each other; deeper ones are moved into `outermost`, and counted.
+    /// The same, down to `levels` nested directories; deeper ones are moved into `outermost` and counted.
     fn remove_levels(
         &self,
         name: &OsStr,
@@ -194,7 +194,7 @@ impl Directory {
         moved: &mut usize,
     ) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
-            // Linux says EISDIR of a directory, POSIX and some file systems EPERM.
+            // For a directory Linux answers EISDIR, POSIX and some file systems EPERM.
             Err(Errno::ISDIR | Errno::PERM) => {}
             removed => return Ok(removed?),
         }
@@ -202,7 +202,7 @@ impl Directory {
             loop {
                 *moved += 1;
                 match self.rename(name, outermost, format!(".gpusetup-deep-{moved}")) {
-                    // Something of that name is there.
+                    // The name is taken.
                     Err(e)
                         if matches!(Errno::from_io_error(&e), Some(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR)) => {
                     }
@@ -222,12 +222,12 @@ impl Directory {
         Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Waits until the names in it are on the disk.
+    /// Waits until the names in it are on disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }
 
-    /// Waits until everything written so far to its file system is on the disk.
+    /// Waits until everything written so far to its file system is on disk.
     pub(super) fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }

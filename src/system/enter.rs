@@ -1,11 +1,11 @@
-//! Running a program of a tree, in the tree. The tree's own programs do what they like to it, and as little as possible to
-//! this machine: they see no other mounts, processes and shared memory than their own, cannot leave the tree (`pivot_root`, not
-//! `chroot`), and have only the capabilities that package managers need. That keeps accidents in; whoever wrote the tree is
-//! trusted all the same, because its programs run as root.
+//! Runs a program of a tree inside the tree. The tree's programs may change the tree, but as little as possible of this
+//! machine: they see only their own mounts, processes and shared memory, cannot leave the tree (`pivot_root`, not `chroot`),
+//! and have only the capabilities that package managers need. This contains accidents only: the author of the tree must be
+//! trusted, because its programs run as root.
 //!
-//! A new process namespace begins with a child, so there are two processes of gpusetup in between: `gpusetup enter` makes the
-//! namespaces and starts a second one, which is their first process, moves into the tree and starts the program. A container
-//! without `CAP_SYS_ADMIN` allows none of this; there it is a plain `chroot`.
+//! A new process namespace starts with a child, so two gpusetup processes are involved. `gpusetup enter` creates the namespaces
+//! and starts a second process, the first one in them, which moves into the tree and starts the program. Without
+//! `CAP_SYS_ADMIN`, as in containers, none of this is possible, and a plain `chroot` is used.
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -31,13 +31,13 @@ pub const SUBCOMMAND: &str = "enter";
 /// The same for the second process.
 const INSIDE: &str = "--inside";
 
-/// What a process ends with that could not start another: as `chroot` has it.
+/// The exit status if the program could not be started, as in `chroot`.
 const CANNOT_ENTER: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// What package managers, DKMS and tools for an initramfs need to write files of all owners and to run scripts as other users.
-/// Not among them: devices (`CAP_MKNOD`), mounts, kernel modules, tracing, the clock, the network's settings.
+/// The capabilities that package managers, DKMS and initramfs tools need to write files of all owners and to run scripts as
+/// other users. Excluded: devices (`CAP_MKNOD`), mounts, kernel modules, tracing, the clock, network settings.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -51,13 +51,13 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SYS_CHROOT)
     .union(CapabilitySet::AUDIT_WRITE);
 
-/// The highest number of a capability that a kernel may have.
+/// The highest capability number that a kernel may have.
 const CAPABILITIES: u32 = 64;
 
-/// Whether this process is gpusetup itself, whose own file answers to [`SUBCOMMAND`]. A test that links the library is not.
+/// Whether this process is gpusetup itself, whose executable handles [`SUBCOMMAND`]. A test that links the library is not.
 static ANSWERS: AtomicBool = AtomicBool::new(false);
 
-/// Says that this process's file answers to [`SUBCOMMAND`].
+/// Declares that this process's executable handles [`SUBCOMMAND`].
 pub fn answers() {
     ANSWERS.store(true, Ordering::Relaxed);
 }
@@ -68,13 +68,13 @@ pub(super) fn command(place: BorrowedFd, root: &Path, argv: &[String]) -> (&'sta
     if !ANSWERS.load(Ordering::Relaxed) {
         return ("/usr/sbin/chroot", std::iter::once(root.into()).chain(argv).collect());
     }
-    // By the descriptor of this process: whatever the root's path leads to by then, it is this directory.
+    // Through this process's descriptor: it is this directory, whatever the root's path refers to by then.
     let place = format!("/proc/{}/fd/{}", std::process::id(), place.as_raw_fd());
     let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
     ("/proc/self/exe", [SUBCOMMAND.into(), place.into(), root.into()].into_iter().chain(argv).collect())
 }
 
-/// What the subcommand does; returns the exit status of the program, or one that says why it was not run.
+/// Runs the subcommand. Returns the exit status of the program, or one that means it was not run.
 #[allow(clippy::print_stderr)]
 pub fn run(arguments: &[OsString]) -> u8 {
     let (inside, arguments) = match arguments.split_first() {
@@ -94,8 +94,8 @@ pub fn run(arguments: &[OsString]) -> u8 {
 
 fn enter(place: &Path, root: &Path, argv: &[OsString]) -> io::Result<u8> {
     let held = openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // SAFETY: it must not take the table of descriptors away from other threads; that is not among the flags, and there is
-    // no other thread.
+    // SAFETY: it must not detach the descriptor table from other threads; that is not among the flags, and there is no other
+    // thread.
     let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC) };
     match unshared {
         Err(Errno::PERM | Errno::NOSYS | Errno::INVAL | Errno::NOSPC) => {
@@ -107,7 +107,7 @@ fn enter(place: &Path, root: &Path, argv: &[OsString]) -> io::Result<u8> {
         }
         unshared => unshared?,
     }
-    // Not inherited: a directory outside of the tree that the program has open would be a way out.
+    // Not inherited: an open directory outside the tree would let the program escape.
     let place = format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd());
     let mut second = Command::new("/proc/self/exe");
     second.arg(SUBCOMMAND).arg(INSIDE).arg(place).arg(root).args(argv);
@@ -117,36 +117,36 @@ fn enter(place: &Path, root: &Path, argv: &[OsString]) -> io::Result<u8> {
 /// Moves into the tree, as the first process of the namespaces.
 fn move_in(place: &Path, root: &Path) -> io::Result<()> {
     let held = openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // Nothing that is mounted from here on is seen outside.
+    // Later mounts are not visible outside.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Only a mount can become the root. The descriptor is of the old namespace, and nothing of that can be mounted here.
+    // Only a mount can become the root. The descriptor belongs to the old namespace, and nothing of that can be mounted here.
     mount_bind_recursive(root, root)?;
     chdir(root)?;
     is_still(&held)?;
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")?;
-    // The processes of the new namespace; what the tree has mounted there are all of this machine's. A tree without the
+    // The /proc of the new namespace; any that the tree has mounted shows this machine's processes. A tree without the
     // directory, or a container that hides parts of it, does without.
     let _ = mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
     drop_capabilities()
 }
 
-/// Whether the working directory is the one that was held open: its path may have been given to another.
+/// Whether the working directory is the one that was held open: its path may lead to another one by now.
 fn is_still(held: &OwnedFd) -> io::Result<()> {
     let here = openat(CWD, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let (here, held) = (fstat(here)?, fstat(held)?);
     if (here.st_dev, here.st_ino) == (held.st_dev, held.st_ino) {
         return Ok(());
     }
-    Err(io::Error::other("another directory has taken its place"))
+    Err(io::Error::other("it was replaced by another directory"))
 }
 
 fn drop_capabilities() -> io::Result<()> {
     let all = (0..CAPABILITIES).map(|n| CapabilitySet::from_bits_retain(1 << n));
     for capability in all.filter(|capability| !KEPT.contains(*capability)) {
         match remove_capability_from_bounding_set(capability) {
-            // One that this kernel does not know, or nothing that this process may still drop.
+            // Unknown to this kernel, or this process may not drop it any more.
             Err(Errno::INVAL | Errno::PERM) => {}
             removed => removed?,
         }
@@ -160,11 +160,11 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, kept)?)
 }
 
-/// Runs the program, now that the root is the tree's.
+/// Runs the program; the root is already the tree's.
 #[allow(clippy::print_stderr)]
 fn program(argv: &[OsString]) -> u8 {
     let Some((program, arguments)) = argv.split_first() else { return CANNOT_RUN };
-    // systemctl tells by process 1 whether systemd runs, and process 1 is gpusetup's own here.
+    // systemctl concludes from process 1 whether systemd runs, and here process 1 is gpusetup itself.
     match Command::new(program).args(arguments).env("SYSTEMD_OFFLINE", "1").status() {
         Ok(status) => code(status),
         Err(e) => {
@@ -174,7 +174,7 @@ fn program(argv: &[OsString]) -> u8 {
     }
 }
 
-/// A program's status, as shells have it: behind a namespace its signal cannot be passed on.
+/// A program's status in shell notation: the signal itself cannot be passed on out of the namespace.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(CANNOT_RUN)

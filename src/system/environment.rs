@@ -1,18 +1,18 @@
-//! The environment of this process.
+//! The environment variables of this process.
 
 use std::ffi::OsString;
 
-/// The value of a variable; none where it is not set, or is no UTF-8.
+/// The value of a variable; none if it is not set or not UTF-8.
 pub fn variable(name: &str) -> Option<String> {
     raw(name)?.into_string().ok()
 }
 
-/// The bytes of a variable; none where it is not set.
+/// The bytes of a variable; none if it is not set.
 pub fn raw(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// All variables that are UTF-8, name and value.
+/// All variables that are UTF-8, as names and values.
 pub fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

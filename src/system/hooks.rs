@@ -1,20 +1,19 @@
-//! What the tests change of a running gpusetup by its environment: deaths at a given touch, libraries that stand in for
-//! NVIDIA's, shorter limits. Only a build with the feature `test-hooks` hears any of it; releases have it off, and `cargo
-//! test` has it on.
+//! Test hooks, set in the environment: deaths at a given change, stand-ins for NVIDIA's libraries, shorter limits. They exist
+//! only with the feature `test-hooks`, which releases lack and `cargo test` enables.
 
-/// What a variable of the environment says.
+/// The value of an environment variable.
 #[cfg(feature = "test-hooks")]
 pub fn told(name: &str) -> Option<String> {
     super::environment::variable(name)
 }
 
-/// Nothing, whatever the environment says.
+/// None, whatever the environment contains.
 #[cfg(not(feature = "test-hooks"))]
 pub fn told(_: &str) -> Option<String> {
     None
 }
 
-/// The seconds that a variable says.
+/// A number of seconds from a variable.
 pub fn seconds(name: &str) -> Option<std::time::Duration> {
     told(name).and_then(|text| text.parse().ok()).map(std::time::Duration::from_secs)
 }

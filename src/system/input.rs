@@ -1,9 +1,9 @@
-//! Files that the caller names: plans, facts, lock files, bundles, reports, keys, the config file. All of them are data from
-//! strangers. Each is opened once, without waiting (a pipe could wait for ever), judged by the open descriptor, and read no
-//! further than its kind may be long. What is no regular file is refused at once.
+//! Files named by the caller: plans, facts, lock files, bundles, reports, keys, the config file. Their content is untrusted.
+//! Each is opened once, without blocking (a pipe could block for ever), checked by its open descriptor, and read only up to the
+//! limit of its kind. Anything but a regular file is refused.
 //!
-//! A link at the end of a path is followed; where root acts by what the file says, only a link of somebody who is trusted:
-//! else whoever may write in the folder could point it at any trusted file.
+//! A link at the end of a path is followed. If root acts on the file's content, the link must belong to a trusted user:
+//! otherwise anyone who may write to the folder could point it at any trusted file.
 
 use super::trust::{Distrust, Trust};
 use super::{beneath, interrupt};
@@ -16,13 +16,13 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// No plan, facts or lock file is longer, in bytes.
+/// The size limit of plans, facts and lock files, in bytes.
 pub const MOST_JSON: u64 = 64 << 20;
-/// No list of GPUs or kernel's log that is read here is longer, in bytes.
+/// The size limit of GPU lists and kernel logs, in bytes.
 pub const MOST_TEXT: u64 = 64 << 20;
-/// No config file is longer, in bytes.
+/// The size limit of a config file, in bytes.
 pub const MOST_CONFIG: u64 = 1 << 20;
-/// No file of keys or certificates is longer, in bytes.
+/// The size limit of files with keys or certificates, in bytes.
 pub const MOST_KEY: u64 = 4 << 20;
 
 /// The path that means standard input.
@@ -36,40 +36,40 @@ pub enum InputError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says about it.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is something else than a file.
+    /// It is not a regular file.
     #[error("cannot read {}: it is {kind}, not a regular file", path.display())]
     Kind {
         /// The file or directory.
         path: PathBuf,
-        /// What it is: `a pipe`.
+        /// The kind of node: `a pipe`.
         kind: &'static str,
     },
-    /// It is somebody's link, and root would do what the file says.
-    #[error("{} is a symbolic link of somebody who is not trusted here", .0.display())]
+    /// The link belongs to an untrusted user, and root would act on the file.
+    #[error("{} is a symbolic link that belongs to an untrusted user", .0.display())]
     Link(PathBuf),
-    /// It is longer than any file of its kind.
+    /// It exceeds the limit of its kind.
     #[error("cannot read {}: it is longer than {most} bytes", path.display())]
     TooLong {
         /// The file or directory.
         path: PathBuf,
-        /// What is read at most.
+        /// The limit in bytes.
         most: u64,
     },
-    /// It is no text.
+    /// It is not text.
     #[error("cannot read {}: it is not UTF-8 text", .0.display())]
     NotText(PathBuf),
-    /// Somebody who is not trusted could have written it.
+    /// An untrusted user could have written it.
     #[error("{} {why}", path.display())]
     Untrusted {
         /// The file or directory.
         path: PathBuf,
-        /// Whose it is.
+        /// The reason for the distrust.
         why: Distrust,
     },
-    /// A signal came while standard input was waited for.
+    /// A signal arrived while waiting for standard input.
     #[error("interrupted by signal {0}")]
     Interrupted(u8),
 }
@@ -80,44 +80,44 @@ impl InputError {
         move |source| Self::Io { path, source }
     }
 
-    /// Whether it only says that there is no such file.
+    /// Whether the error only means that the file does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// Opens a regular file that anybody may have written.
+/// Opens a regular file, whoever may have written it.
 pub fn open(path: &Path) -> Result<File, InputError> {
     open_trusted(path, &Trust::Anybody)
 }
 
-/// Opens a regular file of somebody who is trusted.
+/// Opens a regular file that only trusted users can have written.
 pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
     let file = open_any(path, trust)?;
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
     if kind.is_file() { Ok(file) } else { Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) }) }
 }
 
-/// What is at a path that the caller names; a link at its end is followed. None where nothing is, or it cannot be asked.
+/// The metadata of a path named by the caller; a link at its end is followed. None if it does not exist or cannot be read.
 pub fn metadata(path: &Path) -> Option<Metadata> {
     path.metadata().ok()
 }
 
-/// The path without links that leads to the same place; the path itself where nothing is there.
+/// The path with its links resolved; unchanged if it does not exist.
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// A name in a directory, and whether it is a directory; links are not followed.
+/// A directory entry and whether it is a directory; links are not followed.
 #[derive(Debug)]
 pub struct Entry {
     /// The file or directory.
     pub path: PathBuf,
-    /// It is a directory.
+    /// Whether it is a directory.
     pub is_directory: bool,
 }
 
-/// What is in a directory that the caller names, in no order.
+/// The entries of a directory named by the caller, in no order.
 pub fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     let entry = |entry: io::Result<DirEntry>| {
         let entry = entry?;
@@ -126,7 +126,7 @@ pub fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     std::fs::read_dir(directory)?.map(entry).collect()
 }
 
-/// The same for a file or a directory; of any other kind nothing comes back either.
+/// The same for a file or a directory; other kinds are refused too.
 pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
     let file = match trust {
         Trust::Users(users) if rustix::process::geteuid().is_root() && !beneath::is_descriptor(path) => {
@@ -147,8 +147,8 @@ fn opened(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Opens what a path leads to, if each link on the way belongs to one of these users: who owns one could point it at any file
-/// that is trusted. A device is not opened.
+/// Opens a path if each link on it belongs to one of these users: the owner of a link could point it at any trusted file. A
+/// device is not opened.
 fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
     let found = beneath::by_trusted_links(path, &|link| users.contains(&link.st_uid));
     let (place, missing) = found.map_err(|e| match e.get_ref().is_some_and(|inner| inner.is::<beneath::Misled>()) {
@@ -167,7 +167,7 @@ fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
     beneath::reopen_named(place.as_fd(), path, flags).map(File::from).map_err(InputError::io(path))
 }
 
-/// Why a path could not be opened. What it is now is asked for the sentence only.
+/// Why a path could not be opened. Its current kind is used for the message only.
 fn unopened(path: &Path, e: io::Error) -> InputError {
     match path.metadata() {
         Ok(meta) if !meta.is_file() && !meta.is_dir() => {
@@ -187,7 +187,7 @@ fn kind_of(kind: std::fs::FileType) -> &'static str {
     }
 }
 
-/// All of an open file, if it is not longer than `most` bytes.
+/// Reads an open file, unless it is longer than `most` bytes.
 pub fn bytes(file: File, path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
     let length = file.metadata().map_err(InputError::io(path))?.len();
     let too_long = || InputError::TooLong { path: path.to_owned(), most };
@@ -197,13 +197,13 @@ pub fn bytes(file: File, path: &Path, most: u64) -> Result<Vec<u8>, InputError> 
     limited(file, most).map_err(InputError::io(path))?.ok_or_else(too_long)
 }
 
-/// The text of a file of somebody who is trusted.
+/// The text of a file that only trusted users can have written.
 pub fn text(path: &Path, most: u64, trust: &Trust) -> Result<String, InputError> {
     let bytes = bytes(open_trusted(path, trust)?, path, most)?;
     String::from_utf8(bytes).map_err(|_| InputError::NotText(path.to_owned()))
 }
 
-/// The text of a file that anybody may have written; for `-` that of standard input.
+/// The text of a file that anybody may have written; `-` is standard input.
 pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
     if path != Path::new(STANDARD_INPUT) {
         return text(path, most, &Trust::Anybody);
@@ -216,7 +216,7 @@ pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputErr
     String::from_utf8(bytes).map_err(|_| InputError::NotText(name.to_owned()))
 }
 
-/// One line of standard input.
+/// Reads one line of standard input.
 pub fn line() -> io::Result<String> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     const MOST: usize = 4096;
@@ -226,14 +226,14 @@ pub fn line() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// All of it, or none where it is longer than `most` bytes.
+/// Reads all of standard input; none if it is longer than `most` bytes.
 pub fn limited(from: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
-/// Standard input, read so that a signal that was heard ends the waiting. Nothing is buffered behind what was asked for.
+/// Standard input whose reads end when a handled signal arrives. Nothing beyond the requested bytes is buffered.
 struct StandardInput;
 
 impl Read for StandardInput {
@@ -244,7 +244,7 @@ impl Read for StandardInput {
     }
 }
 
-/// Waits until there is something to read, or its end.
+/// Waits until there is input, or its end.
 fn wait(input: BorrowedFd<'_>) -> io::Result<()> {
     const STEP: Duration = Duration::from_millis(200);
     let step = Timespec::try_from(STEP).map_err(io::Error::other)?;

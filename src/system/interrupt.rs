@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: heard, remembered, and acted on where it is safe to stop. A process has one set of signals, so
-//! this is the one thing here that is no host's own.
+//! SIGINT, SIGTERM and SIGHUP: recorded, and acted on where it is safe to stop. Signals belong to the process, so this is the
+//! only module that is not about one host.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -9,11 +9,11 @@ use std::sync::{Arc, LazyLock};
 
 static HEARD: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
-/// From now on these signals no longer end the process at once: whoever works asks [`heard`] between two touches. The
-/// second one does: nobody is to wait for a server that says nothing.
+/// From now on the first signal no longer ends the process at once: work in progress checks [`heard`] between two steps. The
+/// second one does, so that nobody has to wait for a silent server.
 pub fn listen() -> io::Result<()> {
     let again = Arc::new(AtomicBool::new(false));
-    // A terminal that went away asks for the same as SIGTERM does.
+    // A closed terminal (SIGHUP) means the same as SIGTERM.
     for (signal, means) in [(SIGINT, SIGINT), (SIGTERM, SIGTERM), (SIGHUP, SIGTERM)] {
         let number = usize::try_from(means).map_err(io::Error::other)?;
         flag::register_conditional_shutdown(signal, 128 + means, Arc::clone(&again))?;
@@ -23,7 +23,7 @@ pub fn listen() -> io::Result<()> {
     Ok(())
 }
 
-/// The last signal heard.
+/// The last signal received.
 pub fn heard() -> Option<u8> {
     u8::try_from(HEARD.load(Ordering::Relaxed)).ok().filter(|signal| *signal != 0)
 }

@@ -1,15 +1,15 @@
-//! What of the caller's environment leads to the network: proxies, and whom to trust there. Everything else of it is kept
-//! from children.
+//! The variables of the caller's environment that concern the network: proxies and trusted certificates. Children get no other
+//! variables of the caller.
 
-/// As curl has them; curl and those who follow it take most of them in capitals too.
+/// curl's names. curl and programs modelled on it also accept most of them in upper case.
 const NAMES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// The variables that are set, in the order of their names. A proxy's address may have a login in it.
+/// The variables that are set, sorted by name. A proxy's address may contain credentials.
 pub fn environment() -> Vec<(String, String)> {
     of(super::environment::variables())
 }
 
-/// The proxies alone. Where certificates lie here says nothing of where they lie in a tree that a child is run in.
+/// The proxies alone. Certificate paths on this machine are meaningless in a tree that a child runs in.
 pub fn proxies() -> Vec<(String, String)> {
     let mut all = environment();
     all.retain(|(name, _)| name.to_ascii_lowercase().ends_with("_proxy"));

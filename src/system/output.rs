@@ -1,4 +1,4 @@
-//! Files that the caller names to have something written to them.
+//! Output files and directories named by the caller.
 
 use super::beneath;
 use super::trust::caller;
@@ -9,24 +9,24 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Makes a file that was not there, with these permission bits whatever the umask is.
+/// Creates a new file with these permission bits, independent of the umask.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.set_permissions(PermissionsExt::from_mode(mode))?;
     Ok(file)
 }
 
-/// Makes a directory and those above it, where they are missing.
+/// Creates a directory and its missing parents.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Gives a file or a directory another name, in place of a file that has it.
+/// Renames a file or a directory, replacing a file with that name.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Removes a file, or a directory with what is in it; absence is success.
+/// Removes a file, or a directory with its contents. A missing one is a success.
 pub fn clear(path: &Path) -> io::Result<()> {
     let removed = match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
@@ -39,19 +39,19 @@ pub fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a name is taken, be it by a link that leads nowhere.
+/// Whether a name is taken, even by a broken link.
 pub fn is_taken(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Has everything written to the directory's file system by now on the disk.
+/// Waits until everything written so far to the directory's file system is on disk.
 pub fn settle(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(directory)?)?)
 }
 
-/// Writes a file, whatever was in it. Where root does, no link of somebody else's is followed, no file of theirs is written to, and
-/// nothing is waited for: in a folder that others may write to they could have root write to any file, or hang. The user who
-/// called `sudo` is nobody else.
+/// Writes a file and replaces its content. For root, links and files of other users are refused and nothing blocks: in a folder
+/// that others may write to, they could redirect root's write to any file, or hang it. The user who called `sudo` counts as
+/// root here.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() || beneath::is_descriptor(path) {
         return std::fs::write(path, bytes);
@@ -67,7 +67,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let meta = file.metadata()?;
     if !meta.is_file() || meta.nlink() != 1 || !users.contains(&meta.uid()) {
-        return Err(io::Error::other("it is no regular file of this user with this name alone"));
+        return Err(io::Error::other("it is not a regular file of this user, or it has a second hard link"));
     }
     file.set_len(0)?;
     file.write_all(bytes)

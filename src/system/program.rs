@@ -1,5 +1,5 @@
-//! Running a program: argv and never a shell, a fixed environment, no terminal, a time limit that ends the whole process
-//! group, everything it says kept.
+//! Runs programs: an argv and never a shell, a fixed environment, no terminal, a time limit for the whole process group, and
+//! all output captured.
 
 use super::{System, crash, enter, interrupt};
 use duct::{Expression, cmd};
@@ -11,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What children get to see. Nothing of the caller's environment: PATH is not trusted, `DISPLAY` and `SUDO_USER` change
-/// what NVIDIA's installers do, and a locale changes what tools print.
+/// The environment of children. Nothing of the caller's is passed on: PATH is not trusted, `DISPLAY` and `SUDO_USER` change the
+/// behaviour of NVIDIA's installers, and a locale changes the output of tools.
 const ENVIRONMENT: [(&str, &str); 8] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("LANG", "C.UTF-8"),
@@ -24,12 +24,12 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("UCF_FORCE_CONFFOLD", "1"),
 ];
 
-/// Keeps the files that this process was started with from its children, from descriptor 3 on: a directory outside of a tree
-/// would be a way out of it for the tree's programs. Linux knows this since 5.11; before that they are handed on.
+/// Closes inherited files from descriptor 3 on for children: a directory outside a tree would let the tree's programs escape.
+/// Needs Linux 5.11; older kernels pass the files on.
 pub fn keep_inherited_files_from_children() {
     const FIRST: libc::c_uint = 3;
     const CLOSE_ON_EXEC: libc::c_uint = 1 << 2;
-    // SAFETY: it only marks descriptors, and takes none away.
+    // SAFETY: it only marks descriptors and closes none.
     let _ = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, CLOSE_ON_EXEC) };
 }
 
@@ -43,34 +43,34 @@ pub struct Program {
     undisturbed: bool,
 }
 
-/// An open file that what programs say is appended to.
+/// An open file that the output is appended to.
 pub type Log = Arc<File>;
 
-/// How a program came to its end.
+/// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this status.
+    /// It exited with this status.
     Status(i32),
-    /// By this signal.
+    /// It was ended by this signal.
     Signal(i32),
-    /// By us, when its time was over or we were told to stop.
+    /// gpusetup ended it, after its time limit or because gpusetup was interrupted.
     TimedOut,
 }
 
-/// What a program said and how it ended.
+/// A program's output and how it ended.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// How it ended.
     pub ended: Ended,
-    /// What it wrote to standard output and standard error, in the order in which it came.
+    /// Standard output and standard error, interleaved as they arrived.
     pub text: String,
 }
 
-/// Is told every now and then that a program still runs.
+/// Called regularly while a program runs.
 pub type Progress<'a> = &'a mut dyn FnMut(Duration);
 
 impl Program {
-    /// The program `argv[0]` with the arguments behind it, for at most a minute.
+    /// The program `argv[0]` with its arguments, limited to one minute.
     pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -81,38 +81,38 @@ impl Program {
         }
     }
 
-    /// It goes to the network, by the proxies that its caller goes by.
+    /// Lets it use the network, with the caller's proxies.
     pub fn networked(mut self) -> Self {
         self.environment.extend(super::network::proxies());
         self
     }
 
-    /// With one more variable in its environment.
+    /// Adds an environment variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// With this much time instead.
+    /// Replaces the time limit.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// With everything it says appended to this file.
+    /// Appends all output to this file.
     pub fn log(mut self, log: Log) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// To its own end, even when gpusetup is told to stop: ending it halfway would break more than waiting costs.
+    /// Lets it finish even if gpusetup is interrupted: ending it halfway would do more harm than waiting.
     pub fn undisturbed(mut self) -> Self {
         self.undisturbed = true;
         self
     }
 
     fn expression(&self, on: &System) -> io::Result<Expression> {
-        // The host's own programs are found by the PATH above.
+        // The host's own programs are found through the PATH above.
         let expression = if on.is_live() {
             cmd(&self.argv[0], &self.argv[1..])
         } else {
@@ -130,17 +130,17 @@ impl Program {
 }
 
 impl System {
-    /// Runs a program on the host and waits for its end. A program that is not there is an error; one that fails is not:
-    /// look at [`Output::ended`].
+    /// Runs a program on the host and waits for its end. A missing program is an error; a failing one is not: check
+    /// [`Output::ended`].
     pub fn run(&self, program: &Program) -> io::Result<Output> {
         self.run_telling(program, &mut |_| {})
     }
 
-    /// The same, telling `progress` several times a second how long it has been running.
+    /// The same; calls `progress` with the elapsed time several times a second.
     pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
         let log = match &program.log {
             Some(log) => log.try_clone()?,
-            // In memory: /tmp is not ours, and may be full.
+            // In memory: /tmp is not gpusetup's own, and may be full.
             None => File::from(memfd_create("gpusetup", MemfdFlags::CLOEXEC)?),
         };
         let start_of_log = log.metadata()?.len();
@@ -155,7 +155,7 @@ impl System {
             let stopped = interrupt::heard().is_some() && !program.undisturbed;
             if stopped || started.elapsed() > program.limit {
                 end_group(&handle.pids());
-                // What hangs in the kernel cannot be ended, and is left behind: whoever waits for it hangs too.
+                // A process that hangs in the kernel cannot be ended and is left behind; waiting for it would hang too.
                 handle.wait_timeout(PATIENCE)?;
                 break None;
             }
@@ -175,18 +175,18 @@ fn ended(status: Option<std::process::ExitStatus>) -> Ended {
     }
 }
 
-/// How long a program may take to end when it is told to. The unit tests have one that never does.
+/// The time a program has to exit after SIGTERM. The unit tests have one that never does.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 
-/// Asks the group, and all that came from it, to end, and when its patience is over no longer asks: what the program started
-/// must not go on writing. apt's dpkg has a session of its own, and outlives apt.
+/// Ends the group and all its descendants, first with SIGTERM and then with SIGKILL: nothing the program started may keep
+/// writing. apt's dpkg has its own session and outlives apt.
 fn end_group(pids: &[u32]) {
     let groups: Vec<_> = pids.iter().filter_map(|p| i32::try_from(*p).ok()).collect();
     let mut family = Vec::new();
     for signal in [Signal::TERM, Signal::KILL] {
-        // Whoever has ended leaves its children to another parent: they are remembered from before.
+        // The children of an exited process get another parent, so they are remembered from before.
         family.extend(descendants(&groups));
-        // They may be gone already; that is what is wanted.
+        // They may be gone already, which is fine.
         for pid in groups.iter().filter_map(|p| Pid::from_raw(*p)) {
             let _ = kill_process_group(pid, signal);
         }
@@ -202,7 +202,7 @@ fn end_group(pids: &[u32]) {
     }
 }
 
-/// Whether anything of these groups, or of this family, still runs.
+/// Whether any process of these groups or of this family still runs.
 fn any_runs(groups: &[i32], family: &[(i32, String)]) -> bool {
     let of_them = |pid: i32, p: &Process| {
         groups.contains(&p.group) || family.iter().any(|(member, start)| *member == pid && *start == p.start)
@@ -210,20 +210,20 @@ fn any_runs(groups: &[i32], family: &[(i32, String)]) -> bool {
     processes().iter().any(|(pid, p)| !p.is_over && of_them(*pid, p))
 }
 
-/// The program that runs here, open for reading, whatever has become of its name.
+/// Opens the executable of this process for reading, even if it was renamed or deleted.
 pub fn own_program() -> io::Result<File> {
     File::open("/proc/self/exe")
 }
 
-/// What a process is called, for a person; one that cannot be seen is another.
+/// The name of a process, for messages; `another` if it cannot be read.
 pub fn process_name(on: &System, pid: impl std::fmt::Display) -> String {
     let name = on.read_text(format!("/proc/{pid}/comm")).ok().flatten().unwrap_or_default();
     if name.is_empty() { "another".to_owned() } else { name.trim().to_owned() }
 }
 
-/// A process: its parent, its group, and when it started, which tells it from a later one of the same number.
+/// A process: its parent, its group, and its start time, which distinguishes it from a later one with the same id.
 struct Process {
-    /// It has ended, and nobody has asked yet how.
+    /// It has exited and was not waited for yet.
     is_over: bool,
     parent: i32,
     group: i32,
@@ -232,8 +232,8 @@ struct Process {
 
 fn process(pid: i32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // A name may hold blanks and parentheses; behind the last one come the state, the parent, the group, and with the 20th
-    // the start.
+    // A name may contain blanks and parentheses. After the last parenthesis come the state, the parent, the group, and as the
+    // 20th field the start.
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     Some(Process {
         is_over: matches!(words.next()?, "Z" | "X"),
@@ -249,7 +249,7 @@ fn processes() -> Vec<(i32, Process)> {
     pids.filter_map(|pid| Some((pid, process(pid)?))).collect()
 }
 
-/// Everything that came from these processes, and whose parents are still there.
+/// All descendants of these processes whose parents still exist.
 fn descendants(of: &[i32]) -> Vec<(i32, String)> {
     let all = processes();
     let (mut family, mut found) = (of.to_vec(), Vec::new());
@@ -270,12 +270,12 @@ fn text_from(mut log: File, start: u64) -> io::Result<String> {
 }
 
 impl Output {
-    /// Whether it ended by itself with status 0.
+    /// Whether it exited with status 0.
     pub fn succeeded(&self) -> bool {
         self.ended == Ended::Status(0)
     }
 
-    /// The last lines of what it said, for an error message.
+    /// The last lines of the output, for an error message.
     pub fn last_lines(&self, count: usize) -> String {
         let lines: Vec<_> = self.text.lines().filter(|l| !l.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(count)..].join("\n")
@@ -287,7 +287,7 @@ impl std::fmt::Display for Ended {
         match self {
             Self::Status(status) => write!(f, "exit status {status}"),
             Self::Signal(signal) => write!(f, "ended by signal {signal}"),
-            Self::TimedOut => write!(f, "ended by gpusetup when its time was over"),
+            Self::TimedOut => write!(f, "ended by gpusetup after its time limit"),
         }
     }
 }
@@ -324,20 +324,20 @@ mod tests {
 
     #[test]
     fn a_program_whose_time_is_over_is_ended_with_its_children() {
-        // The second is of a group of its own, and does not listen.
+        // The second process has its own group and ignores SIGTERM.
         let script = "sleep 60 & echo $!; setsid sh -c 'trap \"\" TERM HUP; sleep 60; true' & echo $!; wait";
         let program = Program::new(["sh", "-c", script]).limit(Duration::from_secs(1));
         let out = System::live().run(&program).expect("sh is everywhere");
         assert_eq!((out.ended, out.text.lines().count()), (Ended::TimedOut, 2));
         let state = |child: &str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
         let alive = |child: &str| !state(child).is_empty() && !state(child).contains(") Z ");
-        // The kernel takes a moment.
+        // The kernel needs a moment.
         let gone = |child: &str| {
             (0..50).any(|_| {
                 std::thread::sleep(Duration::from_millis(100));
                 !alive(child)
             })
         };
-        assert!(out.text.lines().all(gone), "a grandchild lives on: {}", out.text);
+        assert!(out.text.lines().all(gone), "a grandchild still runs: {}", out.text);
     }
 }

@@ -1,4 +1,4 @@
-//! Sums over what is read.
+//! Checksums of streams.
 
 use crate::sum::hex;
 use rustix::fs::{SeekFrom, seek};
@@ -8,21 +8,21 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 
-/// SHA-256 of everything that `from` yields, in lower-case hexadecimal.
+/// The SHA-256 of everything in `from`, in lower-case hexadecimal.
 pub fn digest(from: impl Read) -> io::Result<String> {
     digest_on(Sha256::new(), from)
 }
 
-/// The same of a file whose length is somebody else's to choose: one of holes is refused, since it could be of any length.
+/// The same for a file whose length others control. A sparse file is refused, because it could have any length.
 pub fn digest_of_file(file: File) -> io::Result<String> {
     if consists_of_holes(&file)? {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it consists of holes"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file"));
     }
     digest(file)
 }
 
-/// Whether next to nothing of a large file is data, as its file system tells. How many blocks it has is a hint only: some count
-/// those of a new file later (ZFS), or none at all.
+/// Whether a large file has almost no data, according to its file system. The number of blocks is only a hint: some file
+/// systems count those of a new file later (ZFS), or never.
 fn consists_of_holes(file: &File) -> io::Result<bool> {
     const LEAST: u64 = 64 << 20;
     const PART: u64 = 64;
@@ -35,9 +35,9 @@ fn consists_of_holes(file: &File) -> io::Result<bool> {
     while data < enough {
         let start = match seek(file, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
-            // It does not tell.
+            // The file system does not report holes.
             Err(Errno::INVAL) => return Ok(false),
             Err(e) => return Err(e.into()),
         };
@@ -48,7 +48,7 @@ fn consists_of_holes(file: &File) -> io::Result<bool> {
     Ok(data < enough)
 }
 
-/// The same behind what is in `sum` already.
+/// The same, continuing the hash in `sum`.
 pub fn digest_on(mut sum: Sha256, from: impl Read) -> io::Result<String> {
     each_block(from, |block| {
         sum.update(block);
@@ -57,7 +57,7 @@ pub fn digest_on(mut sum: Sha256, from: impl Read) -> io::Result<String> {
     Ok(hex(&sum.finalize()))
 }
 
-/// Copies everything, and sums it up on the way.
+/// Copies everything and hashes it on the way.
 pub fn copy_summed(from: impl Read, mut to: impl Write) -> io::Result<String> {
     let mut sum = Sha256::new();
     each_block(from, |block| {
@@ -89,7 +89,7 @@ mod tests {
         let (holes, data) = (file(), file());
         holes.set_len(1 << 41).expect("sparse");
         assert_eq!(digest_of_file(holes).expect_err("holes").kind(), io::ErrorKind::InvalidData);
-        // Not on the disk yet, and with a hole in it.
+        // Not on disk yet, and with a hole.
         data.set_len(65 << 20).expect("sparse");
         let mut writer = &data;
         writer.write_all(&vec![1; 2 << 20]).expect("written");

@@ -1,9 +1,9 @@
-//! Whose files may decide what root does. A file is judged by its open descriptor, never by its name: between a look at a
-//! name and a reading of it, the name may come to mean another file.
+//! Decides which files may control what root does. A file is checked by its open descriptor, never by its name: between the
+//! check and the read, the name may come to refer to another file.
 //!
-//! Trusted are root, the user who runs gpusetup, the user who called `sudo` (`SUDO_UID`), and whom the caller names. The file
-//! must be theirs, and nobody else may be able to write to it. A group may, where it is the private group of a trusted user:
-//! with the umask 002 of many distributions, that is how everything is made that such a user writes.
+//! Trusted are root, the user who runs gpusetup, the user who called `sudo` (`SUDO_UID`), and users named by the caller. The
+//! file must belong to one of them, and nobody else may be able to write to it. Write access for a group is allowed if it is
+//! the private group of a trusted user: with the umask 002 of many distributions, all files of such a user have it.
 
 use super::System;
 use super::environment::variable;
@@ -13,42 +13,42 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Whose files are trusted.
+/// The users whose files are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Anybody's: what they say is checked otherwise (by a signature), or nothing is done by it.
+    /// Everybody: the content is verified otherwise (by a signature), or nothing acts on it.
     Anybody,
-    /// Those of these users, by their numbers.
+    /// These users, by id.
     Users(Vec<u32>),
 }
 
 /// Why a file is not trusted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// It is somebody else's.
-    #[error("belongs to {name}, who is not trusted here")]
+    /// It belongs to another user.
+    #[error("belongs to the untrusted user {name}")]
     Owner {
-        /// By name, else by number.
+        /// The user's name, or else the id.
         name: String,
     },
-    /// A group may write to it that others are in.
-    #[error("can be written by the group {0}")]
+    /// A group with other members may write to it.
+    #[error("is writable by the group {0}")]
     Group(String),
     /// Everybody may write to it.
-    #[error("can be written by everybody")]
+    #[error("is writable by everybody")]
     Everybody,
-    /// An access control list may let others write to it.
-    #[error("has an access control list that may let others write to it")]
+    /// An access control list may grant others write access.
+    #[error("has an access control list that may grant others write access")]
     AccessList,
 }
 
-/// A name that is no user's.
+/// An unknown user name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no user {0} in /etc/passwd; a user from elsewhere can be named by number (id -u NAME)")]
+#[error("there is no user {0} in /etc/passwd; for a user of a directory service, use the number (id -u NAME)")]
 pub struct NoUser(String);
 
 impl Trust {
-    /// Of the caller, and of the users that the caller names or numbers.
+    /// The caller, and the users that the caller names or numbers.
     pub fn of_caller(named: &[String]) -> Result<Self, NoUser> {
         let mut users = caller();
         let accounts = Accounts::read(&System::live());
@@ -59,19 +59,19 @@ impl Trust {
         Ok(Self::Users(users))
     }
 
-    /// The same where root acts; an ordinary user may read whatever they like.
+    /// The same if root runs gpusetup; an ordinary user may read any file.
     pub fn where_root_acts(named: &[String]) -> Result<Self, NoUser> {
         let trust = Self::of_caller(named)?;
         Ok(if rustix::process::geteuid().is_root() { trust } else { Self::Anybody })
     }
 
-    /// Judges an open file or directory.
+    /// Checks an open file or directory.
     pub fn judge(&self, file: &File) -> io::Result<Result<(), Distrust>> {
         let Self::Users(users) = self else { return Ok(Ok(())) };
         let meta = file.metadata()?;
         let has_list = match fgetxattr(file, "system.posix_acl_access", &mut [0u8; 64]) {
             Ok(length) => length > 0,
-            // It is longer than there is room for here.
+            // The list is longer than the buffer.
             Err(e) => e == Errno::RANGE,
         };
         let accounts = || Accounts::read(&System::live());
@@ -79,7 +79,7 @@ impl Trust {
     }
 }
 
-/// Root, whoever runs this, and who called `sudo` for it, by number.
+/// The ids of root, the current user, and the user who called `sudo`.
 pub fn caller() -> Vec<u32> {
     let me = rustix::process::geteuid();
     let mut users = vec![0, me.as_raw()];
@@ -89,12 +89,13 @@ pub fn caller() -> Vec<u32> {
     users
 }
 
-/// Whether a user, by number, is root or whoever runs this.
+/// Whether a user id is root's or the current user's.
 pub fn is_ours(uid: u32) -> bool {
     [0, rustix::process::geteuid().as_raw()].contains(&uid)
 }
 
-/// Whether nobody else can write to a file, or let themselves: it may be used as it is, under a second name and without a copy.
+/// Whether only root or the current user can write to the file, or grant themselves write access. Such a file can be
+/// hard-linked instead of copied.
 pub fn is_ours_alone(meta: &Metadata) -> bool {
     is_ours(meta.uid()) && meta.mode() & 0o022 == 0
 }
@@ -116,7 +117,7 @@ fn judged(
     if mode & 0o020 == 0 {
         return Ok(());
     }
-    // With a list, the group's bits are the most that anybody named in it may do.
+    // With an access control list, the group bits are the upper limit for everyone named in it.
     if has_list {
         return Err(Distrust::AccessList);
     }
@@ -124,12 +125,12 @@ fn judged(
     if accounts.is_private(gid, users) { Ok(()) } else { Err(Distrust::Group(accounts.group(gid))) }
 }
 
-/// A user's name, if the host's own files have it.
+/// A user's name, if /etc/passwd has it.
 pub fn user_name(on: &System, uid: u32) -> Option<String> {
     Accounts::read(on).name(uid).map(str::to_owned)
 }
 
-/// The users and groups of this machine's own files. Those of a directory service are unknown here, and so not trusted.
+/// The users and groups in this machine's own files. Those of a directory service are unknown here, and so not trusted.
 struct Accounts {
     /// Name, number, primary group.
     users: Vec<(String, u32, u32)>,
@@ -163,7 +164,7 @@ impl Accounts {
         self.users.iter().find(|(n, ..)| n == name).map(|(_, uid, _)| *uid)
     }
 
-    /// Whether nobody but these users is in a group: not as a member, and not by it being their primary one.
+    /// Whether only these users are in a group, as members or by their primary group.
     fn is_private(&self, gid: u32, users: &[u32]) -> bool {
         let of_group: Vec<_> = self.groups.iter().filter(|(_, number, _)| *number == gid).collect();
         let is_theirs = |name: &String| self.number(name).is_some_and(|uid| users.contains(&uid));
@@ -214,14 +215,14 @@ mod tests {
 
     #[test]
     fn a_group_may_write_where_nobody_else_is_in_it() {
-        assert_eq!(judge(1000, 1000, 0o100_664, false, "ann:x:1000:\n"), Ok(()), "as umask 002 makes it");
+        assert_eq!(judge(1000, 1000, 0o100_664, false, "ann:x:1000:\n"), Ok(()), "as created with umask 002");
         assert_eq!(judge(1000, 1000, 0o100_664, false, "ann:x:1000:ann\n"), Ok(()));
         let refused = |group: &str| judge(1000, 1000, 0o100_664, false, group);
         assert_eq!(refused("staff:x:1000:ann,ben\n"), Err(Distrust::Group("staff".into())), "a member");
         assert_eq!(refused("eves:x:1000:\n"), Err(Distrust::Group("eves".into())), "somebody's primary group");
-        assert_eq!(refused("root:x:0:\n"), Err(Distrust::Group("1000".into())), "a group that is not known here");
+        assert_eq!(refused("root:x:0:\n"), Err(Distrust::Group("1000".into())), "an unknown group");
         assert_eq!(judge(1000, 1000, 0o100_664, true, "ann:x:1000:\n"), Err(Distrust::AccessList));
-        assert_eq!(judge(1000, 1000, 0o100_644, true, "ann:x:1000:\n"), Ok(()), "its mask lets nobody write");
+        assert_eq!(judge(1000, 1000, 0o100_644, true, "ann:x:1000:\n"), Ok(()), "its mask grants no write access");
     }
 
     #[test]
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn users_are_named_or_numbered() {
         let Ok(Trust::Users(users)) = Trust::of_caller(&["root".to_owned(), "4711".to_owned()]) else {
-            panic!("both are users");
+            panic!("both users exist");
         };
         assert!(users.contains(&4711) && users.contains(&0));
         assert_eq!(Trust::of_caller(&["no:body".to_owned()]), Err(NoUser("no:body".to_owned())));

@@ -284,7 +284,7 @@ fn a_wrong_fact_names_file_line_and_key() {
     };
     for (text, line, words) in [
         (cuda("[notes]\narch", "[hearsay]\narch"), 8, &["cuda 12.8.1", "sources", "hearsay"][..]),
-        (cuda("[notes]\narch", "[]\narch"), 8, &["cuda 12.8.1", "without a source"]),
+        (cuda("[notes]\narch", "[]\narch"), 8, &["cuda 12.8.1", "sources: must not be empty"]),
         (cuda("525.60.13", "580.65.06"), 3, &["minimum_driver", "580.65.06 is above 570.124.06"]),
         (cuda("gcc_max: 14", "gcc_min: 15\n    gcc_max: 14"), 7, &["gcc_min", "15 is above 14"]),
         (cuda("highest_capability: \"5.0\"", "highest_capability: \"5.2\""), 6, &["highest_capability", "5.2"]),
@@ -343,10 +343,14 @@ fn a_wrong_component_is_pointed_at() {
         (
             good.replace("{name: cuda_nvcc, title", "{name: cuda_gdb, title"),
             18,
-            &["components cuda_gdb", "no release has it"],
+            &["components cuda_gdb", "is in no release"],
         ),
         (good.replace("/redist\"", "/redist/\""), 11, &["base", "without a slash"]),
-        (good.replace("- version: \"12.8.1\"\n    base", "- version: \"12.8.2\"\n    base"), 10, &["no CUDA release"]),
+        (
+            good.replace("- version: \"12.8.1\"\n    base", "- version: \"12.8.2\"\n    base"),
+            10,
+            &["not a CUDA release"],
+        ),
     ] {
         let said = refused(&text);
         let pointed = said
@@ -416,24 +420,28 @@ distributions:
     let parsed = parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", good)]);
     assert!(parsed.is_ok(), "{parsed:?}");
     for (replace, by, words) in [
-        ("id: thread", "id: weaver", &["companions weaver: id", "is there twice"][..]),
-        ("id: thread", "id: modules", &["companions modules: id", "means something else"]),
-        ("id: thread", "id: full", &["companions full: id", "means something else"]),
-        ("id: thread", "id: Thread", &["`Thread` is no name of a companion"]),
-        ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is no companion"]),
+        ("id: thread", "id: weaver", &["companions weaver: id", "appears twice"][..]),
+        ("id: thread", "id: modules", &["companions modules: id", "with another meaning"]),
+        ("id: thread", "id: full", &["companions full: id", "with another meaning"]),
+        ("id: thread", "id: Thread", &["`Thread` is not a companion's name"]),
+        ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is not a companion"]),
         ("needs: [weaver, thread]", "needs: [thread]", &["fabrics 3: needs", "follows the driver's"]),
         ("gpus_per_board: 8", "gpus_per_board: 8\n    elsewhere: [weaver]", &["elsewhere: weaver is needed"]),
-        ("generation: 3, sources", "generation: 4, sources", &["nvswitches 22a3: generation: 4 is no generation"]),
+        ("generation: 3, sources", "generation: 4, sources", &["nvswitches 22a3: generation: 4 is not the generation"]),
         ("[{name: thread, sources: [notes]}]", "[]", &["companions thread: packages: no repository offers it"]),
-        ("name: \"weaver-{branch}\"", "name: \"weaver-{major}\"", &["weaver-{major} has a place for something else"]),
-        ("name: \"weaver-{branch}\"", "name: \"w{branch}-{branch}\"", &["w{branch}-{branch} has two places"]),
+        ("name: \"weaver-{branch}\"", "name: \"weaver-{major}\"", &["weaver-{major} has a placeholder other"]),
+        ("name: \"weaver-{branch}\"", "name: \"w{branch}-{branch}\"", &["w{branch}-{branch} has the placeholder"]),
         ("from: \"580.00\", ", "", &["weaver-{branch} is a second name for the same drivers"]),
-        ("units: [weaver.service]", "units: [weaver]", &["units: weaver does not say what kind"]),
-        ("units: [weaver.service]", "published_with: yarn", &["published_with: yarn is no companion"]),
-        ("variant: weaver", "variant: yarn", &["drivers weaver.tar.xz: variant: yarn is no companion"]),
-        ("{weaver: weaver}", "{yarn: yarn}", &["distributions loom 1: companions: yarn is no companion"]),
-        ("{weaver: weaver}", "{thread: thread}", &["companions: thread has a version of its own"]),
-        ("name: weaver, sources: [notes]", "name: weaver, sources: []", &["companions weaver", "without a source"]),
+        ("units: [weaver.service]", "units: [weaver]", &["units: weaver lacks the suffix"]),
+        ("units: [weaver.service]", "published_with: yarn", &["published_with: yarn is not a companion"]),
+        ("variant: weaver", "variant: yarn", &["drivers weaver.tar.xz: variant: yarn is not a companion"]),
+        ("{weaver: weaver}", "{yarn: yarn}", &["distributions loom 1: companions: yarn is not a companion"]),
+        ("{weaver: weaver}", "{thread: thread}", &["companions: the version of thread is independent"]),
+        (
+            "name: weaver, sources: [notes]",
+            "name: weaver, sources: []",
+            &["companions weaver", "sources: must not be empty"],
+        ),
     ] {
         assert_eq!(good.matches(replace).count(), 1, "{replace}");
         let said = refused(&good.replace(replace, by));
@@ -446,7 +454,7 @@ distributions:
 fn a_fact_that_is_there_twice_is_pointed_at_where_it_is_repeated() {
     let record = "  - {branch: 580, kind: long-term, modules: [open], default_modules: open, sources: [notes]}\n";
     let said = refused(&format!("driver_branches:\n{record}{record}"));
-    assert!(said.contains("compat/more.yaml:3: driver_branches 580: branch: is there twice"), "{said}");
+    assert!(said.contains("compat/more.yaml:3: driver_branches 580: branch: appears twice"), "{said}");
 }
 
 #[test]

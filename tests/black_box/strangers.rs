@@ -145,7 +145,7 @@ fn a_plan_that_others_can_write_is_refused_until_they_cannot() {
     let plan = bench.writing("plan.json");
     mode(&plan, 0o666);
     let refused = bench.create(&plan, &[]);
-    assert!(refused.code == 5 && refused.err.contains("written by everybody"), "{} {}", refused.code, refused.err);
+    assert!(refused.code == 5 && refused.err.contains("writable by everybody"), "{} {}", refused.code, refused.err);
     let hint = refused.err.lines().find_map(|line| line.strip_prefix("hint: read it, then: sudo ")).expect("a command");
     assert!(Command::new("sh").args(["-c", hint]).status().expect("sh runs").success(), "{hint}");
     let taken = bench.create(&plan, &[]);

@@ -1,6 +1,6 @@
-//! Libraries of NVIDIA's that are installed beside a toolkit: NCCL, TensorRT, cuTENSOR, cuSPARSELt, NVSHMEM and cuDSS.
-//! NVIDIA's redistrib lists name their archives, and PyPI has their libraries as wheels. NVIDIA publishes no lists of NCCL
-//! and TensorRT: theirs are the work of others in the same form. TensorRT has no wheels on PyPI.
+//! Archives and wheels of NVIDIA's add-on libraries: NCCL, TensorRT, cuTENSOR, cuSPARSELt, NVSHMEM and cuDSS. NVIDIA's
+//! redistrib lists name their archives, and PyPI has the libraries as wheels. NVIDIA publishes no lists for NCCL and TensorRT;
+//! theirs were made by others in the same format. TensorRT has no wheels on PyPI.
 
 use crate::pypi::{self, File, page};
 use crate::redistrib::{self, ARCHITECTURES};
@@ -17,11 +17,11 @@ const TABLE: &str = "addons.tsv";
 const COLUMNS: &[&str] =
     &["product", "version", "CUDA line", "architecture", "kind", "file", "url", "sha256", "bytes", "source"];
 
-/// The products that have lists, as the lists' folders are called.
+/// The products with lists, by the names of the lists' folders.
 const PRODUCTS: &[&str] = &["nccl", "tensorrt", "cutensor", "cusparselt", "nvshmem", "cudss"];
 
-/// The packages of each product on PyPI, with the CUDA line of each. The first wheels of cuTENSOR hold libraries for
-/// several lines.
+/// The packages of each product on PyPI, and their CUDA lines. The first wheels of cuTENSOR contain libraries for several
+/// lines.
 const PACKAGES: &[(&str, &str, &str)] = &[
     ("nccl", "nvidia-nccl-cu11", "11"),
     ("nccl", "nvidia-nccl-cu12", "12"),
@@ -39,7 +39,7 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("cudss", "nvidia-cudss-cu13", "13"),
 ];
 
-/// Where the archives of a product are that can be had without a login.
+/// The server with a product's archives, if they can be downloaded without a login.
 fn server(product: &str) -> String {
     match product {
         "tensorrt" => "https://developer.nvidia.com/downloads/compute/machine-learning".to_owned(),
@@ -48,10 +48,10 @@ fn server(product: &str) -> String {
     }
 }
 
-/// Where PyPI's files are.
+/// The server of PyPI's files.
 const WHEELS: &str = "https://files.pythonhosted.org/packages/";
 
-/// What a row is of.
+/// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Archive,
@@ -61,21 +61,21 @@ pub enum Kind {
 /// An archive or a wheel of one product, for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Addon {
-    /// `cutensor`.
+    /// The product, `cutensor`.
     pub product: String,
-    /// `2.8.1.0`; that of a wheel may lack the last number.
+    /// The version, `2.8.1.0`; a wheel's may lack the last number.
     pub version: String,
-    /// `13`, or `13.4` if the file's name has the minor version; empty if the file is for several.
+    /// The CUDA line, `13`, or `13.4` if the file name has the minor version; empty if the file is for several.
     pub line: String,
-    /// `x86_64`, `sbsa` or `ppc64le`.
+    /// The architecture: `x86_64`, `sbsa` or `ppc64le`.
     pub architecture: String,
     pub kind: Kind,
     pub file: String,
     pub url: String,
     pub sha256: String,
-    /// Bytes; some sources do not say.
+    /// The size in bytes, if the source has it.
     pub size: Option<u64>,
-    /// Who says so: a repository that keeps NVIDIA's lists, PyPI, or others, `conda-forge,easybuild`.
+    /// The source: a repository that keeps NVIDIA's lists, PyPI, or others, `conda-forge,easybuild`.
     pub source: String,
 }
 
@@ -110,7 +110,7 @@ impl Addon {
         Ok(Self { product, version, line, architecture, kind, file, url, sha256, size, source })
     }
 
-    /// What is wrong with a row by itself.
+    /// What is wrong with a row by itself, if anything.
     fn fault(&self) -> Option<&'static str> {
         let is_hash = self.sha256.len() == 64 && self.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let host = match self.kind {
@@ -118,18 +118,18 @@ impl Addon {
             Kind::Archive => server(&self.product),
         };
         match self {
-            _ if !is_hash => Some("the checksum is no SHA-256"),
+            _ if !is_hash => Some("the checksum is not a SHA-256"),
             _ if !self.url.starts_with(&host) => Some("the URL is not on a public server"),
-            _ if !self.url.ends_with(&format!("/{}", self.file)) => Some("the URL is of another file"),
+            _ if !self.url.ends_with(&format!("/{}", self.file)) => Some("the URL is for another file"),
             _ if self.size == Some(0) => Some("the file is empty"),
             _ => None,
         }
     }
 }
 
-/// Records the archives in the lists that a repository has or had and in a folder of further ones, and the wheels on
-/// PyPI. The table keeps other archives that it has. Of an archive in several of them, the repository's row counts, then
-/// the folder's; none may contradict another.
+/// Records the archives from the lists in a repository's history and in a folder of further lists, and the wheels on PyPI.
+/// Other archives already in the table are kept. For an archive in several of these, the repository's row takes precedence,
+/// then the folder's; contradictions are errors.
 pub fn record(repository: &Path, folder: Option<&Path>, index: &str) -> Result<()> {
     let parse = |product: &str, _: &str, list: &Map<String, Value>| archives(product, list, redistrib::REPOSITORY);
     let lists = redistrib::lists(repository, PRODUCTS, parse)?;
@@ -161,7 +161,7 @@ pub fn record(repository: &Path, folder: Option<&Path>, index: &str) -> Result<(
     table::write(TABLE, &origin, COLUMNS, &all.iter().map(Addon::row).collect::<Vec<_>>())
 }
 
-/// The archives in the lists of a folder, such as `cudss/redistrib_1.0.0.json`.
+/// The archives in a folder of lists, such as `cudss/redistrib_1.0.0.json`.
 fn lists_in(folder: &Path) -> Result<Vec<Addon>> {
     let mut all = Vec::new();
     for product in PRODUCTS.iter().copied().filter(|product| folder.join(product).is_dir()) {
@@ -180,8 +180,8 @@ fn lists_in(folder: &Path) -> Result<Vec<Addon>> {
     Ok(all)
 }
 
-/// The archives of libraries in a list; none if it has another form. Some lists name bindings for Python, too. A list
-/// that is not NVIDIA's names the `source` of each archive.
+/// The library archives in a list; none if it has another format. Some lists also name Python bindings. A list that is not
+/// NVIDIA's names the `source` of each archive.
 fn archives(product: &str, list: &Map<String, Value>, source: &str) -> Option<Vec<Addon>> {
     let mut all = Vec::new();
     for (_, of) in list.iter().filter(|(name, _)| !name.ends_with("_python")) {
@@ -210,7 +210,7 @@ fn archives(product: &str, list: &Map<String, Value>, source: &str) -> Option<Ve
     Some(all)
 }
 
-/// The CUDA series in the name of an archive: `TensorRT-10.8.0.43.Linux.x86_64-gnu.cuda-12.8.tar.gz` is for 12.8.
+/// The CUDA series in an archive's name: 12.8 in `TensorRT-10.8.0.43.Linux.x86_64-gnu.cuda-12.8.tar.gz`.
 fn series_in(name: &str) -> Option<String> {
     let mut numbers = name.match_indices("cuda").map(|(at, cuda)| {
         let rest = name[at + cuda.len()..].trim_start_matches('-');
@@ -220,17 +220,17 @@ fn series_in(name: &str) -> Option<String> {
     numbers.find(|number| number.contains('.')).map(str::to_owned)
 }
 
-/// A file on PyPI, if it is a wheel for Linux with libraries in it.
+/// A file on PyPI, if it is a Linux wheel that contains libraries.
 fn wheel(product: &str, line: &str, file: &File) -> Result<Option<Addon>> {
     let Some(name) = file.wheel().filter(|name| name.platform != "any") else { return Ok(None) };
     let platform = |end: &str| name.platform.ends_with(end);
     let architecture = match () {
         () if platform("x86_64") => "x86_64",
-        // Boards have separate packages.
+        // Packages for embedded boards are separate.
         () if platform("aarch64") => "sbsa",
         () => return Ok(None),
     };
-    let sha256 = file.sha256().ok_or_else(|| format!("{}: the index has no SHA-256 of it", file.filename))?;
+    let sha256 = file.sha256().ok_or_else(|| format!("{}: the index has no SHA-256", file.filename))?;
     Ok(Some(Addon {
         product: product.to_owned(),
         version: name.version.to_owned(),
@@ -250,7 +250,7 @@ pub fn read() -> Result<Vec<Addon>> {
     table::read(TABLE)?.iter().map(|row| Addon::of_row(row)).collect()
 }
 
-/// Checks that each row can be used: a public URL, a checksum, and one row for a file.
+/// Checks that each row is usable: a public URL, a checksum, and one row per file.
 pub fn check(database: &Database) -> Result<Comparison> {
     let addons = read()?;
     let mut names = BTreeSet::new();
@@ -266,15 +266,15 @@ pub fn check(database: &Database) -> Result<Comparison> {
     Ok(Comparison { what: "archives and wheels of add-on libraries", facts: addons.len(), differences })
 }
 
-/// What the table says of an archive of the database that is not so there.
+/// How an archive in the database differs from the table.
 fn difference(addons: &[Addon], ours: &AddOnArtifact) -> Option<String> {
     let Artifact { file, url, sha256, size, .. } = &ours.artifact;
     let Some(recorded) = addons.iter().find(|addon| addon.file == *file) else {
-        return Some(format!("{file}: the table does not have it"));
+        return Some(format!("{file}: not in the table"));
     };
     let same_sum = sha256.as_deref().unwrap_or_default() == recorded.sha256;
     let same = same_sum && url.as_deref() == Some(recorded.url.as_str()) && *size == recorded.size;
-    (!same || ours.add_on.as_str() != recorded.product).then(|| format!("{file}: address, sum or size differ"))
+    (!same || ours.add_on.as_str() != recorded.product).then(|| format!("{file}: URL, checksum or size differs"))
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-//! What nvcc compiled: `tests/as_root/compile_matrix.rs` writes the table, a row for each g++ in each root of Debian with the headers
-//! of each CUDA release. That test asks gpusetup itself; here the limits in the database are applied directly.
+//! Results of compilations with nvcc. `tests/as_root/compile_matrix.rs` writes the table, with a row for each g++ in each root
+//! of Debian and the headers of each CUDA release. That test asks gpusetup itself; here the limits in the database are applied
+//! directly.
 
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{CudaRelease, Database};
 
 const TABLE: &str = "compile-matrix.tsv";
 
-/// The source that the releases in the table name.
+/// The source named by the releases in the table.
 const SOURCE: &str = "compile-matrix";
 
-/// Compares every result with the limits of the releases whose headers those were.
+/// Compares every result with the limits of the CUDA release that the headers belong to.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let mut differences = Vec::new();
@@ -27,7 +28,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
         }
         for release in releases.filter(|release| expected(release, glibc, gxx) != result) {
             differences.push(format!(
-                "{suite}, glibc {glibc}, g++ {gxx}, CUDA {}: measured {result:?}; by the database {:?}",
+                "{suite}, glibc {glibc}, g++ {gxx}, CUDA {}: measured {result:?}; expected from the database {:?}",
                 release.version,
                 expected(release, glibc, gxx)
             ));
@@ -35,14 +36,14 @@ pub fn check(database: &Database) -> Result<Comparison> {
     }
     for release in database.cuda.iter().filter(|release| release.sources.iter().any(|source| source == SOURCE)) {
         if !rows.iter().any(|row| row.get(3) == release.nvcc.as_ref()) {
-            differences.push(format!("CUDA {} names the source {SOURCE}, which does not have it", release.version));
+            differences.push(format!("CUDA {} names the source {SOURCE}, which does not contain it", release.version));
         }
     }
     differences.dedup();
     Ok(Comparison { what: "compilations by nvcc", facts: rows.len(), differences })
 }
 
-/// The result that the limits of the release lead to.
+/// The result expected from the limits of the release.
 fn expected(release: &CudaRelease, glibc: &str, gxx: u16) -> &'static str {
     if release.glibc_breaks_from.as_deref().is_some_and(|first| dotted(glibc) >= dotted(first)) {
         "glibc"

@@ -1,5 +1,5 @@
-//! What the Debian archive has: compilers, the C library and NVIDIA's drivers, from the `Packages` indexes of its suites. apt
-//! downloads these into a folder, by default /var/lib/apt/lists, and checks their signatures.
+//! The contents of the Debian archive: compilers, the C library and NVIDIA's drivers, from the `Packages` indexes of its
+//! suites. apt downloads these to a folder, by default /var/lib/apt/lists, and verifies their signatures.
 
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, Distribution, DriverOffer};
@@ -10,11 +10,11 @@ use std::path::Path;
 
 const TABLE: &str = "debian.tsv";
 
-/// The suites that each release in the database stands for. Testing and unstable have no version.
+/// The suites of each release in the database. Testing and unstable have no version.
 const RELEASES: [(&str, &[&str]); 4] =
     [("11", &["bullseye"]), ("12", &["bookworm"]), ("13", &["trixie"]), ("*", &["forky", "sid"])];
 
-/// Debian's names of architectures, and the kernel's.
+/// Debian's architecture names, and the kernel's.
 const ARCHITECTURES: [(&str, &str); 3] = [("amd64", "x86_64"), ("arm64", "aarch64"), ("ppc64el", "ppc64le")];
 
 /// A package in a suite.
@@ -25,7 +25,7 @@ struct Package {
     architectures: Vec<String>,
 }
 
-/// Records the packages that the database has facts about, from the indexes in a folder of apt's. The files are called
+/// Records the packages that the database has facts about, from the indexes in apt's folder. The files are named
 /// `<archive>_dists_<suite>_<component>_binary-<architecture>_Packages`.
 pub fn record(lists: &Path, day: &str) -> Result<()> {
     let failed = |e: std::io::Error| format!("{}: {e}", lists.display());
@@ -58,7 +58,7 @@ pub fn record(lists: &Path, day: &str) -> Result<()> {
     table::write(TABLE, &origin, &["suite", "package", "version", "component", "architectures"], &rows)
 }
 
-/// The names and versions of the packages in an index that are of interest.
+/// The names and versions of the relevant packages in an index.
 fn packages(index: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut name = "";
     index.lines().filter_map(move |line| {
@@ -79,7 +79,7 @@ fn is_of_interest(package: &str) -> bool {
         || package.contains("fabricmanager")
 }
 
-/// `gcc-12` as `gcc` and 12.
+/// Splits `gcc-12` into `gcc` and 12.
 fn compiler(package: &str) -> Option<(&str, u16)> {
     let (name, major) = package.split_once('-')?;
     Some((name, major.parse().ok().filter(|_| ["gcc", "g++"].contains(&name))?))
@@ -103,7 +103,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             differences.push(format!("the database has no Debian {version}"));
             continue;
         };
-        // A suite's updates and security fixes are part of it.
+        // A suite includes its updates and security fixes.
         let is_part = |p: &&Package, suite: &str| {
             p.suite.strip_prefix(suite).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
@@ -117,8 +117,8 @@ pub fn check(database: &Database) -> Result<Comparison> {
     Ok(Comparison { what: "Packages of Debian", facts, differences })
 }
 
-/// Compares the C library, the default gcc and the others; returns how many facts that are. The record for unknown releases
-/// gives the compilers that all of them have.
+/// Compares the C library, the default gcc and the other versions; returns the number of facts. The record for unknown releases
+/// lists the compilers common to all of them.
 fn tools(release: &Distribution, suite: &str, packages: &[&Package], differences: &mut Vec<String>) -> usize {
     let mut differs = |what: &str, archive: String, database: String| {
         if archive != database {
@@ -135,7 +135,7 @@ fn tools(release: &Distribution, suite: &str, packages: &[&Package], differences
         facts += 1;
         differs("gcc", upstream(version("gcc")).split('.').next().unwrap_or_default().to_owned(), gcc.to_string());
     }
-    // Of unknown releases the database tells what all of them have.
+    // For unknown releases the database states what all of them have in common.
     let has_libxml2 = packages.iter().any(|p| p.name == "libxml2");
     if release.named_as.is_none() || !has_libxml2 {
         facts += 1;
@@ -154,7 +154,7 @@ fn tools(release: &Distribution, suite: &str, packages: &[&Package], differences
     facts + theirs.len()
 }
 
-/// Compares the drivers offered; returns how many facts that are.
+/// Compares the offered drivers; returns the number of facts.
 fn drivers(release: &Distribution, packages: &[&Package], differences: &mut Vec<String>) -> usize {
     let mut facts = 0;
     for (debians, kernels) in ARCHITECTURES {
@@ -167,7 +167,7 @@ fn drivers(release: &Distribution, packages: &[&Package], differences: &mut Vec<
                 facts += 1;
                 match newest(package) {
                     None => differences.push(format!("{}: no {package} for {debians}", release.name)),
-                    // NVIDIA's tool that makes device files goes with every driver.
+                    // NVIDIA's tool that creates device files accompanies every driver.
                     Some(_) if package == "nvidia-modprobe" => {}
                     Some(have) if offer.version.is_some_and(|ours| ours != have) || have.branch != offer.branch => {
                         let ours = offer.version.map_or_else(|| offer.branch.to_string(), |v| v.to_string());
@@ -189,14 +189,14 @@ fn drivers(release: &Distribution, packages: &[&Package], differences: &mut Vec<
     facts
 }
 
-/// Modules that fit no libcuda of the suite, whose security fixes they did not follow.
+/// Modules that match no libcuda in the suite, because they did not follow its security fixes.
 const IS_OLDER: &[&str] = &["nvidia-open-kernel-dkms"];
 
 fn driver(version: &str) -> Option<DriverVersion> {
     upstream(version).parse().ok()
 }
 
-/// A package's version without its epoch and what Debian adds: `4:12.2.0-3` is 12.2.0.
+/// A package's version without its epoch and Debian's suffix: 12.2.0 for `4:12.2.0-3`.
 fn upstream(version: &str) -> &str {
     let version = version.split_once(':').map_or(version, |(_, version)| version);
     version.rsplit_once('-').map_or(version, |(upstream, _)| upstream)

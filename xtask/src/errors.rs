@@ -1,5 +1,5 @@
-//! The numbers and names of errors in the kernel log, from headers of NVIDIA's open kernel modules: Xids of GPUs, SXids of NVSwitches.
-//! What they mean and what helps is not in the headers.
+//! The numbers and names of errors in the kernel log, from headers of NVIDIA's open kernel modules: Xids of GPUs, SXids of
+//! NVSwitches. The headers contain neither meanings nor remedies.
 
 use crate::open_kernel_modules::{git, releases};
 use crate::{Comparison, Result, project, table};
@@ -32,7 +32,7 @@ pub fn record(database: &Database, repository: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `#define NAME (NUMBER)`, but for numbers that are reserved, the last one's second name, and levels of recovery.
+/// Parses `#define NAME (NUMBER)`, except for reserved numbers, the second name of the last one, and recovery levels.
 fn xids(header: &str) -> Names {
     let define = |line: &str| {
         let mut words = line.strip_prefix("#define ")?.split_whitespace();
@@ -44,7 +44,7 @@ fn xids(header: &str) -> Names {
     header.lines().filter_map(define).collect()
 }
 
-/// `NVSWITCH_ERR_NAME = NUMBER,`.
+/// Parses `NVSWITCH_ERR_NAME = NUMBER,`.
 fn sxids(header: &str) -> Names {
     let value = |line: &str| {
         let (name, number) = line.trim().strip_prefix("NVSWITCH_ERR_")?.split_once('=')?;
@@ -53,7 +53,7 @@ fn sxids(header: &str) -> Names {
     header.lines().filter_map(value).collect()
 }
 
-/// Compares the names of all numbers, and whether any is missing.
+/// Compares the names of all numbers, and reports missing ones.
 pub fn check(database: &Database, write: bool) -> Result<Vec<Comparison>> {
     let (xids, sxids) = (recorded(XIDS)?, recorded(SXIDS)?);
     let from_header = database.xids.iter().filter(|x| x.sources.iter().any(|source| source == NVERROR));

@@ -1,5 +1,5 @@
-//! Fat binaries, which hold the code of kernels for several GPUs: machine code, which CUDA calls `sm_90`, and PTX, which the driver
-//! compiles for newer GPUs, `compute_90`. Only headers are read, and of PTX the beginning, which names its target.
+//! Fat binaries, which contain the code of kernels for several GPUs: machine code, which CUDA calls `sm_90`, and PTX,
+//! `compute_90`, which the driver compiles for newer GPUs. Only headers are read, and the start of PTX, which names its target.
 
 use crate::Result;
 use gpusetup_database::version::ComputeCapability;
@@ -8,27 +8,27 @@ use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
-/// How a fat binary begins: its magic number, version 1, and the size of that header.
+/// The start of a fat binary: the magic number, version 1, and the size of that header.
 const BEGINNING: [u8; 8] = [0x50, 0xed, 0x55, 0xba, 1, 0, HEADER as u8, 0];
 const HEADER: usize = 16;
 
-/// More than any fat binary has, in bytes.
+/// An upper limit for the size of a fat binary, in bytes.
 const LARGEST: u64 = 1 << 31;
 
-/// The fields of an entry's header that are always there.
+/// The length of the fields that every entry's header has.
 const ENTRY: usize = 64;
 
 /// The kinds of entries.
 const PTX: u64 = 1;
 const MACHINE_CODE: u64 = 2;
 
-/// What the flags of an entry say: measured with nvcc 12.4 and 13.2.
+/// The meaning of an entry's flags: measured with nvcc 12.4 and 13.2.
 const IS_LZ4: u64 = 0x2000;
 const IS_ZSTD: u64 = 0x8000;
 const IS_ARCHITECTURE_SPECIFIC: u64 = 0x10_0000;
 const IS_FAMILY_SPECIFIC: u64 = 0x20_0000;
 
-/// The GPUs that an entry is for.
+/// The target of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     capability: ComputeCapability,
@@ -36,19 +36,19 @@ pub struct Target {
     is_ptx: bool,
 }
 
-/// Which GPUs beside the one it is named for run it.
+/// Which GPUs run it besides the one it is named after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
-    /// `sm_90`: newer ones, of machine code those of the same major version.
+    /// `sm_90`: newer GPUs, for machine code of the same major version.
     Newer,
-    /// `sm_90a`: none.
+    /// `sm_90a`: no others.
     Architecture,
-    /// `sm_100f`: newer ones of the same major version.
+    /// `sm_100f`: newer GPUs of the same major version.
     Family,
 }
 
 impl Target {
-    /// Whether it is for one architecture alone.
+    /// Whether it is for a single architecture.
     pub fn is_exact(&self) -> bool {
         self.scope == Scope::Architecture
     }
@@ -92,11 +92,11 @@ impl FromStr for Target {
             let capability = ComputeCapability { major: number / 10, minor: number % 10 };
             (kind == "sm" || kind == "compute").then_some(Self { capability, scope, is_ptx: kind == "compute" })
         };
-        parse().ok_or_else(|| format!("`{text}` is no target such as sm_90 or compute_90a"))
+        parse().ok_or_else(|| format!("`{text}` is not a target such as sm_90 or compute_90a"))
     }
 }
 
-/// How many fat binaries have entries for the same targets.
+/// The number of fat binaries for each set of targets.
 pub type Counts = BTreeMap<BTreeSet<Target>, usize>;
 
 /// Adds the fat binaries of a library.
@@ -113,11 +113,11 @@ pub fn add(counts: &mut Counts, mut library: impl Read) -> Result<()> {
     }
 }
 
-/// Adds those that are wholly among these bytes, and says how many of the bytes need not be seen again.
+/// Adds the complete ones in these bytes; returns how many of the bytes are no longer needed.
 fn add_whole(counts: &mut Counts, bytes: &[u8]) -> Result<usize> {
     let mut used = 0;
     for at in memchr::memmem::find_iter(bytes, &BEGINNING) {
-        // What looks like one may be within another.
+        // A match inside a fat binary is not another one.
         if at < used {
             continue;
         }
@@ -154,7 +154,7 @@ fn targets(mut entries: &[u8]) -> Result<BTreeSet<Target>> {
         if kind == PTX {
             let packed = usize::try_from(packed).ok().filter(|packed| *packed > 0).unwrap_or(length);
             let text = beginning(contents.get(..packed).unwrap_or(contents), flags)?;
-            // The header of what other compilers than nvcc made does not say all.
+            // The header is incomplete if another compiler than nvcc wrote it.
             target = target_of(&text).ok_or_else(|| format!("PTX for {target} names no target"))?;
         }
         targets.insert(target);
@@ -171,7 +171,7 @@ fn target_of(ptx: &[u8]) -> Option<Target> {
     Some(Target { is_ptx: true, ..target })
 }
 
-/// The beginning of what is packed, at least as long as PTX needs to name its target.
+/// The start of the packed text, at least as much as PTX needs to name its target.
 fn beginning(packed: &[u8], flags: u64) -> Result<Vec<u8>> {
     const ENOUGH: usize = 4096;
     let mut text = Vec::new();
@@ -179,14 +179,14 @@ fn beginning(packed: &[u8], flags: u64) -> Result<Vec<u8>> {
         let decoder = zstd::Decoder::new(packed).map_err(|e| format!("PTX: {e}"))?;
         decoder.take(ENOUGH as u64).read_to_end(&mut text).map_err(|e| format!("PTX: {e}"))?;
     } else if flags & IS_LZ4 != 0 {
-        text = lz4(packed, ENOUGH).ok_or("PTX that is packed otherwise than said")?;
+        text = lz4(packed, ENOUGH).ok_or("PTX with a compression that does not match its header")?;
     } else {
         text = packed[..packed.len().min(ENOUGH)].to_vec();
     }
     Ok(text)
 }
 
-/// Unpacks the beginning of a block of LZ4: literal bytes and copies of earlier ones take turns.
+/// Unpacks the start of an LZ4 block: literal bytes and copies of earlier ones alternate.
 fn lz4(mut packed: &[u8], enough: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while let (Some((token, rest)), true) = (packed.split_first(), out.len() < enough) {
@@ -194,7 +194,7 @@ fn lz4(mut packed: &[u8], enough: usize) -> Option<Vec<u8>> {
         let literals = lz4_length(&mut packed, token >> 4)?;
         out.extend_from_slice(packed.get(..literals)?);
         packed = &packed[literals..];
-        // A block ends with literal bytes.
+        // A block ends in literal bytes.
         let Some((offset, rest)) = packed.split_first_chunk::<2>() else { break };
         packed = rest;
         let copied = lz4_length(&mut packed, token & 15)? + 4;
@@ -206,7 +206,7 @@ fn lz4(mut packed: &[u8], enough: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A length: four bits, and bytes to add if that is not enough.
+/// A length: four bits, and more bytes to add if these are all ones.
 fn lz4_length(packed: &mut &[u8], start: u8) -> Option<usize> {
     let (mut length, mut last) = (usize::from(start), if start == 15 { 255 } else { 0 });
     while last == 255 {
@@ -218,7 +218,7 @@ fn lz4_length(packed: &mut &[u8], start: u8) -> Option<usize> {
     Some(length)
 }
 
-/// A little-endian number of so many bytes.
+/// A little-endian number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(length)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -260,9 +260,9 @@ mod tests {
             fat_binary(&[entry(2, 80, 0x11, &[7; 9]), entry(2, 90, 0x10_0011, b""), entry(2, 100, 0x20_0011, b"")]);
         let other = fat_binary(&[entry(2, 70, 0x11, b""), entry(1, 90, 0x11, TEXT)]);
         let library = [b"ELF", &one[..], b"between", &other, &one, b"rest"].concat();
-        // What PTX says of itself counts: TensorFlow 2.20 calls this compute_90.
+        // The target in the PTX text takes precedence: TensorFlow 2.20 calls this compute_90.
         assert_eq!(found(&library), ["1: sm_70 compute_90a", "2: sm_80 sm_90a sm_100f"]);
-        // It may arrive in any pieces.
+        // The input may arrive in chunks of any size.
         for split in 0..library.len() {
             let mut counts = Counts::new();
             let used = add_whole(&mut counts, &library[..split]).expect("no error");

@@ -1,5 +1,5 @@
-//! What the headers of a CUDA release say: the newest gcc and clang that they let pass, and the first glibc that they do not compile
-//! with. The wheels of nvcc contain the headers; a release is found by the version of its nvcc.
+//! The limits in the headers of a CUDA release: the newest gcc and clang that they accept, and the first glibc they do not
+//! compile with. The headers are in the wheels of nvcc; a release is identified by its nvcc version.
 
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::Database;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 const TABLE: &str = "headers.tsv";
 
-/// Functions that glibc declares with `noexcept` for C++ from a version on. CUDA's own declaration then needs it too: "exception
-/// specification is incompatible with that of previous function". Oldest first.
+/// Functions that glibc declares with `noexcept` for C++ from a version on. CUDA's own declaration then needs it too:
+/// "exception specification is incompatible with that of previous function". Oldest first.
 const DECLARED_BY_GLIBC: &[(&str, &str)] = &[("cospi", "2.41"), ("rsqrt", "2.42")];
 
-/// Reads unpacked wheels, folders named like `nvidia-cuda-nvcc-cu12-12.4.131`. A release whose headers are in two wheels is put
-/// together.
+/// Reads unpacked wheels, folders named like `nvidia-cuda-nvcc-cu12-12.4.131`. Headers of a release that are split over two
+/// wheels are combined.
 pub fn record(wheels: &Path) -> Result<()> {
     let mut headers: BTreeMap<Vec<u32>, (String, Headers)> = BTreeMap::new();
     for wheel in entries(wheels)? {
@@ -42,7 +42,7 @@ struct Headers {
 impl Headers {
     fn row(&self, nvcc: &str) -> Result<Vec<String>> {
         let (Some(config), Some(math)) = (&self.host_config, &self.math_functions) else {
-            return Err(format!("{nvcc}: its wheels do not have both headers"));
+            return Err(format!("{nvcc}: its wheels lack one of the headers"));
         };
         let missing = |what: &str| format!("{nvcc}: host_config.h has no limit for {what}");
         let gcc = limit(config, "#if __GNUC__ > ").ok_or_else(|| missing("gcc"))?;
@@ -53,13 +53,13 @@ impl Headers {
     }
 }
 
-/// The number behind the last line that begins so: an earlier one is for another system.
+/// The number after the last line that starts with this: earlier ones are for other systems.
 fn limit(header: &str, beginning: &str) -> Option<u32> {
     let rest = header.lines().rev().find_map(|line| line.trim().strip_prefix(beginning))?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Whether `double NAME(double x);` stands there without a specification of exceptions.
+/// Whether `double NAME(double x);` is declared without an exception specification.
 fn is_bare(header: &str, function: &str) -> bool {
     let declaration = format!("{function}(double x);");
     header.lines().filter(|line| line.starts_with("extern")).any(|line| line.trim_end().ends_with(&declaration))
@@ -112,9 +112,8 @@ pub fn check(database: &Database) -> Result<Comparison> {
                 let ours = ours.unwrap_or_default();
                 if *theirs != ours {
                     let version = release.version;
-                    differences.push(format!(
-                        "CUDA {version}: {key} is {theirs:?} in its headers; the database says {ours:?}"
-                    ));
+                    differences
+                        .push(format!("CUDA {version}: {key} is {theirs:?} in its headers; the database has {ours:?}"));
                 }
             }
         }

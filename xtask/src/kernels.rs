@@ -1,5 +1,5 @@
-//! The GPUs that the wheels of frameworks have kernels for, by the fat binaries in their libraries. What NVIDIA's own libraries
-//! have, which some wheels bring, does not count.
+//! The GPUs that the wheels of frameworks have kernels for, from the fat binaries in their libraries. NVIDIA's own libraries,
+//! which some wheels include, do not count.
 
 use crate::fatbin::{self, Counts, Target};
 use crate::pypi::{self, directory, numbers};
@@ -14,7 +14,7 @@ const TABLE: &str = "kernels.tsv";
 
 const COLUMNS: &[&str] = &["framework", "release", "package", "version", "CUDA", "fat binaries", "targets"];
 
-/// Packages that say nothing in their metadata, but have kernels.
+/// Packages with kernels whose metadata does not mention CUDA.
 const OTHERS: &[Package] = &[
     package("mxnet", "mxnet-cu117", ""),
     package("mxnet", "mxnet-cu112", ""),
@@ -23,7 +23,7 @@ const OTHERS: &[Package] = &[
     package("mxnet", "mxnet-cu101", ""),
 ];
 
-/// What libraries of NVIDIA begin with.
+/// The prefixes of NVIDIA's libraries.
 const NVIDIAS: &[&str] = &[
     "libcublas",
     "libcudart",
@@ -42,21 +42,20 @@ const NVIDIAS: &[&str] = &[
     "libnvjpeg",
 ];
 
-/// Most of their kernels are faster ones for newer GPUs, beside some for all.
+/// Most of their kernels are faster variants for newer GPUs, next to some for all.
 const MOSTLY_FOR_NEWER: &[&str] = &["xformers", "vllm"];
 
-/// They run on fewer GPUs than they have kernels for: JAX compiles most of its kernels itself, for GPUs that its guide names, and
-/// the others run beside a torch that is for fewer.
+/// They run on fewer GPUs than they have kernels for: JAX compiles most of its kernels itself, for the GPUs in its guide, and
+/// the others need a torch that supports fewer.
 const NARROWER: &[&str] = &["jax", "xformers", "vllm"];
 
-/// Half of them wait while the others unpack.
+/// Half of them download while the others unpack.
 const READERS: usize = 4;
 
-/// Smaller files of a wheel, in bytes, have no kernels: bindings for Python, of which TensorFlow has hundreds.
+/// Smaller files of a wheel, in bytes, have no kernels: Python bindings, of which TensorFlow has hundreds.
 const SMALLEST: u64 = 64 * 1024;
 
-/// Records the wheels for x86_64 of each release. Of what is not named, if anything is, the table keeps its rows: `torch`, or
-/// `torch==2.9`.
+/// Records the x86_64 wheels of each release. If names are given (`torch` or `torch==2.9`), the rows of all others are kept.
 pub fn record(database: &Database, index: &str, names: &[String]) -> Result<()> {
     let framework_of = |name: &String| name.split("==").next().unwrap_or_default().to_owned();
     let is_read = |framework: &str| names.is_empty() || names.iter().any(|name| framework_of(name) == framework);
@@ -106,7 +105,7 @@ fn is_library(path: &str) -> bool {
     (name.ends_with(".so") || name.contains(".so.")) && !NVIDIAS.iter().any(|nvidias| name.starts_with(nvidias))
 }
 
-/// The CUDA series that a library is for, if a package has one for each: `libbitsandbytes_cuda124.so`.
+/// The CUDA series of a library, for packages with one library per series: `libbitsandbytes_cuda124.so`.
 fn series(package: &Package, path: &str) -> String {
     let series = || {
         let name = path.rsplit('/').next()?.strip_prefix(package.libraries?)?;
@@ -117,10 +116,10 @@ fn series(package: &Package, path: &str) -> String {
     series().unwrap_or_default()
 }
 
-/// The fat binaries of one build: how many there are for each set of targets.
+/// The fat binaries of a build: their number for each set of targets.
 type Build = Vec<(usize, Vec<Target>)>;
 
-/// Compares the GPUs that builds have kernels for with those that their fat binaries run on.
+/// Compares the GPUs of each build in the database with those that its fat binaries run on.
 pub fn check(database: &Database) -> Result<Comparison> {
     let mut wheels: BTreeMap<[String; 5], Build> = BTreeMap::new();
     for row in table::read(TABLE)? {
@@ -144,7 +143,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
             let Some(theirs) = verdict(framework, share).filter(|theirs| *theirs || ours) else { continue };
             facts += 1;
             if ours != theirs && !(theirs && NARROWER.contains(&framework.as_str())) {
-                let says = if ours { "takes it" } else { "does not" };
+                let says = if ours { "lists it" } else { "does not" };
                 differences.push(format!("{name}: {share} % of the kernels run on {gpu}; the database {says}"));
             }
         }
@@ -152,7 +151,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
     Ok(Comparison { what: "kernels in the wheels of frameworks", facts, differences })
 }
 
-/// The build that a wheel is, or that a library of it is for.
+/// The build that a wheel, or one of its libraries, is for.
 fn build<'a>(release: &'a FrameworkRelease, package: &str, series: &str) -> Option<&'a FrameworkBuild> {
     if !series.is_empty() {
         return release.builds.iter().find(|build| build.cuda.series().to_string() == series);
@@ -160,13 +159,13 @@ fn build<'a>(release: &'a FrameworkRelease, package: &str, series: &str) -> Opti
     wheels::build(release, package)
 }
 
-/// The GPUs of computers: those of boards have other builds.
+/// The GPUs of computers; embedded boards have separate builds.
 fn gpus(database: &Database) -> impl Iterator<Item = ComputeCapability> {
     database.architectures.iter().filter(|a| a.embedded.is_none() && a.only_on.is_none()).map(|a| a.compute_capability)
 }
 
-/// How many of a hundred fat binaries have code that a GPU runs. Those for exact architectures alone do not count: they are
-/// faster kernels beside others.
+/// The percentage of fat binaries with code that a GPU runs. Those for single architectures do not count: they are faster
+/// variants of other kernels.
 fn share(fat_binaries: &Build, gpu: ComputeCapability) -> usize {
     let sum = |counts: &dyn Fn(&[Target]) -> bool| -> usize {
         fat_binaries.iter().filter(|(_, targets)| counts(targets)).map(|(count, _)| count).sum()
@@ -176,8 +175,9 @@ fn share(fat_binaries: &Build, gpu: ComputeCapability) -> usize {
     sum(&runs) * 100 / sum(&is_general).max(1)
 }
 
-/// Whether a share means that a build runs on a GPU. In between, it depends on which kernels they are, and other sources decide:
-/// some are for newer GPUs only, and libraries that were linked statically are for more GPUs than the framework itself.
+/// Whether a percentage proves that a build does or does not run on a GPU. In between it depends on the kernels, and other
+/// sources decide: some kernels are for newer GPUs only, and statically linked libraries support more GPUs than the framework
+/// itself.
 fn verdict(framework: &str, share: usize) -> Option<bool> {
     match share {
         0 => Some(false),
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn the_share_of_fat_binaries_decides() {
         let targets = |text: &str| text.split(' ').map(|t| t.parse().expect("a target")).collect::<Vec<Target>>();
-        // TensorFlow 2.20, with kernels for 9.0 alone as ONNX Runtime 1.31 has them.
+        // TensorFlow 2.20, with kernels for 9.0 only, in the form of ONNX Runtime 1.31.
         let build = vec![
             (1149, targets("sm_89 compute_90a")),
             (451, targets("sm_89 sm_90 compute_90")),

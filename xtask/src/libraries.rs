@@ -1,5 +1,5 @@
-//! The oldest glibc that NVIDIA's libraries and programs load with: the newest version of a symbol that any of them asks glibc for. It
-//! is in the beginning of each file, so only that is downloaded.
+//! The oldest glibc that NVIDIA's libraries and programs work with: the newest glibc symbol version that any of them requires.
+//! It is at the start of each file, so only that part is downloaded.
 
 use crate::pypi::{self, File, Member, directory, glibc_of, numbers, page};
 use crate::{Comparison, Result, table};
@@ -10,7 +10,7 @@ const TABLE: &str = "libraries.tsv";
 
 const COLUMNS: &[&str] = &["package", "version", "architecture", "glibc of the name", "glibc", "file that needs it"];
 
-/// What a toolkit consists of, as far as every program needs it, and cuDNN.
+/// The components of a toolkit that every program needs, and cuDNN.
 const PACKAGES: &[&str] = &[
     "nvidia-cuda-nvcc-cu11",
     "nvidia-cuda-nvcc-cu12",
@@ -30,10 +30,10 @@ const CUDNN_11: &str = "nvidia-cudnn-cu11";
 const CUDNN_12: &str = "nvidia-cudnn-cu12";
 const CUDNN_13: &str = "nvidia-cudnn-cu13";
 
-/// How much of a file is downloaded at first.
+/// The size of the first download of a file.
 const BEGINNING: u64 = 256 * 1024;
 
-/// The architecture whose floors the database has.
+/// The architecture of the minimum versions in the database.
 const COMPARED: &str = "x86_64";
 
 struct Job {
@@ -70,27 +70,27 @@ fn read(job: &Job) -> Result<Vec<String>> {
         let name = member.path.rsplit('/').next().unwrap_or_default().to_owned();
         needs = needs.max(needed(member, &job.file)?.map(|glibc| (glibc, name)));
     }
-    let (glibc, name) = needs.ok_or("no file of it needs glibc")?;
+    let (glibc, name) = needs.ok_or("none of its files needs glibc")?;
     let tag = job.file.wheel().and_then(|wheel| glibc_of(wheel.platform));
     let text = |[major, minor]: [u32; 2]| format!("{major}.{minor}");
     let tag = tag.map(text).unwrap_or_default();
     Ok(vec![job.package.to_owned(), job.version.clone(), job.architecture.to_owned(), tag, text(glibc), name])
 }
 
-/// Shared libraries, and nvcc's programs.
+/// Shared libraries, and the programs of nvcc.
 fn is_binary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let program = ["nvcc", "ptxas", "cicc", "fatbinary", "nvlink", "cudafe++"].contains(&name);
     program || name.ends_with(".so") || name.contains(".so.")
 }
 
-/// The newest glibc symbol that a file needs: names of versions stand together, near its beginning.
+/// The newest glibc symbol version that a file requires. The version names are close together, near its start.
 fn needed(member: &Member, file: &File) -> Result<Option<[u32; 2]>> {
     let mut most = BEGINNING;
     loop {
         let contents = member.read(file, most)?;
         let (newest, last) = newest_symbol(&contents);
-        // All of them were seen when much was read behind the last.
+        // All were found if much was read after the last one.
         let seen = newest.is_some() && contents.len() > last + 64 * 1024;
         if seen || most >= member.packed {
             return Ok(newest);
@@ -99,7 +99,7 @@ fn needed(member: &Member, file: &File) -> Result<Option<[u32; 2]>> {
     }
 }
 
-/// The newest `GLIBC_2.17` in a string table, and where the last one begins.
+/// The newest `GLIBC_2.17` in a string table, and the offset of the last one.
 fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
     const PREFIX: &[u8] = b"\0GLIBC_";
     let (mut newest, mut last) = (None, 0);
@@ -114,7 +114,7 @@ fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
     (newest, last)
 }
 
-/// Compares the floors of every cuDNN, and of the CUDA releases whose parts were read.
+/// Compares the minimum of every cuDNN, and of the CUDA releases whose components were read.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let (mut facts, mut differences, mut floors) = (0, Vec::new(), BTreeMap::new());
@@ -136,8 +136,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
         let range = database.add_on_range(AddOnId::CUDNN, release, line);
         let ours = range.and_then(|range| range.glibc_min.as_deref());
         if ours.map(numbers) != Some(floor) {
-            differences
-                .push(format!("cuDNN {version} for CUDA {line} needs glibc {glibc}; the database says {ours:?}"));
+            differences.push(format!("cuDNN {version} for CUDA {line} needs glibc {glibc}; the database has {ours:?}"));
         }
     }
     for release in &database.cuda {
@@ -146,13 +145,13 @@ pub fn check(database: &Database) -> Result<Comparison> {
         facts += 1;
         if release.glibc_min.as_deref().map(numbers).as_ref() != Some(floor) {
             let ours = &release.glibc_min;
-            differences.push(format!("CUDA {} needs glibc {floor:?}; the database says {ours:?}", release.version));
+            differences.push(format!("CUDA {} needs glibc {floor:?}; the database has {ours:?}", release.version));
         }
     }
     Ok(Comparison { what: "glibc of CUDA's and cuDNN's libraries", facts, differences })
 }
 
-/// The series of a wheel. From CUDA 13 on libraries count by themselves, and share the major version only.
+/// The series of a wheel. Since CUDA 13 libraries have their own minor versions and share only the major one.
 fn series(version: &[u32]) -> Vec<u32> {
     let shared = if version.first().is_some_and(|major| *major >= 13) { 1 } else { 2 };
     version.iter().take(shared).copied().collect()

@@ -1,6 +1,6 @@
-//! Facts from published artifacts. Each source has a module with two parts: `record` reads the artifact itself (a repository, a
-//! package index) and writes what it says to a small table in `xtask/recorded/`; `check` compares that table with the database.
-//! So anybody can check, without a network, and anybody who has the artifact can record.
+//! Checks facts against published artifacts. Each source has a module with two parts: `record` reads the artifact itself (a
+//! repository, a package index) and writes its facts to a small table in `xtask/recorded/`; `check` compares that table with
+//! the database. So anyone can check without a network, and anyone who has the artifact can record.
 //!
 //! ```text
 //! cargo xtask check [--write]
@@ -44,7 +44,7 @@ use std::process::ExitCode;
 /// The public index of Python packages.
 const PYPI: &str = "https://pypi.org/simple";
 
-/// What goes wrong, in words.
+/// An error message.
 type Result<T> = std::result::Result<T, String>;
 
 #[derive(Parser)]
@@ -56,9 +56,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Compare the database with everything recorded
+    /// Compare the database with all recorded tables
     Check {
-        /// Change the database's files to what was recorded
+        /// Update the database's files from the tables
         #[arg(long)]
         write: bool,
     },
@@ -73,53 +73,54 @@ enum Task {
 
 #[derive(Subcommand)]
 enum Source {
-    /// The GPUs that each release of NVIDIA's open kernel modules lists, and the virtual GPUs and errors that the newest one names
+    /// Record the GPUs listed in each release of NVIDIA's open kernel modules, and the virtual GPUs and errors named in the
+    /// newest
     OpenKernelModules {
         /// A clone of github.com/NVIDIA/open-gpu-kernel-modules with its tags
         repository: PathBuf,
     },
-    /// What the headers of CUDA releases say of gcc, clang and glibc
+    /// Record the limits for gcc, clang and glibc in the headers of CUDA releases
     Headers {
         /// A folder of unpacked wheels, named like `nvidia-cuda-nvcc-cu12-12.4.131`
         wheels: PathBuf,
     },
-    /// The archives in NVIDIA's redistrib_X.Y.Z.json lists of CUDA and cuDNN
+    /// Record the archives in NVIDIA's redistrib_X.Y.Z.json lists for CUDA and cuDNN
     Redistrib {
-        /// A clone of a repository that keeps them, or kept them once: github.com/ConnorBaker/cuda-packages
+        /// A clone of a repository that has them in its history: github.com/ConnorBaker/cuda-packages
         repository: PathBuf,
     },
-    /// The archives and wheels of libraries that are installed beside a toolkit: NCCL, TensorRT, cuTENSOR and others
+    /// Record the archives and wheels of add-on libraries: NCCL, TensorRT, cuTENSOR and others
     Addons {
-        /// A clone of a repository that keeps NVIDIA's redistrib_X.Y.Z.json lists: github.com/ConnorBaker/cuda-packages
+        /// A clone of a repository with NVIDIA's redistrib_X.Y.Z.json lists: github.com/ConnorBaker/cuda-packages
         repository: PathBuf,
-        /// A folder of further lists, from NVIDIA's servers or in their form, such as `cudss/redistrib_1.0.0.json`
+        /// A folder of further lists, from NVIDIA's servers or in their format, such as `cudss/redistrib_1.0.0.json`
         #[arg(long)]
         lists: Option<PathBuf>,
         /// The index to read, with the JSON API for simple pages
         #[arg(long, default_value = PYPI)]
         index: String,
     },
-    /// The MIG profiles in the default configuration of NVIDIA's mig-parted
+    /// Record the MIG profiles in the default configuration of NVIDIA's mig-parted
     Mig {
         /// deployments/systemd/config-default.yaml of github.com/NVIDIA/mig-parted
         configuration: PathBuf,
-        /// The commit that it is of
+        /// The commit of that file
         commit: String,
     },
-    /// The compilers, C libraries and drivers in Debian's suites
+    /// Record the compilers, C libraries and drivers in Debian's suites
     Distributions {
-        /// The folder of apt's lists
+        /// apt's folder of package lists
         lists: PathBuf,
-        /// The day on which apt read them
+        /// The day when apt downloaded them
         day: String,
     },
-    /// The oldest glibc that CUDA's and cuDNN's libraries load with
+    /// Record the oldest glibc that CUDA's and cuDNN's libraries work with
     Libraries {
         /// The index to read, with the JSON API for simple pages
         #[arg(long, default_value = PYPI)]
         index: String,
     },
-    /// What the wheels of frameworks on PyPI require and are made with
+    /// Record the requirements and build versions of framework wheels on PyPI
     Wheels {
         /// The index to read, with the JSON API for simple pages
         #[arg(long, default_value = PYPI)]
@@ -127,12 +128,12 @@ enum Source {
         /// Only these frameworks
         frameworks: Vec<String>,
     },
-    /// The GPUs that the fat binaries in the wheels of frameworks are for; all of them are 80 GB to download
+    /// Record the GPU targets of the fat binaries in framework wheels; downloads 80 GB
     Kernels {
         /// The index to read, with the JSON API for simple pages
         #[arg(long, default_value = PYPI)]
         index: String,
-        /// Only these frameworks, or releases of them: `torch==2.9`
+        /// Only these frameworks or releases, such as `torch==2.9`
         names: Vec<String>,
     },
     /// The instance types of cloud providers that have NVIDIA GPUs
@@ -145,7 +146,7 @@ enum Source {
 
 /// The result of comparing a source with the database.
 struct Comparison {
-    /// What was compared: "GPUs of the open kernel modules' lists".
+    /// The facts that were compared: "GPUs of the open kernel modules' lists".
     what: &'static str,
     facts: usize,
     differences: Vec<String>,
@@ -228,7 +229,7 @@ fn check(write: bool) -> Result<bool> {
     Ok(same)
 }
 
-/// The project's folder.
+/// The repository's root folder.
 fn project() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }

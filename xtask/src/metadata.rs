@@ -1,9 +1,10 @@
-//! What a wheel's metadata says: which packages it requires, and in which versions.
+//! The metadata of wheels: the required packages and their versions.
 
 use crate::pypi::numbers;
 use std::collections::BTreeSet;
 
-/// The requirements that count: without an extra, or of one of these, for this architecture. Name and version specifier.
+/// The effective requirements, as name and version specifier: those without an extra or with one of these, for this
+/// architecture.
 pub fn requirements(metadata: &str, extra: &str, architecture: &str) -> Vec<(String, String)> {
     let requirement = |line: &str| {
         let line = line.strip_prefix("Requires-Dist: ")?.replace('\'', "\"");
@@ -24,7 +25,7 @@ pub fn requirements(metadata: &str, extra: &str, architecture: &str) -> Vec<(Str
     metadata.lines().take_while(|line| !line.is_empty()).filter_map(requirement).collect()
 }
 
-/// What CuPy's description says, as a specifier: "(precompiled binary) package for CUDA 11.2 ~ 11.x".
+/// The CUDA range in CuPy's description as a specifier: "(precompiled binary) package for CUDA 11.2 ~ 11.x".
 pub fn described(metadata: &str) -> String {
     let versions = metadata.split_once("(precompiled binary) package for CUDA ").map_or("", |(_, rest)| rest);
     let first = versions.split_whitespace().next().unwrap_or_default();
@@ -39,7 +40,7 @@ pub fn cuda_major(name: &str) -> Option<u16> {
     })
 }
 
-/// A version specifier as a range, `>=12.5.82, <13`, or one version, `=12.4.127`. Of a known major version, it ends with that.
+/// A version specifier as a range, `>=12.5.82, <13`, or one version, `=12.4.127`. A known major version supplies missing limits.
 pub fn range(specifier: &str, major: Option<u16>) -> String {
     let (mut from, mut below) = (None, None);
     for piece in specifier.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
@@ -76,7 +77,7 @@ pub fn version_after(text: &str, key: &str) -> String {
     }
 }
 
-/// The CUDA series of libraries, `12.4, 12.8`, by the digits between a prefix and `.so` in their names.
+/// The CUDA series of libraries, `12.4, 12.8`, from the digits between a prefix and `.so` in their names.
 pub fn series_of_libraries<'a>(paths: impl Iterator<Item = &'a str>, prefix: &str) -> String {
     let series = |path: &str| {
         let number: u32 = path.rsplit('/').next()?.strip_prefix(prefix)?.strip_suffix(".so")?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! MIG profiles, from the configuration that NVIDIA's mig-parted ships. It names profiles, and how many instances of each a GPU
-//! holds; some of its configurations name the GPUs they are for. Slices and placements are not in it.
+//! MIG profiles from the configuration of NVIDIA's mig-parted. It contains the profiles and the number of instances of each on
+//! a GPU; some of its configurations name their GPUs. Slices and placements are not included.
 
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, PciDevice};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const TABLE: &str = "mig.tsv";
 
-/// Names that no configuration gives to a GPU. GB200 boards had them before production (mig-parted#227 renamed `1g.24gb`).
+/// Names that no configuration assigns to a GPU. GB200 boards had them before production (mig-parted#227 renamed `1g.24gb`).
 const OF_NO_GPU: &[&str] = &["3g.95gb", "4g.95gb", "7g.189gb"];
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct Configurations {
 struct Configuration {
     #[serde(default)]
     device_filter: Option<Filter>,
-    /// How many of each profile.
+    /// The number of instances of each profile.
     #[serde(default)]
     mig_devices: BTreeMap<String, u8>,
 }
@@ -37,7 +37,7 @@ enum Filter {
     Several(Vec<String>),
 }
 
-/// Records each profile of each configuration, with the GPUs that it is for.
+/// Records each profile of each configuration, with its GPUs.
 pub fn record(configuration: &Path, commit: &str) -> Result<()> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", configuration.display());
     let text = fs::read_to_string(configuration).map_err(|e| failed(&e))?;
@@ -51,7 +51,7 @@ pub fn record(configuration: &Path, commit: &str) -> Result<()> {
         };
         let devices: BTreeSet<_> = devices.iter().map(ToString::to_string).collect();
         let devices = devices.into_iter().collect::<Vec<_>>().join(" ");
-        // Of a configuration with several profiles, the GPU holds more of each alone.
+        // In a configuration with several profiles the counts are below the maximum of each.
         let alone = configuration.mig_devices.len() == 1;
         for (name, count) in &configuration.mig_devices {
             let count = if alone { count.to_string() } else { String::new() };
@@ -68,7 +68,7 @@ fn device(id: &str) -> Result<PciDevice> {
     device.map(PciDevice).ok_or_else(|| format!("{id} is not the id of an NVIDIA GPU"))
 }
 
-/// Compares the names and counts of profiles. A row without GPUs holds for each that has a profile of this name.
+/// Compares the names and counts of profiles. A row without GPUs applies to every GPU with a profile of this name.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let mut differences = Vec::new();
@@ -86,14 +86,13 @@ pub fn check(database: &Database) -> Result<Comparison> {
         if of_name().next().is_none() && !OF_NO_GPU.contains(&name.as_str()) {
             differences.push(format!("the database has no profile {name} of any GPU"));
         }
-        // A configuration for named GPUs says nothing of others.
+        // A configuration for named GPUs proves nothing about others.
         let meant = |gpu: &PciDevice| devices.is_empty() || devices.contains(&gpu.to_string().as_str());
         for profile in of_name().filter(|p| p.gpus.iter().any(meant)) {
             if !count.is_empty() && *count != profile.instances.to_string() {
                 let gpus: Vec<_> = profile.gpus.iter().map(ToString::to_string).collect();
                 let gpus = gpus.join(" ");
-                differences
-                    .push(format!("{gpus}: {name} up to {count} times; the database says {}", profile.instances));
+                differences.push(format!("{gpus}: {name} up to {count} times; the database has {}", profile.instances));
             }
         }
     }

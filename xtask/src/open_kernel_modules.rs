@@ -1,6 +1,6 @@
-//! The GPUs that NVIDIA's open kernel modules list: in the table of the README, and in the names that the modules contain, which
-//! had some GPUs earlier. Every release has both, so they show from which release on each branch knows a GPU. The lists that ship
-//! with drivers say the same, but few of them are published.
+//! The GPUs listed by NVIDIA's open kernel modules: in the table of the README, and in the names compiled into the modules,
+//! which had some GPUs earlier. Every release has both, so they show from which release on each branch supports a GPU. The
+//! lists shipped with drivers have the same content, but few of them are published.
 
 use crate::{Comparison, Result, project, table};
 use gpusetup_database::compat::{Database, Gpu, Maturity, PciDevice};
@@ -12,14 +12,14 @@ use std::process::Command;
 
 const TABLE: &str = "open-kernel-modules.tsv";
 
-/// The names of boards and of virtual GPUs.
+/// The file with the names of boards and virtual GPUs.
 pub const NAMES: &str = "src/nvidia/generated/g_nv_name_released.h";
 
-/// The devices that each release lists.
+/// The devices listed by each release.
 type Lists = BTreeMap<DriverVersion, BTreeSet<PciDevice>>;
 
-/// Reads the tables of all releases in a clone of the repository, and records the releases from which on each branch has each
-/// device. Vulkan betas are left out: their numbers are older than what they contain.
+/// Reads the tables of all releases in a clone of the repository, and records the first releases of each branch that list each
+/// device. Vulkan betas are skipped: their numbers are lower than their contents suggest.
 pub fn record(database: &Database, repository: &Path) -> Result<()> {
     let mut lists = Lists::new();
     for release in releases(database, repository)? {
@@ -43,7 +43,7 @@ pub fn record(database: &Database, repository: &Path) -> Result<()> {
     table::write(TABLE, &origin, &["device", "first release of each branch that lists it"], &rows)
 }
 
-/// The releases in a clone of the repository, oldest first, but for Vulkan betas.
+/// The releases in a clone of the repository, oldest first, without Vulkan betas.
 pub fn releases(database: &Database, repository: &Path) -> Result<Vec<DriverVersion>> {
     let is_vulkan_beta = |release: &DriverVersion| {
         database.drivers.iter().any(|d| d.version == *release && d.maturity == Maturity::VulkanBeta)
@@ -54,7 +54,7 @@ pub fn releases(database: &Database, repository: &Path) -> Result<Vec<DriverVers
     Ok(releases.into_iter().filter(|release| !is_vulkan_beta(release)).collect())
 }
 
-/// What git prints.
+/// The output of git.
 pub fn git(repository: &Path, arguments: &[&str]) -> Result<String> {
     let out =
         Command::new("git").arg("-C").arg(repository).args(arguments).output().map_err(|e| format!("git: {e}"))?;
@@ -64,10 +64,10 @@ pub fn git(repository: &Path, arguments: &[&str]) -> Result<String> {
     String::from_utf8(out.stdout).map_err(|e| format!("git {}: {e}", arguments.join(" ")))
 }
 
-/// A device, and the vendor and id of its subsystem if the list tells boards of the device apart.
+/// A device, and the vendor and id of its subsystem if the list distinguishes boards of the device.
 pub type Board = (PciDevice, Option<(u16, u16)>);
 
-/// The boards of a README's table, whose rows are `| NVIDIA H100 PCIe | 2331 10DE 1626 |`.
+/// The boards in a README's table, whose rows are `| NVIDIA H100 PCIe | 2331 10DE 1626 |`.
 pub fn boards(readme: &str) -> BTreeSet<Board> {
     let board = |line: &str| {
         let (_, ids) = line.strip_prefix("| ")?.strip_suffix('|')?.split_once('|')?;
@@ -82,8 +82,8 @@ pub fn boards(readme: &str) -> BTreeSet<Board> {
     readme.lines().filter_map(board).collect()
 }
 
-/// The boards of the names' list, whose rows are `{ 0x2331, 0x1626, 0x10de, "NVIDIA H100 PCIe" },`: device, subsystem and the
-/// subsystem's vendor; and behind them the virtual GPUs, whose rows spell the vendor `0x10DE`.
+/// The boards in the list of names, whose rows are `{ 0x2331, 0x1626, 0x10de, "NVIDIA H100 PCIe" },`: device, subsystem and the
+/// subsystem's vendor. The virtual GPUs follow; their rows spell the vendor `0x10DE`.
 pub fn named(header: &str) -> (BTreeSet<Board>, BTreeSet<Board>) {
     let row = |line: &str| {
         let line = line.trim().strip_prefix("{ 0x")?;
@@ -98,9 +98,9 @@ pub fn named(header: &str) -> (BTreeSet<Board>, BTreeSet<Board>) {
     (set(boards), set(virtual_gpus))
 }
 
-/// The first release of each branch that lists the device, oldest first, up to the branch that has it from its first release on.
-/// A branch between them that is missing does not list it. A device that a later branch no longer lists is not followed: NVIDIA
-/// drops rows of boards that newer drivers still run.
+/// The first release of each branch that lists the device, oldest first, up to the branch that lists it from its first release
+/// on. A branch that is missing in between does not list it. Later removals are ignored: NVIDIA drops rows of boards that newer
+/// drivers still support.
 fn listed_from(lists: &Lists, device: PciDevice) -> Vec<DriverVersion> {
     let mut from: Vec<DriverVersion> = Vec::new();
     for (release, devices) in lists {
@@ -145,17 +145,18 @@ pub fn check(database: &Database, write: bool) -> Result<Comparison> {
     Ok(Comparison { what: "GPUs that open kernel modules list", facts: recorded.len(), differences })
 }
 
-/// The branch whose first release is the oldest with open modules. What that one lists, older branches may know too.
+/// The branch of the first release with open modules. Older branches may already know its GPUs.
 const OLDEST: DriverVersion = DriverVersion { branch: 515, minor: 43, patch: Some(4) };
 
-/// Whether the database has another list that tells as much: of an older driver, as it ships with the proprietary modules.
+/// Whether the database has another list with the same information: of an older driver, as shipped with the proprietary
+/// modules.
 fn has_older_list(gpu: &Gpu, from: &[DriverVersion]) -> bool {
     let first = from.first().map_or(0, |release| release.branch);
     let tells = |branch: u16| branch < first || branch == first && from == [OLDEST];
     gpu.listed_from.is_empty() && gpu.first_driver_branch.is_none_or(tells)
 }
 
-/// Writes `listed_from` into the files of GPUs, where each entry is a line.
+/// Writes `listed_from` to the GPU files, where each entry is one line.
 fn write_gpus(database: &Database, recorded: &BTreeMap<PciDevice, Vec<DriverVersion>>) -> Result<()> {
     let differs = |device: &PciDevice, from: &[DriverVersion]| {
         database.gpus.iter().any(|gpu| gpu.device == *device && !has_older_list(gpu, from))
@@ -183,7 +184,7 @@ fn write_gpus(database: &Database, recorded: &BTreeMap<PciDevice, Vec<DriverVers
     Ok(())
 }
 
-/// An entry with these releases instead of what lists of fewer drivers told.
+/// An entry with these releases; they replace the values from lists of fewer drivers.
 fn with_listed_from(line: &str, from: &[DriverVersion]) -> String {
     let mut line = line.to_owned();
     for field in ["first_driver_branch: ", "absent_from_branch: ", "listed_from: "] {

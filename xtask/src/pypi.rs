@@ -1,5 +1,5 @@
-//! The public index of Python packages, PyPI: what it has, and files inside of wheels. Only the parts that are asked for are
-//! downloaded: a wheel is a zip archive, whose end says where everything is.
+//! PyPI, the public index of Python packages: its contents, and files inside wheels. Only the needed parts are downloaded: a
+//! wheel is a zip archive, whose directory is at its end.
 
 use crate::Result;
 use flate2::read::DeflateDecoder;
@@ -10,10 +10,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many wheels are read at once: most of the time is spent waiting.
+/// The number of wheels read in parallel: most of the time is spent waiting.
 pub const READERS: usize = 8;
 
-/// Does something with each of many wheels, so many at once. The results have the order of the jobs; the first error counts.
+/// Runs a function for many wheels in parallel. The results have the order of the jobs; the first error is returned.
 pub fn for_each<J: Sync, R: Send>(jobs: &[J], readers: usize, read: impl Fn(&J) -> Result<R> + Sync) -> Result<Vec<R>> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
@@ -31,7 +31,7 @@ pub fn for_each<J: Sync, R: Send>(jobs: &[J], readers: usize, read: impl Fn(&J) 
     results.into_inner().map_err(|e| e.to_string())?.into_values().collect()
 }
 
-/// A package's page, as PEP 691 has it.
+/// A package's page in the format of PEP 691.
 #[derive(Deserialize)]
 pub struct Page {
     /// Every file, oldest first.
@@ -41,11 +41,11 @@ pub struct Page {
 #[derive(Deserialize, Clone)]
 #[serde(rename_all = "kebab-case")]
 pub struct File {
-    /// Its name, which says what it is of.
+    /// The file name, which contains the version and platform.
     pub filename: String,
-    /// Where it is, on the host of PyPI's files.
+    /// The URL, on the host of PyPI's files.
     pub url: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     #[serde(default)]
     hashes: BTreeMap<String, String>,
@@ -56,7 +56,7 @@ pub struct File {
     yanked: serde_json::Value,
 }
 
-/// The parts of a wheel's name.
+/// The parts of a wheel's file name.
 pub struct WheelName<'a> {
     /// `12.4.127`.
     pub version: &'a str,
@@ -69,12 +69,12 @@ pub struct WheelName<'a> {
 }
 
 impl File {
-    /// Its checksum, in hexadecimal.
+    /// Its SHA-256 in hexadecimal.
     pub fn sha256(&self) -> Option<&str> {
         self.hashes.get("sha256").map(String::as_str)
     }
 
-    /// None for what is not a wheel of a release for Linux.
+    /// The parts of the name; none if it is not a Linux wheel of a release.
     pub fn wheel(&self) -> Option<WheelName<'_>> {
         let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();
         let [_, version, .., python, abi, platform] = parts.as_slice() else { return None };
@@ -94,7 +94,7 @@ pub fn page(index: &str, package: &str) -> Result<Page> {
     serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))
 }
 
-/// The oldest glibc of a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
+/// The oldest glibc among a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
 pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
     let tag = |tag: &str| {
         let rest = tag.strip_prefix("manylinux")?;
@@ -112,7 +112,7 @@ pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
     platform.split('.').filter_map(tag).min()
 }
 
-/// The numbers of a version, for an order: 0.0.33.post2 comes after 0.0.33.
+/// The numbers of a version, for sorting: 0.0.33.post2 comes after 0.0.33.
 pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
 }
@@ -121,19 +121,19 @@ pub fn numbers(version: &str) -> Vec<u32> {
 pub struct Member {
     /// Its path in the wheel.
     pub path: String,
-    /// Bytes in the wheel.
+    /// The compressed size in bytes.
     pub packed: u64,
     offset: u64,
     method: u64,
 }
 
 impl Member {
-    /// The whole of it.
+    /// The whole content.
     pub fn text(&self, file: &File) -> Result<String> {
         Ok(String::from_utf8_lossy(&self.read(file, u64::MAX)?).into_owned())
     }
 
-    /// Its contents, as far as so many bytes of the wheel hold them.
+    /// The content, as far as its first `most` bytes in the wheel contain it.
     pub fn read(&self, file: &File, most: u64) -> Result<Vec<u8>> {
         let packed = part(file, self.begin(file)?, self.packed.min(most))?;
         if self.method == 0 {
@@ -141,13 +141,13 @@ impl Member {
         }
         let mut contents = Vec::new();
         match DeflateDecoder::new(&*packed).read_to_end(&mut contents) {
-            // What is cut off ends early, and what came before the end was read.
+            // A truncated stream ends early; the data before that is valid.
             Err(e) if most >= self.packed => Err(format!("{}: {e}", self.path)),
             _ => Ok(contents),
         }
     }
 
-    /// Its contents as they arrive, for files of gigabytes.
+    /// The content as a stream, for files of gigabytes.
     pub fn stream(&self, file: &File) -> Result<Box<dyn Read>> {
         let begin = self.begin(file)?;
         let mut curl = Command::new("curl")
@@ -159,14 +159,14 @@ impl Member {
         Ok(if self.method == 0 { Box::new(packed) } else { Box::new(DeflateDecoder::new(packed)) })
     }
 
-    /// Where its packed bytes begin, in the wheel.
+    /// The offset of its compressed data in the wheel.
     fn begin(&self, file: &File) -> Result<u64> {
         let header = part(file, self.offset, 30)?;
         Ok(self.offset + 30 + number(&header, 26, 2)? + number(&header, 28, 2)?)
     }
 }
 
-/// What curl downloads. To end before everything was read is an error.
+/// A download by curl. Ending early is an error.
 struct Download {
     curl: Child,
     body: ChildStdout,
@@ -199,7 +199,7 @@ fn range(file: &File, from: u64, length: u64) -> String {
     format!("{from}-{}", (from + length).min(file.size).saturating_sub(1))
 }
 
-/// The files in a wheel, which is a zip archive: its end says where its directory is.
+/// The files in a wheel, a zip archive: its end gives the place of its directory.
 pub fn directory(file: &File) -> Result<Vec<Member>> {
     const END: usize = 64 * 1024;
     let short = || "not a zip archive".to_owned();
@@ -228,7 +228,7 @@ pub fn directory(file: &File) -> Result<Vec<Member>> {
     Ok(found)
 }
 
-/// A little-endian number of so many bytes.
+/// A little-endian number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Result<u64> {
     let bytes = bytes.get(at..at + length).ok_or("a short zip archive")?;
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))

@@ -1,6 +1,6 @@
-//! Component archives of CUDA, and archives of cuDNN, from NVIDIA's own lists: `redistrib_13.0.0.json` names the files of a
-//! release, each with its sum and size. Public repositories keep them as they were published; one that ever had them in its
-//! history will do.
+//! CUDA component archives and cuDNN archives, from NVIDIA's own lists: `redistrib_13.0.0.json` names the files of a release
+//! with checksum and size. Public repositories keep the lists as published; a repository that ever had them in its history is
+//! enough.
 
 use crate::open_kernel_modules::git;
 use crate::{Comparison, Result, project, table};
@@ -13,40 +13,41 @@ use std::path::Path;
 
 const TABLE: &str = "redistrib.tsv";
 
-/// The repository that is read. Nixpkgs keeps lists, too, but is a hundred times as large.
+/// The source repository. Nixpkgs also keeps lists, but is a hundred times as large.
 pub const REPOSITORY: &str = "github.com/ConnorBaker/cuda-packages";
 
-/// The first major version of CUDA whose component archives the database has.
+/// The first major version of CUDA whose component archives are in the database.
 const FIRST_CUDA: u16 = 12;
 
-/// The architectures of hosts; `aarch64` is that of boards, whose CUDA comes with them.
+/// The architectures of hosts; `aarch64` means embedded boards, whose CUDA is supplied with them.
 pub const ARCHITECTURES: [&str; 3] = ["x86_64", "sbsa", "ppc64le"];
 
-/// What NVIDIA lists beside the parts of a toolkit, and why the database has it elsewhere or not at all.
+/// Entries in NVIDIA's lists that are not toolkit components, and why the database has them elsewhere or not at all.
 const OF_NO_TOOLKIT: [(&str, &str); 6] = [
     ("nvidia_driver", "the driver has separate manifests"),
     ("nvidia_fs", "kernel modules are the driver's"),
-    ("fabricmanager", "it goes with the driver, whose manifests have it"),
-    ("imex", "it goes with the driver"),
+    ("fabricmanager", "it is tied to the driver and is in the driver manifests"),
+    ("imex", "it is tied to the driver"),
     ("libnvidia_nscq", "it manages switches"),
     ("libnvsdm", "it manages switches"),
 ];
 
-/// Archives on which sources differ, so that the database has no sum of them; each row says why in `disagreement`.
+/// Archives on which sources differ, so that the database has no checksum for them; each row gives the reason in
+/// `disagreement`.
 const DISPUTED: [&str; 1] = ["cudnn-linux-sbsa-8.9.5.30_cuda12-archive.tar.xz"];
 
 /// An archive in one of the lists.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Listed {
-    /// `cuda` or `cudnn`.
+    /// The product: `cuda` or `cudnn`.
     product: String,
-    /// The list's own release, `13.0.0` or `9.12.0`.
+    /// The release of the list, `13.0.0` or `9.12.0`.
     release: String,
     component: String,
     /// The component's version.
     version: String,
     arch: String,
-    /// The CUDA line of an archive of cuDNN, `12`.
+    /// The CUDA line of a cuDNN archive, `12`.
     line: String,
     sha256: String,
     size: String,
@@ -82,17 +83,17 @@ impl Listed {
         format!("{} {}: {} {} for {}{line}", self.product, self.release, self.component, self.version, self.arch)
     }
 
-    /// What of an archive differs from the list.
+    /// How an archive differs from the list.
     fn difference(&self, sha256: Option<&str>, size: Option<u64>) -> Option<String> {
-        let ours = (sha256.unwrap_or("no sum"), size.map_or_else(|| "no size".to_owned(), |s| s.to_string()));
+        let ours = (sha256.unwrap_or("no checksum"), size.map_or_else(|| "no size".to_owned(), |s| s.to_string()));
         let same = ours == (self.sha256.as_str(), self.size.clone());
         (!same).then(|| {
-            format!("{}: {}, {} bytes; the database says {}, {}", self.name(), self.sha256, self.size, ours.0, ours.1)
+            format!("{}: {}, {} bytes; the database has {}, {}", self.name(), self.sha256, self.size, ours.0, ours.1)
         })
     }
 }
 
-/// Records every list of CUDA and cuDNN that a repository has or had, in its last form.
+/// Records every CUDA and cuDNN list in a repository's history, in its last version.
 pub fn record(repository: &Path) -> Result<()> {
     let parse = |product: &str, release: &str, list: &Map<String, Value>| {
         if is_compared((product, release)) { archives(product, release, list) } else { None }
@@ -105,13 +106,13 @@ pub fn record(repository: &Path) -> Result<()> {
     table::write(TABLE, &origin, &columns, &listed.iter().map(Listed::row).collect::<Vec<_>>())
 }
 
-/// The commit that a repository is at.
+/// The current commit of a repository.
 pub fn head(repository: &Path) -> Result<String> {
     Ok(git(repository, &["rev-parse", "HEAD"])?.trim().to_owned())
 }
 
-/// What `parse` returns for each list of these products that a repository has or had, in its last form, by product and
-/// release. A list for which it returns nothing is tried in an older form.
+/// Applies `parse` to each list of these products in a repository's history, in its last version, by product and release. If it
+/// returns nothing, an older version of the list is tried.
 pub fn lists<T>(
     repository: &Path,
     products: &[&'static str],
@@ -133,18 +134,18 @@ pub fn lists<T>(
     Ok(parsed)
 }
 
-/// A list of NVIDIA's. Some repositories keep their own notes under such names.
+/// One of NVIDIA's lists. Some repositories keep their own notes under such names.
 pub fn list(text: &str) -> Option<Map<String, Value>> {
     serde_json::from_str::<Map<String, Value>>(text).ok().filter(|list| list.contains_key("release_date"))
 }
 
-/// Whether the database has anything of the kind.
+/// Whether the database contains entries of this kind.
 fn is_compared((product, release): (&str, &str)) -> bool {
     let major = release.split('.').next().and_then(|n| n.parse::<u16>().ok());
     product == "cudnn" || major.is_some_and(|major| major >= FIRST_CUDA)
 }
 
-/// `cudnn/redistrib_9.12.0.json` is the list of cuDNN 9.12.0.
+/// Parses `cudnn/redistrib_9.12.0.json` as the list for cuDNN 9.12.0.
 pub fn named<'p>(path: &'p str, products: &[&'static str]) -> Option<(&'static str, &'p str)> {
     let (folder, file) = path.rsplit_once('/')?;
     let release = file.strip_suffix(".json")?;
@@ -154,7 +155,7 @@ pub fn named<'p>(path: &'p str, products: &[&'static str]) -> Option<(&'static s
     is_release.then_some((product, release))
 }
 
-/// The files of a component for an architecture, each with its line of CUDA, `cuda12`; empty where one is for all.
+/// The files of a component for an architecture, each with its CUDA line, `cuda12`; empty if one is for all.
 pub fn files<'a>(component: &'a Map<String, Value>, arch: &str) -> Vec<(&'a str, &'a Map<String, Value>)> {
     let Some(files) = component.get(&format!("linux-{arch}")).and_then(Value::as_object) else { return Vec::new() };
     if files.contains_key("sha256") {
@@ -163,7 +164,7 @@ pub fn files<'a>(component: &'a Map<String, Value>, arch: &str) -> Vec<(&'a str,
     files.iter().filter_map(|(line, file)| Some((line.as_str(), file.as_object()?))).collect()
 }
 
-/// The archives in a list; none if it has another form.
+/// The archives in a list; none if it has another format.
 fn archives(product: &str, release: &str, list: &Map<String, Value>) -> Option<Vec<Listed>> {
     let mut all = Vec::new();
     for (component, of) in list.iter().filter_map(|(name, value)| Some((name, value.as_object()?))) {
@@ -190,8 +191,8 @@ fn archives(product: &str, release: &str, list: &Map<String, Value>) -> Option<V
     Some(all)
 }
 
-/// Compares sums and sizes. Of CUDA the database has the last patch release of each series: the list of an older one is
-/// compared with nothing.
+/// Compares checksums and sizes. The database has only the last patch release of each CUDA series; lists of older ones are
+/// skipped.
 pub fn check(database: &Database, write: bool) -> Result<Comparison> {
     let listed: Vec<_> = table::read(TABLE)?.iter().map(|row| Listed::of_row(row)).collect::<Result<_>>()?;
     let mut differences = releases_missing(database, &listed)?;
@@ -208,7 +209,7 @@ pub fn check(database: &Database, write: bool) -> Result<Comparison> {
     Ok(Comparison { what: "archives in NVIDIA's redistrib lists", facts: listed.len(), differences })
 }
 
-/// Series of which the database has no component archives though a list was recorded.
+/// Series with a recorded list but without component archives in the database.
 fn releases_missing(database: &Database, listed: &[Listed]) -> Result<Vec<String>> {
     let mut newest: BTreeMap<CudaVersion, CudaVersion> = BTreeMap::new();
     for archive in listed.iter().filter(|a| a.product == "cuda") {
@@ -220,7 +221,7 @@ fn releases_missing(database: &Database, listed: &[Listed]) -> Result<Vec<String
         database.component_releases.iter().any(|r| r.version.series() == v.series() && r.version >= *v)
     };
     let missing = newest.into_values().filter(|v| !has_newer(v));
-    Ok(missing.map(|v| format!("cuda {v}: the database has no component archives of it")).collect())
+    Ok(missing.map(|v| format!("cuda {v}: the database has no component archives for it")).collect())
 }
 
 fn version(text: &str) -> Result<CudaVersion> {
@@ -236,7 +237,7 @@ fn of_toolkit(database: &Database, archive: &Listed) -> Result<Option<String>> {
     let known = known.and_then(|c| c.archives.iter().find(|a| a.arch == archive.arch));
     Ok(match known {
         Some(known) => archive.difference(Some(&known.sha256), Some(known.size)),
-        None => Some(format!("{}: the database does not have it", archive.name())),
+        None => Some(format!("{}: not in the database", archive.name())),
     })
 }
 
@@ -249,11 +250,11 @@ fn of_cudnn(database: &Database, archive: &Listed) -> Option<String> {
     match known.find(is_it) {
         Some(known) if DISPUTED.contains(&known.file.as_str()) => None,
         Some(known) => archive.difference(known.sha256.as_deref(), known.size),
-        None => Some(format!("{}: the database does not have it", archive.name())),
+        None => Some(format!("{}: not in the database", archive.name())),
     }
 }
 
-/// Gives archives of cuDNN, each a line of the manifests, the sum and the size that they lack.
+/// Adds missing checksums and sizes to the cuDNN archives in the manifests, where each archive is one line.
 fn write_cudnn(listed: &[Listed]) -> Result<()> {
     let folder = project().join("manifests/cudnn");
     let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -268,7 +269,7 @@ fn write_cudnn(listed: &[Listed]) -> Result<()> {
     Ok(())
 }
 
-/// The line of an archive with what the list says of it.
+/// An archive's line with the values from the list.
 fn completed(line: &str, listed: &[Listed]) -> String {
     let is_it = |a: &&Listed| {
         let file = format!("cudnn-linux-{}-{}_cuda{}-archive.tar.xz\"", a.arch, a.version, a.line);

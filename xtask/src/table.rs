@@ -1,4 +1,4 @@
-//! Recorded tables: tab-separated lines, after comment lines that name the origin and the columns.
+//! Recorded tables: tab-separated lines after comment lines with the origin and the column names.
 
 use crate::{Result, project};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ pub fn read(name: &str) -> Result<Vec<Vec<String>>> {
     Ok(rows.map(|row| row.split('\t').map(str::to_owned).collect()).collect())
 }
 
-/// Writes a table: where it is from, the names of its columns, and the rows.
+/// Writes a table: its origin, its column names, and the rows.
 pub fn write(name: &str, origin: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let mut text = format!("# {origin}\n# {}\n", columns.join("\t"));
     for row in rows {

@@ -1,4 +1,4 @@
-//! Virtual GPUs, from the list of names that NVIDIA's open kernel modules contain.
+//! Virtual GPUs, from the names compiled into NVIDIA's open kernel modules.
 
 use crate::open_kernel_modules::{NAMES, git, named, releases};
 use crate::{Comparison, Result, project, table};

@@ -1,5 +1,5 @@
-//! The wheels of frameworks on PyPI. Their metadata says which CUDA and cuDNN they run with, their names from which glibc on, and
-//! files in some of them what they are made with. Only these parts of a wheel are read, so nothing large is downloaded.
+//! The wheels of frameworks on PyPI. Their metadata gives the CUDA and cuDNN versions they run with, their names the oldest
+//! glibc, and files in some of them the versions they are built with. Only these parts of a wheel are downloaded.
 
 use crate::metadata::{cuda_major, described, range, requirements, series_of_libraries, version_after};
 use crate::pypi::{self, File, directory, glibc_of, numbers};
@@ -26,20 +26,20 @@ const COLUMNS: &[&str] = &[
     "requires nvcc",
 ];
 
-/// Every system that CUDA runs on has it, so the database leaves it out.
+/// Every system that CUDA supports has it, so the database omits it.
 const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
 
-/// A package of a framework. Packages for one major version of CUDA have it in their name or in their extra.
+/// A package of a framework. If it is for one major version of CUDA, its name or extra contains that.
 pub struct Package {
-    /// Its name in the database.
+    /// The framework's name in the database.
     pub framework: &'static str,
-    /// Its name in the index.
+    /// The package's name in the index.
     pub name: &'static str,
-    /// The extras whose requirements count, too, as pip takes them: `cuda,cudnn`.
+    /// The extras to include, in pip's notation: `cuda,cudnn`.
     pub extra: &'static str,
-    /// The end of the path of a file that says what the wheel is made with, and what precedes the versions of CUDA and cuDNN in it.
+    /// The end of the path of a file with the build versions, and the texts that precede the versions of CUDA and cuDNN in it.
     pub made_with: Option<(&'static str, &'static str, &'static str)>,
-    /// What precedes the CUDA series in the names of its libraries, of which it has one for each: `libbitsandbytes_cuda124.so`.
+    /// The text before the CUDA series in the names of its libraries, if it has one per series: `libbitsandbytes_cuda124.so`.
     pub libraries: Option<&'static str>,
 }
 
@@ -91,7 +91,7 @@ pub const PACKAGES: &[Package] = &[
 ];
 
 impl Package {
-    /// As pip takes it: `jax-cuda12-plugin[with-cuda]`.
+    /// In pip's notation: `jax-cuda12-plugin[with-cuda]`.
     pub fn title(&self) -> String {
         if self.extra.is_empty() { self.name.to_owned() } else { format!("{}[{}]", self.name, self.extra) }
     }
@@ -99,21 +99,21 @@ impl Package {
 
 /// One wheel to read.
 pub struct Job {
-    /// What it is of.
+    /// The package it belongs to.
     pub package: &'static Package,
-    /// The database's release: `2.9`.
+    /// The release in the database: `2.9`.
     pub release: String,
-    /// Its own version: `2.9.1`.
+    /// The wheel's version: `2.9.1`.
     pub version: String,
     /// The machine architecture, or `any`.
     pub architecture: &'static str,
     python: String,
-    /// Where it is.
+    /// Its URL.
     pub file: File,
 }
 
-/// Records the newest wheels of each release that the database has, and of those that are newer than all that it has. Of the
-/// frameworks that are not named, if any is, the table keeps its rows.
+/// Records the newest wheels of each release in the database, and of all newer ones. If names are given, the rows of all other
+/// frameworks are kept.
 pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result<()> {
     let is_named = |framework: &str| frameworks.is_empty() || frameworks.iter().any(|name| name == framework);
     let mut jobs = Vec::new();
@@ -130,7 +130,7 @@ pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result
     table::write(TABLE, "Wheels on PyPI: the newest of each release", COLUMNS, &rows)
 }
 
-/// The wheels of a package that are worth reading.
+/// The relevant wheels of a package.
 pub fn wheels(database: &Database, index: &str, package: &'static Package) -> Result<Vec<Job>> {
     let page = pypi::page(index, package.name)?;
     let known = database.framework(package.framework);
@@ -161,7 +161,7 @@ pub fn wheels(database: &Database, index: &str, package: &'static Package) -> Re
     Ok(jobs)
 }
 
-/// The versions of Python that the wheels of a release are for: `3.10 to 3.14`.
+/// The Python versions that the wheels of a release support: `3.10 to 3.14`.
 fn pythons(files: &[&File]) -> String {
     let exact = |file: &&File| {
         let wheel = file.wheel()?;
@@ -196,7 +196,7 @@ fn read(job: &Job) -> Result<Vec<String>> {
     let major = cuda_major(package.name).or_else(|| cuda_major(package.extra));
     let of = |is: &dyn Fn(&str) -> bool| requirements.iter().find(|(name, _)| is(name));
     let runtime = of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime"));
-    // What has the runtime built in may still ask for a library that is made for one major version.
+    // A wheel with a built-in runtime may still load a library for one major version.
     let nccl = of(&|name| name.starts_with("nvidia-nccl-cu")).filter(|_| package.name == "xgboost");
     let nvcc = of(&|name| name.starts_with("nvidia-cuda-nvcc")).map(|(_, specifier)| range(specifier, None));
     let cuda = match runtime.or(nccl) {
@@ -239,7 +239,7 @@ struct Wheel<'a> {
     nvcc: Range,
 }
 
-/// What a wheel requires of another: one version, or those from one on.
+/// A requirement on another package: one version, or a minimum.
 enum Range {
     Unknown,
     Exactly(String),
@@ -256,7 +256,7 @@ impl Range {
     }
 }
 
-/// Compares what each build is made with, what it runs with, and the glibc of each release.
+/// Compares the build versions and requirements of each build, and the glibc of each release.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let (mut differences, mut floors, mut published, mut facts) =
@@ -295,7 +295,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
         };
         facts += row[5..].iter().filter(|field| !field.is_empty()).count();
         let Some(known) = database.framework_release(&format!("{framework}=={version}")) else {
-            differences.insert(format!("{framework} {release}: PyPI has it, the database does not"));
+            differences.insert(format!("{framework} {release}: on PyPI but not in the database"));
             continue;
         };
         if known.version != *release {
@@ -337,23 +337,23 @@ pub fn check(database: &Database) -> Result<Comparison> {
     Ok(Comparison { what: "wheels of frameworks", facts, differences })
 }
 
-/// What one wheel of a release says of CUDA on its architecture.
+/// The CUDA information in a wheel of a release for its architecture.
 struct Published<'a> {
     package: &'a str,
     architecture: &'a str,
-    /// Whether it says what it is made with.
+    /// Whether it shows what it is built with.
     is_made: bool,
     /// Whether it requires CUDA.
     requires: bool,
 }
 
-/// How what the wheels of a release say of architectures differs from the database.
+/// How the architectures of a release's wheels differ from the database.
 fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> {
     let mut differences = Vec::new();
     if wheels.iter().any(|wheel| wheel.architecture == "any") {
         return differences;
     }
-    // What a wheel is made with says more than its requirements: TensorFlow's are the same on architectures without CUDA.
+    // The build version is better evidence than the requirements: TensorFlow's are the same on architectures without CUDA.
     let has_cuda = |wheel: &Published| {
         let of = |other: &&Published| other.package == wheel.package;
         if wheels.iter().filter(of).any(|other| other.is_made) { wheel.is_made } else { wheel.requires }
@@ -366,7 +366,7 @@ fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> 
         if of.is_empty() && for_it {
             differences.push(format!("there are no wheels for {architecture}"));
         }
-        // A project's own index may have what PyPI has not.
+        // A project's own index may have builds that PyPI lacks.
         let has = of.iter().any(|wheel| has_cuda(wheel));
         if mentioned && !of.is_empty() && (has == cpu_only || has && !for_it) {
             let what = if has { "have" } else { "do not have" };
@@ -376,17 +376,17 @@ fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> 
     differences
 }
 
-/// The build that the wheels of a package are. A package for no one major version is what a plain pip install gives, which is
-/// the first build.
+/// The build that the wheels of a package contain. A package without a major version in its name is what a plain pip install
+/// gets, which is the first build.
 pub fn build<'a>(release: &'a FrameworkRelease, package: &str) -> Option<&'a FrameworkBuild> {
     let (name, extra) = package.split_once('[').unwrap_or((package, ""));
     let major = cuda_major(name).or_else(|| cuda_major(extra.trim_end_matches(']')));
-    // mxnet-cu117 is for one series.
+    // mxnet-cu117 is for a single series.
     let series = |build: &FrameworkBuild| build.cuda.major * 10 + build.cuda.minor;
     release.builds.iter().find(|build| major.is_none_or(|n| build.cuda.major == n || series(build) == n))
 }
 
-/// How the build that a wheel is differs from it.
+/// How a wheel differs from the build it contains.
 fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Vec<String> {
     let Some(build) = build(known, wheel.package) else { return vec![format!("no build for {}", wheel.package)] };
     let mut differences = Vec::new();
@@ -400,7 +400,7 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
         let theirs: BTreeSet<_> = wheel.made_cuda.split(", ").map(numbers).collect();
         differ(ours != theirs, "has libraries for CUDA", wheel.made_cuda, format!("{ours:?}"));
     } else {
-        // Some name the major version alone.
+        // Some only name the major version.
         let made = numbers(wheel.made_cuda);
         let same = made.iter().zip(cuda_numbers(build.cuda)).all(|(theirs, ours)| *theirs == ours);
         differ(!same, "is made with CUDA", wheel.made_cuda, cuda_of(build));
@@ -420,7 +420,7 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
         }
         Range::From(version) => {
             let (first, from) = (cuda_numbers(build.first_cuda()), numbers(version));
-            // A major version alone leaves the first series open.
+            // A major version alone does not determine the first series.
             let same = if from.len() > 1 { first == from[..2] } else { first[0] == from[0] };
             let is_open = build.cuda_min.is_some() || build.needs == FrameworkNeeds::Driver;
             differ(!same || !is_open, "requires CUDA from", version, cuda_of(build));
@@ -433,14 +433,14 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
             differ(!same, "requires cuDNN", version, cudnn_of(build));
         }
         Range::From(version) => {
-            // The database may know that an older one fails, though the wheel would take it.
+            // The database may know that an older one fails although the wheel would accept it.
             let newer = build.cudnn_min.zip(version.parse().ok()).is_some_and(|(ours, theirs): (_, AddOnVersion)| {
                 ours.major == theirs.major && release(ours) >= release(theirs)
             });
             differ(!newer, "requires cuDNN from", version, cudnn_of(build));
         }
     }
-    // An nvcc counts if its series is newer than the rest that a wheel requires.
+    // An nvcc counts if its series is newer than the wheel's other requirements.
     if let (Range::From(nvcc), Range::From(_)) = (&wheel.nvcc, &wheel.cuda) {
         let newer = numbers(nvcc)
             .get(..2)
@@ -461,7 +461,7 @@ fn cuda_numbers(version: CudaVersion) -> [u32; 2] {
     [version.major.into(), version.minor.into()]
 }
 
-/// Without the build number, which archives and wheels do not always share.
+/// Without the build number, which may differ between archives and wheels.
 fn release(version: AddOnVersion) -> (u16, u16, u16) {
     (version.major, version.minor, version.patch.unwrap_or(0))
 }

@@ -1,6 +1,6 @@
-//! What gpusetup knows: `version` is the versions that this field speaks in, `compat` the facts' shape and their checks, `message`
-//! the error messages that `explain` recognises, `subject` the terms and error codes that it explains. All are pure (but for
-//! [`compat::load`], which reads a folder): no process, no clock, no network, and no decision.
+//! The facts that gpusetup decides from: `version` has the version types, `compat` the types of the facts and their checks. `message`
+//! and `subject` are what `explain` recognises and explains. All are pure, except for [`compat::load`], which reads a folder: no
+//! process, no clock, no network, and no decisions.
 
 pub mod compat;
 pub mod message;

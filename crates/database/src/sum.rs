@@ -1,27 +1,27 @@
-//! SHA-256 of bytes at hand, in lower-case hexadecimal, as the manifests write it.
+//! SHA-256 of bytes in memory, in lower-case hexadecimal, as written in the manifests.
 
 use sha2::{Digest, Sha256};
 
-/// The sum of `bytes`.
+/// The SHA-256 of `bytes`.
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes.as_ref()))
 }
 
-/// A SHA-256 checksum in lower-case hexadecimal, as the schemas have it.
+/// A SHA-256 checksum in lower-case hexadecimal, for the schemas.
 #[cfg(feature = "schemas")]
 #[derive(schemars::JsonSchema)]
 #[schemars(rename = "Sha256", transparent)]
 pub struct Sha256Text(#[schemars(regex(pattern = "^[0-9a-f]{64}$"))] pub String);
 
-/// Digits of a sum that name a folder.
+/// The number of digits used as a folder name.
 const SHORT: usize = 16;
 
-/// As much of a sum as names a folder: enough to tell everything from everything else that a machine has.
+/// The first digits of a checksum, used as a folder name: enough to be unique on one machine.
 pub fn short(sha256: &str) -> &str {
     sha256.get(..SHORT).unwrap_or(sha256)
 }
 
-/// Whether a folder's name can be such a part.
+/// Whether a folder name can be such a prefix.
 pub fn is_short(name: &str) -> bool {
     name.len() == SHORT && is_hex(name)
 }

@@ -1,6 +1,6 @@
-//! Libraries that go into a toolkit beside what it consists of: cuDNN, NCCL, TensorRT and the like. One is a row of data: what
-//! its files are called, where they go, how its version is read. What its releases need and where they are published are rows,
-//! too, so that no code knows any of them.
+//! Add-ons: libraries that are installed into a toolkit besides its own components, such as cuDNN, NCCL and TensorRT. Each is a
+//! row of data: the names of its files, where they go, how its version is read. The requirements and archives of its releases
+//! are rows too, so no code is specific to one of them.
 
 use super::short_name::short_name;
 use super::{Artifact, Database, SourceId};
@@ -8,43 +8,43 @@ use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion
 use serde::{Deserialize, Serialize};
 
 short_name! {
-    /// The short name of an add-on, as users and files have it: `cudnn`.
+    /// The short name of an add-on, used by users and files: `cudnn`.
     AddOnId: most 16, also b"", pattern "^[a-z0-9]{1,16}$", described "An add-on, `nccl`.";
-    /// A text that is no name of an add-on.
-    AddOnIdError: "`{0}` is no name of an add-on: 1 to 16 small letters and digits"
+    /// A text that is not an add-on's name.
+    AddOnIdError: "`{0}` is not an add-on's name: use 1 to 16 lower-case letters and digits"
 }
 
 impl AddOnId {
-    /// The add-on that frameworks name, and `--cudnn`.
+    /// The add-on that frameworks name, and that has the flag `--cudnn`.
     pub const CUDNN: Self = Self::of(b"cudnn");
 }
 
-/// A library that goes into a toolkit.
+/// A library that is installed into a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddOn {
-    /// What `--with` calls it: `nccl`.
+    /// The name for `--with`: `nccl`.
     pub id: AddOnId,
-    /// What people call it: `NCCL`.
+    /// The usual name: `NCCL`.
     pub title: String,
-    /// What it does, after "for": `communication between GPUs`.
+    /// The purpose, phrased to follow "for": `communication between GPUs`.
     pub purpose: String,
-    /// A plan that names no add-on has it, where one fits.
+    /// Whether a plan that names no add-on includes it if a release fits.
     #[serde(default)]
     pub by_default: bool,
-    /// The library that programs load, without `.so`. Its SONAME ends with the release's first number.
+    /// The library that programs load, without `.so`. Its SONAME ends in the release's first number.
     pub library: String,
-    /// What the names of all its libraries begin with: `libcudnn` of `libcudnn_ops.so.9`.
+    /// The prefix of all its libraries: `libcudnn` for `libcudnn_ops.so.9`.
     pub prefixes: Vec<String>,
     /// The headers that define its version, the newest name first.
     pub headers: Vec<String>,
     /// The macros in them, most significant first: `NCCL_MAJOR`.
     pub macros: Vec<String>,
-    /// The function of [`Self::library`] that tells its version.
+    /// The function of [`Self::library`] that returns its version.
     pub version_call: VersionCall,
     /// Where the files of its archives go.
     pub layouts: Vec<Layout>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -54,13 +54,13 @@ impl AddOn {
         format!("{}.so.{}", self.library, version.major)
     }
 
-    /// Whether this is the name of one of its shared libraries, or of a link to one.
+    /// Whether this is the name of one of its shared libraries or of a link to one.
     pub fn has_library(&self, name: &str) -> bool {
         let is_shared = || name.split_once(".so").is_some_and(|(_, end)| end.is_empty() || end.starts_with('.'));
         self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str())) && is_shared()
     }
 
-    /// The layout of an archive of this name.
+    /// The layout for an archive with this name.
     pub fn layout(&self, file: &str) -> Option<&Layout> {
         self.layouts.iter().find(|layout| file.ends_with(&layout.ending))
     }
@@ -70,27 +70,27 @@ impl AddOn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// What the names of such archives end with: `.tar.xz`, `.whl`.
+    /// The suffixes of such archives: `.tar.xz`, `.whl`.
     pub ending: String,
-    /// The libraries' own files end with so many numbers of the version: 3 for `libcudnn.so.9.10.2`; 1 where they are called by
-    /// their SONAMEs.
+    /// How many numbers of the version end the names of the library files: 3 for `libcudnn.so.9.10.2`; 1 if the files are named
+    /// by their SONAMEs.
     pub numbers: usize,
-    /// What goes where.
+    /// The files and their destinations.
     pub places: Vec<Place>,
 }
 
-/// A file or folder of an archive, and where it goes.
+/// A file or folder of an archive, and its destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// Its path in the archive; of a tar archive without the outermost folder. `{version}` is the release, `{line}` the CUDA
+    /// Its path in the archive; for a tar archive without the top-level folder. `{version}` is the release, `{line}` the CUDA
     /// line.
     pub from: String,
     /// Its path in the toolkit, `lib64`.
     pub to: String,
 }
 
-/// A function that tells a library's version.
+/// The function that returns a library's version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionCall {
@@ -98,12 +98,12 @@ pub struct VersionCall {
     pub function: String,
     /// How it is called.
     pub form: CallForm,
-    /// What its one number is made of, the highest first; none where it tells the numbers apart.
+    /// How the single number is composed, for the highest releases first; empty if the function returns the numbers separately.
     #[serde(default)]
     pub codes: Vec<VersionCode>,
 }
 
-/// How a function that tells a version is called.
+/// The signature of a version function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CallForm {
@@ -120,7 +120,7 @@ pub enum CallForm {
 impl CallForm {
     const ALL: [Self; 4] = [Self::Returned, Self::Written, Self::WrittenApart, Self::Property];
 
-    /// As data has it.
+    /// The name in the data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Returned => "returned",
@@ -130,26 +130,26 @@ impl CallForm {
         }
     }
 
-    /// The form of this name.
+    /// The signature with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.as_str() == name)
     }
 }
 
-/// How releases from one number on code their version.
+/// How releases from a given number on encode their version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionCode {
     /// The lowest such number.
     pub from: u32,
-    /// What the first number of the version is multiplied by: 10000 in 22803, which is 2.28.3.
+    /// The factor of the version's first number: 10000 in 22803, which is 2.28.3.
     pub major: u32,
-    /// The same of the second.
+    /// The factor of the second number.
     pub minor: u32,
 }
 
 impl VersionCall {
-    /// The version that a number stands for; none where it stands for none.
+    /// The version encoded in a number; none if the number is not valid.
     pub fn decoded(&self, number: u32) -> Option<AddOnVersion> {
         let VersionCode { major, minor, .. } = *self.codes.iter().find(|code| number >= code.from)?;
         let part = |n: u32| u16::try_from(n).ok();
@@ -159,52 +159,53 @@ impl VersionCall {
     }
 }
 
-/// What the releases of an add-on from one to another need.
+/// The requirements of a range of an add-on's releases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddOnRange {
-    /// Of which add-on.
+    /// The add-on.
     pub add_on: AddOnId,
-    /// The oldest release meant.
+    /// The oldest release in the range.
     pub from: AddOnVersion,
-    /// The newest release meant; none is "and all newer".
+    /// The newest release in the range; none for all newer ones.
     #[serde(default)]
     pub to: Option<AddOnVersion>,
-    /// The line of archives meant, by the text in the archive's name (`"12"`, `"11.8"`).
+    /// The archive line, as in the archive's name (`"12"`, `"11.8"`).
     pub cuda_line: String,
-    /// The oldest CUDA series that these archives are for.
+    /// The oldest CUDA series that these archives support.
     pub cuda_min: CudaVersion,
-    /// The newest series that they are for; none is the whole line.
+    /// The newest series that they support; none for the whole line.
     #[serde(default)]
     pub cuda_max: Option<CudaVersion>,
     /// The lowest compute capability.
     pub lowest_capability: ComputeCapability,
-    /// The highest, where the source ends below the newest.
+    /// The highest compute capability, if the source gives one below the newest.
     #[serde(default)]
     pub highest_capability: Option<ComputeCapability>,
-    /// Those between the two that it has no kernels for: kernels for 10.0a do not run on 10.3.
+    /// Compute capabilities in between without kernels: those for 10.0a do not run on 10.3.
     #[serde(default)]
     pub without_capabilities: Vec<ComputeCapability>,
     /// The oldest driver.
     #[serde(default)]
     pub minimum_driver: Option<DriverVersion>,
-    /// The oldest C library that they load with, `"2.27"`.
+    /// The oldest C library that they work with, `"2.27"`.
     #[serde(default)]
     pub glibc_min: Option<String>,
-    /// The shared libraries that have a link by their SONAME and one for compilers, without `.so`: `libcudnn`, `libcudnn_ops`.
+    /// The shared libraries that need a link named by the SONAME and one for compilers, without `.so`: `libcudnn`,
+    /// `libcudnn_ops`.
     pub libraries: Vec<String>,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
-    /// Which of this is assumed, and why it could not be measured.
+    /// The assumed parts, and why they could not be measured.
     #[serde(default)]
     pub assumed: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
 impl AddOnRange {
-    /// Whether a release lies in it.
+    /// Whether the range contains a release.
     pub fn covers(&self, version: AddOnVersion) -> bool {
         self.from <= version && self.to.is_none_or(|to| version <= to)
     }
@@ -216,7 +217,7 @@ impl AddOnRange {
             && !self.without_capabilities.contains(&gpu)
     }
 
-    /// The compute capabilities that it runs on: `7.5 and up`, `5.0 to 12.0 without 10.3, 11.0`.
+    /// The compute capabilities it runs on: `7.5 and up`, `5.0 to 12.0 without 10.3, 11.0`.
     pub fn capabilities(&self) -> String {
         let mut text = match self.highest_capability {
             Some(highest) => format!("{} to {highest}", self.lowest_capability),
@@ -228,7 +229,7 @@ impl AddOnRange {
         text
     }
 
-    /// Whether its archives are for a series of CUDA.
+    /// Whether its archives support a CUDA series.
     pub fn is_for(&self, series: CudaVersion) -> bool {
         let (first, last) = (self.cuda_min, self.cuda_max);
         series.major == first.major && series >= first.series() && last.is_none_or(|last| series <= last.series())
@@ -239,7 +240,7 @@ impl AddOnRange {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddOnArtifact {
-    /// Of which add-on.
+    /// The add-on.
     pub add_on: AddOnId,
     /// The release.
     pub version: AddOnVersion,
@@ -250,18 +251,18 @@ pub struct AddOnArtifact {
 }
 
 impl Database {
-    /// The add-on of this name, or that people call so.
+    /// The add-on with this name or usual name.
     pub fn add_on_named(&self, name: &str) -> Option<&AddOn> {
         let asked = name.trim().to_lowercase();
         self.add_ons.iter().find(|a| a.id.as_str() == asked || a.title.to_lowercase() == asked)
     }
 
-    /// The add-on of this id.
+    /// The add-on with this id.
     pub fn add_on(&self, id: AddOnId) -> Option<&AddOn> {
         self.add_ons.iter().find(|a| a.id == id)
     }
 
-    /// What people call an add-on; of one that the database does not know, its id.
+    /// The usual name of an add-on; its id if the database does not know it.
     pub fn add_on_title(&self, id: AddOnId) -> String {
         self.add_on(id).map_or_else(|| id.to_string(), |a| a.title.clone())
     }
@@ -272,14 +273,14 @@ impl Database {
         self.add_on_artifacts[start..].iter().take_while(move |a| a.add_on == id)
     }
 
-    /// What a release of an add-on of a CUDA line needs.
+    /// The requirements of a release of an add-on for a CUDA line.
     pub fn add_on_range(&self, id: AddOnId, version: AddOnVersion, line: &str) -> Option<&AddOnRange> {
         let start = self.add_on_ranges.partition_point(|r| r.add_on < id);
         let mut ranges = self.add_on_ranges[start..].iter().take_while(|r| r.add_on == id);
         ranges.find(|r| r.covers(version) && r.cuda_line == line)
     }
 
-    /// What an archive needs.
+    /// The requirements of an archive.
     pub fn range_of(&self, archive: &AddOnArtifact) -> Option<&AddOnRange> {
         self.add_on_range(archive.add_on, archive.version, &archive.cuda_line)
     }

@@ -1,5 +1,5 @@
-//! What must hold across the files: no fact twice, none that points nowhere, no range upside down, a source on each.
-//! Works on a database in memory; where a wrong fact stands in the files is looked up by [`super::problem`].
+//! Consistency checks across all files: no duplicate fact, no dangling reference, no inverted range, and a source for every
+//! fact. They work on a database in memory; [`super::problem`] finds the place of a wrong fact in the files.
 
 use super::problem::{Problem, Record};
 use super::{
@@ -17,14 +17,14 @@ struct Checker {
     sums: HashMap<String, String>,
 }
 
-/// Everything wrong with a database.
+/// Returns everything that is wrong with a database.
 pub fn check(database: &Database) -> Vec<Problem> {
     let mut c = Checker { sources: database.sources.iter().map(|s| s.id.clone()).collect(), ..Checker::default() };
     let version = Record::of("version", "", "");
     if database.version.is_empty() {
-        c.wrong(&version, "version", "no file gives it");
+        c.wrong(&version, "version", "is missing");
     } else if database.version.split('.').any(|part| part.parse::<u32>().is_err()) {
-        c.wrong(&version, "version", format!("{} is no day, 2026.11.20", database.version));
+        c.wrong(&version, "version", format!("{} is not a day, such as 2026.11.20", database.version));
     }
     c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
     hardware(database, &mut c);
@@ -50,7 +50,7 @@ fn packages(database: &Database, c: &mut Checker) {
         let record = Record::of("forward_compatibility", "package", &f.package);
         c.sourced(&record, &f.sources);
         if !database.cuda.iter().any(|release| release.version.series() == f.cuda) {
-            c.wrong(&record, "cuda", format!("{} is no series of the database", f.cuda));
+            c.wrong(&record, "cuda", format!("{} is not a series in the database", f.cuda));
         }
         for branch in &f.base_branches {
             c.known_branch(database, &record, "base_branches", Some(*branch));
@@ -61,7 +61,7 @@ fn packages(database: &Database, c: &mut Checker) {
         let record = Record::of("cuda_guides", "cuda", g.cuda);
         c.sourced(&record, &g.sources);
         if !database.cuda.iter().any(|release| release.version.series() == g.cuda) {
-            c.wrong(&record, "cuda", "is no series of the database");
+            c.wrong(&record, "cuda", "is not a series in the database");
         }
     }
     for r in &database.renames {
@@ -76,14 +76,14 @@ fn mig(database: &Database, c: &mut Checker) {
         c.sourced(&record, &p.sources);
         c.known_branch(database, &record, "first_driver_branch", p.first_driver_branch);
         if p.compute_slices == 0 || p.instances == 0 {
-            c.wrong(&record, "instances", "is nothing");
+            c.wrong(&record, "instances", "compute_slices and instances must not be 0");
         }
         for gpu in &p.gpus {
             if !database.gpu(*gpu, None).is_some_and(|g| g.mig) {
-                c.wrong(&record, "gpus", format!("10de:{gpu} is no GPU that can be partitioned"));
+                c.wrong(&record, "gpus", format!("10de:{gpu} is not a GPU that can be partitioned"));
             }
             if !seen.insert((gpu, &p.name)) {
-                c.wrong(&record, "gpus", format!("10de:{gpu} has it twice"));
+                c.wrong(&record, "gpus", format!("10de:{gpu} has this profile twice"));
             }
         }
     }
@@ -117,31 +117,35 @@ fn frameworks(database: &Database, c: &mut Checker) {
     for f in &database.frameworks {
         let record = Record::of("frameworks", "name", &f.name);
         if let Some(beside) = f.beside.as_ref().filter(|name| database.frameworks.iter().all(|f| f.name != **name)) {
-            c.wrong(&record, "beside", format!("{beside} is no framework of the database"));
+            c.wrong(&record, "beside", format!("{beside} is not a framework in the database"));
         }
         let mut seen = HashSet::new();
         for r in &f.releases {
             c.sourced(&record, &r.sources);
             if !seen.insert(&r.version) {
-                c.wrong(&record, "version", format!("{} is there twice", r.version));
+                c.wrong(&record, "version", format!("{} appears twice", r.version));
             }
             if r.builds.is_empty() {
-                c.wrong(&record, "builds", format!("{} has none", r.version));
+                c.wrong(&record, "builds", format!("{} has no build", r.version));
             }
             for build in &r.builds {
                 for (key, series) in [("cuda", build.cuda), ("cuda_min", build.first_cuda())] {
                     if !database.cuda.iter().any(|release| release.version.series() == series.series()) {
-                        c.wrong(&record, key, format!("{series} is no series of the database"));
+                        c.wrong(&record, key, format!("{series} is not a series in the database"));
                     }
                 }
                 if build.first_cuda().major != build.cuda.major || build.first_cuda() > build.cuda.series() {
-                    c.wrong(&record, "cuda_min", format!("{} of a build made with {}", build.first_cuda(), build.cuda));
+                    c.wrong(
+                        &record,
+                        "cuda_min",
+                        format!("{} does not fit a build made with {}", build.first_cuda(), build.cuda),
+                    );
                 }
                 if let Some(nvcc) = build.nvcc_min.filter(|nvcc| database.cuda.iter().all(|r| r.version != *nvcc)) {
-                    c.wrong(&record, "nvcc_min", format!("{nvcc} is no release of the database"));
+                    c.wrong(&record, "nvcc_min", format!("{nvcc} is not a release in the database"));
                 }
                 if build.needs == FrameworkNeeds::Driver && build.first_cudnn().is_some() {
-                    c.wrong(&record, "needs", format!("cuDNN and only a driver, in {}", r.version));
+                    c.wrong(&record, "needs", format!("{} uses cuDNN but needs only a driver", r.version));
                 }
                 for architecture in build.architectures.iter().chain(&r.cpu_only) {
                     c.known_architecture(&record, architecture);
@@ -149,7 +153,7 @@ fn frameworks(database: &Database, c: &mut Checker) {
                 if let (Some(min), Some(made)) = (build.cudnn_min, build.cudnn)
                     && (min.major != made.major || min > made)
                 {
-                    c.wrong(&record, "cudnn_min", format!("{min} of a build made with {made}"));
+                    c.wrong(&record, "cudnn_min", format!("{min} does not fit a build made with {made}"));
                 }
             }
             for (arch, glibc) in &r.glibc_min {
@@ -173,7 +177,7 @@ fn hardware(database: &Database, c: &mut Checker) {
         c.ordered(&record, "first_cuda", a.first_cuda, a.last_cuda);
         c.ordered(&record, "first_driver_branch", a.first_driver_branch, a.last_driver_branch);
         if a.modules.is_empty() {
-            c.wrong(&record, "modules", "no flavour at all");
+            c.wrong(&record, "modules", "is empty");
         }
         for (key, branch) in
             [("first_driver_branch", a.first_driver_branch), ("last_driver_branch", a.last_driver_branch)]
@@ -191,7 +195,7 @@ fn hardware(database: &Database, c: &mut Checker) {
         let record = Record::of("virtual_gpus", "device", v.device);
         c.sourced(&record, &v.sources);
         if database.gpu(v.device, None).is_none() {
-            c.wrong(&record, "device", "is no GPU of the database");
+            c.wrong(&record, "device", "is not a GPU in the database");
         }
     }
     c.unique("nvswitches", "device", database.nvswitches.iter().map(|s| s.device.to_string()));
@@ -199,10 +203,10 @@ fn hardware(database: &Database, c: &mut Checker) {
         let record = Record::of("nvswitches", "device", s.device);
         c.sourced(&record, &s.sources);
         if database.gpu(s.device, None).is_some() {
-            c.wrong(&record, "device", "is the id of a GPU too");
+            c.wrong(&record, "device", "is also the id of a GPU");
         }
         if !database.fabrics.iter().any(|f| f.generation == s.generation) {
-            c.wrong(&record, "generation", format!("{} is no generation of a fabric", s.generation));
+            c.wrong(&record, "generation", format!("{} is not the generation of a fabric", s.generation));
         }
     }
     c.unique("fabrics", "generation", database.fabrics.iter().map(|f| f.generation));
@@ -210,10 +214,10 @@ fn hardware(database: &Database, c: &mut Checker) {
         let record = Record::of("fabrics", "generation", f.generation);
         c.sourced(&record, &f.sources);
         for gpu in f.gpus.iter().filter(|gpu| database.gpu(**gpu, None).is_none()) {
-            c.wrong(&record, "gpus", format!("{gpu} is no GPU of the database"));
+            c.wrong(&record, "gpus", format!("{gpu} is not a GPU in the database"));
         }
         if f.gpus_per_board < 2 {
-            c.wrong(&record, "gpus_per_board", "are too few to be joined");
+            c.wrong(&record, "gpus_per_board", "must be at least 2");
         }
         needs_of_fabric(database, f, &record, c);
     }
@@ -231,13 +235,13 @@ fn needs_of_fabric(database: &Database, f: &Fabric, record: &Record, c: &mut Che
     for (key, companions) in [("needs", &f.needs), ("elsewhere", &f.elsewhere)] {
         companions.iter().for_each(|id| c.known_companion(database, record, key, *id));
     }
-    // A driver is chosen by what must have its version.
+    // A driver is selected by the companions that must have its version.
     let follows = |id: &CompanionId| database.companion(*id).is_none_or(|of| of.version != VersionRule::Own);
     if !f.needs.iter().any(follows) {
         c.wrong(record, "needs", "names no companion whose version follows the driver's");
     }
     if let Some(both) = f.elsewhere.iter().find(|id| f.needs.contains(*id)) {
-        c.wrong(record, "elsewhere", format!("{both} is needed on the host, too"));
+        c.wrong(record, "elsewhere", format!("{both} is needed on the host as well"));
     }
 }
 
@@ -250,9 +254,9 @@ fn companions(database: &Database, c: &mut Checker) {
 
 fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Checker) {
     c.sourced(record, &of.sources);
-    // Its id stands where the name of a driver's download or of a rule (`driver-has-modules`) may stand, too.
+    // Its id may be used in the same places as the kind of a driver download or the name of a rule (`driver-has-modules`).
     if DriverVariant::of_driver(of.id.as_str()).is_some() || of.id.as_str() == "modules" {
-        c.wrong(record, "id", "is a word that means something else in the same places");
+        c.wrong(record, "id", "is a word with another meaning in the same places");
     }
     let is_offered = || database.offers().any(|offer| offer.companions.contains_key(&of.id));
     if of.packages.is_empty() && !is_offered() {
@@ -262,17 +266,17 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
     for package in &of.packages {
         c.sourced(record, &package.sources);
         if package.name.matches("{branch}").count() > 1 {
-            c.wrong(record, "packages", format!("{} has two places for the branch", package.name));
+            c.wrong(record, "packages", format!("{} has the placeholder {{branch}} twice", package.name));
         }
         if package.name.replace("{branch}", "").contains(['{', '}']) {
-            c.wrong(record, "packages", format!("{} has a place for something else than the {{branch}}", package.name));
+            c.wrong(record, "packages", format!("{} has a placeholder other than {{branch}}", package.name));
         }
         if !seen.insert((package.package_manager, package.from)) {
             c.wrong(record, "packages", format!("{} is a second name for the same drivers", package.name));
         }
     }
     if let Some(unit) = of.units.iter().find(|unit| !unit.contains('.')) {
-        c.wrong(record, "units", format!("{unit} does not say what kind of unit it is"));
+        c.wrong(record, "units", format!("{unit} lacks the suffix of its unit type"));
     }
     if let Some(other) = of.published_with {
         c.known_companion(database, record, "published_with", other);
@@ -282,7 +286,7 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
 fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
     c.sourced(record, &g.sources);
     if g.modules.is_empty() {
-        c.wrong(record, "modules", "no flavour at all");
+        c.wrong(record, "modules", "is empty");
     }
     let last = g.last_driver_branch.as_ref().and_then(|b| b.parse().ok());
     c.known_branch(database, record, "last_driver_branch", last);
@@ -293,22 +297,22 @@ fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
         c.wrong(record, "listed_from", "names a branch twice or out of order");
     }
     if !g.listed_from.is_empty() && (g.first_driver_branch.is_some() || g.absent_from_branch.is_some()) {
-        c.wrong(record, "listed_from", "says what first_driver_branch and absent_from_branch say");
+        c.wrong(record, "listed_from", "repeats first_driver_branch and absent_from_branch");
     }
     let first = g.listed_from.first().map(|release| release.branch);
     c.known_branch(database, record, "listed_from", first);
     c.ordered(record, "listed_from", first, last);
     let Some(capability) = g.compute_capability else { return };
     let Some(architecture) = database.architecture(capability) else {
-        // No CUDA release of these files targets 1.x; the drivers still know the cards.
+        // No CUDA release in these files targets 1.x, but drivers still know the GPUs.
         if capability.major > 1 {
             c.wrong(record, "compute_capability", format!("{capability} is not among the architectures"));
         }
         return;
     };
-    // A GPU may be pickier than its architecture (Grace Hopper runs the open modules alone), never less so.
+    // A GPU may support fewer flavours than its architecture (Grace Hopper only the open modules), never more.
     if let Some(more) = g.modules.iter().find(|m| !architecture.modules.contains(m)) {
-        c.wrong(record, "modules", format!("compute capability {capability} does not run the {more} ones"));
+        c.wrong(record, "modules", format!("compute capability {capability} does not support the {more} modules"));
     }
     c.ordered(
         record,
@@ -324,7 +328,7 @@ fn drivers(database: &Database, c: &mut Checker) {
         let record = Record::of("driver_branches", "branch", b.branch);
         c.sourced(&record, &b.sources);
         if !b.modules.contains(&b.default_modules) {
-            c.wrong(&record, "default_modules", "is not among its modules");
+            c.wrong(&record, "default_modules", "is not in modules");
         }
         for limit in &b.kernel_limits {
             c.sourced(&record, &limit.sources);
@@ -332,7 +336,7 @@ fn drivers(database: &Database, c: &mut Checker) {
         for limit in &b.release_limits {
             c.sourced(&record, &limit.sources);
             if limit.up_to.branch != b.branch {
-                c.wrong(&record, "release_limits", format!("{} is of another branch", limit.up_to));
+                c.wrong(&record, "release_limits", format!("{} belongs to another branch", limit.up_to));
             }
         }
     }
@@ -340,7 +344,7 @@ fn drivers(database: &Database, c: &mut Checker) {
     for d in &database.drivers {
         let record = Record::of("drivers", "version", d.version);
         if database.branch(d.version.branch).is_none() {
-            c.wrong(&record, "version", format!("{} is no branch of the database", d.version.branch));
+            c.wrong(&record, "version", format!("{} is not a branch in the database", d.version.branch));
         }
         for a in &d.artifacts {
             c.artifact("drivers", &a.artifact, d.version);
@@ -371,7 +375,7 @@ fn toolkits(database: &Database, c: &mut Checker) {
         c.artifact("cuda_artifacts", &a.artifact, a.version);
         if database.cuda(a.version).is_none() {
             let record = Record::of("cuda_artifacts", "file", &a.artifact.file);
-            c.wrong(&record, "version", format!("{} is no CUDA release of the database", a.version));
+            c.wrong(&record, "version", format!("{} is not a CUDA release in the database", a.version));
         }
     }
     for l in &database.compiler_limits {
@@ -385,11 +389,11 @@ fn components(database: &Database, c: &mut Checker) {
         let record = Record::of("components", "name", &part.name);
         for alias in &part.aliases {
             if database.component_named(alias) != Some(part) {
-                c.wrong(&record, "aliases", format!("{alias} is another component's name"));
+                c.wrong(&record, "aliases", format!("{alias} is the name of another component"));
             }
         }
         if !database.component_releases.iter().any(|r| r.component(part).is_some()) {
-            c.wrong(&record, "name", "no release has it");
+            c.wrong(&record, "name", "is in no release");
         }
     }
     for n in &database.component_needs {
@@ -398,7 +402,7 @@ fn components(database: &Database, c: &mut Checker) {
         for (key, name) in [("of", &n.of), ("needs", &n.needs)] {
             let is_add_on = key == "of" && database.add_ons.iter().any(|a| a.id.as_str() == name);
             if !is_add_on && database.component(name).is_none() {
-                c.wrong(&record, key, format!("{name} is no component"));
+                c.wrong(&record, key, format!("{name} is not a component"));
             }
         }
     }
@@ -406,13 +410,13 @@ fn components(database: &Database, c: &mut Checker) {
     for r in &database.component_releases {
         let record = Record::of("component_releases", "version", r.version);
         if database.cuda(r.version).is_none() {
-            c.wrong(&record, "version", "is no CUDA release of the database");
+            c.wrong(&record, "version", "is not a CUDA release in the database");
         }
         if r.base.ends_with('/') || !r.base.contains("://") {
-            c.wrong(&record, "base", format!("{} is no address without a slash at its end", r.base));
+            c.wrong(&record, "base", format!("{} must be an address without a slash at the end", r.base));
         }
         if r.verified.is_empty() {
-            c.wrong(&record, "verified", "says nothing");
+            c.wrong(&record, "verified", "is empty");
         }
         let mut seen = HashSet::new();
         for part in &r.components {
@@ -450,12 +454,12 @@ fn add_ons(database: &Database, c: &mut Checker) {
             c.ordered(&record, "without_capabilities", Some(*capability), r.highest_capability);
         }
         if r.libraries.is_empty() {
-            c.wrong(&record, "libraries", "none are named");
+            c.wrong(&record, "libraries", "is empty");
         }
         let strange =
             |library: &&String| database.add_on(r.add_on).is_some_and(|a| !a.has_library(&format!("{library}.so")));
         if let Some(library) = r.libraries.iter().find(strange) {
-            c.wrong(&record, "libraries", format!("{library} has none of the beginnings of the add-on's libraries"));
+            c.wrong(&record, "libraries", format!("{library} has none of the add-on's library prefixes"));
         }
     }
     for a in &database.add_on_artifacts {
@@ -466,16 +470,16 @@ fn add_ons(database: &Database, c: &mut Checker) {
             |r: &&super::AddOnRange| r.add_on == a.add_on && r.cuda_line == a.cuda_line && r.covers(a.version);
         let ranges = database.add_on_ranges.iter().filter(of_line).count();
         if ranges > 1 {
-            c.wrong(&record, "version", format!("{ranges} ranges of CUDA line {} hold it", a.cuda_line));
+            c.wrong(&record, "version", format!("is in {ranges} ranges of CUDA line {}", a.cuda_line));
         }
-        // What can be fetched can be chosen. A database without any range knows nothing of what an add-on needs, and then
-        // none is ever chosen.
+        // An artifact that can be downloaded can be chosen. A database without any range knows no requirements of the add-on,
+        // so none is ever chosen.
         let fetchable = a.artifact.url.is_some() && a.artifact.sha256.is_some();
         if ranges == 0 && fetchable && database.add_on_ranges.iter().any(|r| r.add_on == a.add_on) {
-            c.wrong(&record, "version", format!("no range of CUDA line {} holds it", a.cuda_line));
+            c.wrong(&record, "version", format!("is in no range of CUDA line {}", a.cuda_line));
         }
         if fetchable && database.add_on(a.add_on).is_some_and(|of| of.layout(&a.artifact.file).is_none()) {
-            c.wrong(&record, "file", "no layout of the add-on is for such archives");
+            c.wrong(&record, "file", "the add-on has no layout for such archives");
         }
     }
 }
@@ -484,22 +488,22 @@ fn add_on(a: &AddOn, c: &mut Checker) {
     let record = Record::of("add_ons", "id", a.id);
     c.sourced(&record, &a.sources);
     if !a.has_library(&format!("{}.so", a.library)) {
-        c.wrong(&record, "library", "has none of the beginnings of the add-on's libraries");
+        c.wrong(&record, "library", "has none of the add-on's library prefixes");
     }
     if a.headers.is_empty() || !(2..=4).contains(&a.macros.len()) {
-        c.wrong(&record, "macros", "two to four numbers in a header make a version");
+        c.wrong(&record, "macros", "a header and two to four macros are required");
     }
     let apart = matches!(a.version_call.form, CallForm::Property | CallForm::WrittenApart);
     if apart != a.version_call.codes.is_empty() {
-        c.wrong(&record, "version_call", "one number needs its codes, and several have none");
+        c.wrong(&record, "version_call", "a single number needs codes, and several numbers must have none");
     }
     if a.version_call.codes.iter().any(|code| code.minor == 0 || code.major <= code.minor) {
-        c.wrong(&record, "version_call", "the first number has the highest factor");
+        c.wrong(&record, "version_call", "the first number must have the highest factor");
     }
     for place in a.layouts.iter().flat_map(|layout| &layout.places) {
         let leads_out = |path: &String| path.starts_with('/') || path.split('/').any(|part| part == "..");
         if [&place.from, &place.to].into_iter().any(leads_out) {
-            c.wrong(&record, "layouts", format!("{} leads out of the toolkit", place.to));
+            c.wrong(&record, "layouts", format!("{} is outside the toolkit", place.to));
         }
     }
 }
@@ -512,34 +516,34 @@ fn distributions(database: &Database, c: &mut Checker) {
         c.sourced(&record, &d.sources);
         for (key, pattern) in [("gcc_package", &d.gcc_package), ("gxx_package", &d.gxx_package)] {
             if pattern.as_ref().is_some_and(|p| !p.contains("{major}")) {
-                c.wrong(&record, key, "has no place for the {major} version");
+                c.wrong(&record, key, "lacks the placeholder {major}");
             }
         }
         if d.gxx_package.is_some() != d.gcc_package.is_some() {
-            c.wrong(&record, "gxx_package", "one compiler is packaged by its version and the other is not");
+            c.wrong(&record, "gxx_package", "must be given for both compilers or for neither");
         }
         if !d.gccs.is_sorted() || !d.gccs.is_empty() && d.gcc_package.is_none() {
-            c.wrong(&record, "gccs", "are not in order, or have no name");
+            c.wrong(&record, "gccs", "are not sorted, or gcc_package is missing");
         }
         for offer in &d.drivers {
             c.sourced(&record, &offer.sources);
             let Some(branch) = database.branch(offer.branch) else {
-                c.wrong(&record, "drivers", format!("{} is no branch of the database", offer.branch));
+                c.wrong(&record, "drivers", format!("{} is not a branch in the database", offer.branch));
                 continue;
             };
             if !branch.modules.contains(&offer.modules) {
                 c.wrong(&record, "drivers", format!("branch {} has no {} modules", offer.branch, offer.modules));
             }
             if offer.version.is_some_and(|v| v.branch != offer.branch) {
-                c.wrong(&record, "drivers", format!("the version offered is not of branch {}", offer.branch));
+                c.wrong(&record, "drivers", format!("the offered version does not belong to branch {}", offer.branch));
             }
             if offer.packages.is_empty() {
-                c.wrong(&record, "drivers", "an offer without packages");
+                c.wrong(&record, "drivers", "an offer has no packages");
             }
             for id in offer.companions.keys() {
                 c.known_companion(database, &record, "companions", *id);
                 if database.companion(*id).is_some_and(|of| of.version == VersionRule::Own) {
-                    c.wrong(&record, "companions", format!("{id} has a version of its own: it goes with no driver"));
+                    c.wrong(&record, "companions", format!("the version of {id} is independent of the driver's"));
                 }
             }
         }
@@ -553,19 +557,19 @@ impl Checker {
 
     fn known_add_on(&mut self, database: &Database, record: &Record, id: AddOnId) {
         if database.add_on(id).is_none() {
-            self.wrong(record, "add_on", format!("{id} is no add-on of the database"));
+            self.wrong(record, "add_on", format!("{id} is not an add-on in the database"));
         }
     }
 
     fn known_companion(&mut self, database: &Database, record: &Record, key: &'static str, id: CompanionId) {
         if database.companion(id).is_none() {
-            self.wrong(record, key, format!("{id} is no companion of the database"));
+            self.wrong(record, key, format!("{id} is not a companion in the database"));
         }
     }
 
     fn sourced(&mut self, record: &Record, sources: &[SourceId]) {
         if sources.is_empty() {
-            self.wrong(record, "sources", "a fact without a source");
+            self.wrong(record, "sources", "must not be empty");
         }
         for source in sources.iter().filter(|s| !self.sources.contains(*s)).cloned().collect::<Vec<_>>() {
             self.wrong(record, "sources", format!("{source} is not in the sources"));
@@ -582,7 +586,7 @@ impl Checker {
         for one in all {
             let record = Record::of(list, key, &one);
             if !seen.insert(one) {
-                self.wrong(&record, key, "is there twice");
+                self.wrong(&record, key, "appears twice");
             }
         }
     }
@@ -595,7 +599,6 @@ impl Checker {
         }
     }
 
-    /// What a host's architecture may be called.
     /// Checks what an instance type and a system have in common.
     fn machine(&mut self, database: &Database, record: &Record, gpu: Option<PciDevice>, count: u8, arch: &str) {
         self.known_architecture(record, arch);
@@ -612,16 +615,17 @@ impl Checker {
         }
     }
 
+    /// The valid names of a host's architecture.
     fn known_architecture(&mut self, record: &Record, architecture: &str) {
         if !matches!(architecture, "x86_64" | "aarch64" | "ppc64le") {
-            self.wrong(record, "architectures", format!("{architecture} is no architecture of a host"));
+            self.wrong(record, "architectures", format!("{architecture} is not the architecture of a host"));
         }
     }
 
-    /// Branches before 340 are named, but no longer described.
+    /// Branches before 340 are named but have no record.
     fn known_branch(&mut self, database: &Database, record: &Record, key: &'static str, branch: Option<u16>) {
         if let Some(branch) = branch.filter(|b| *b >= 340 && database.branch(*b).is_none()) {
-            self.wrong(record, key, format!("{branch} is no branch of the database"));
+            self.wrong(record, key, format!("{branch} is not a branch in the database"));
         }
     }
 
@@ -634,20 +638,20 @@ impl Checker {
         if a.url.as_ref().is_some_and(|url| !url.ends_with(&a.file)) {
             self.wrong(record, "url", format!("does not end in {}", a.file));
         }
-        // Some names leave the dots out: vulkan-beta-5809418-linux.
+        // Some file names omit the dots: vulkan-beta-5809418-linux.
         let plain = |text: &str| text.replace('.', "");
         if a.sha256.is_some() && !plain(&a.file).contains(&plain(&version.to_string())) {
             self.wrong(record, "file", format!("does not have {version} in its name"));
         }
         if (a.agree > 0) != a.sha256.is_some() {
-            self.wrong(record, "agree", "counts the sources of a sum: both or neither");
+            self.wrong(record, "agree", "must be given if and only if there is a checksum");
         }
         let Some(sum) = &a.sha256 else { return };
         if sum.len() != 64 || !sum.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
             self.wrong(record, "sha256", format!("{sum} is not 64 lower-case hexadecimal digits"));
         }
         if let Some(other) = self.sums.insert(sum.clone(), a.file.clone()).filter(|other| *other != a.file) {
-            self.wrong(record, "sha256", format!("is the sum of {other} too"));
+            self.wrong(record, "sha256", format!("is also the checksum of {other}"));
         }
     }
 }

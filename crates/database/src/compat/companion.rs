@@ -1,6 +1,6 @@
-//! Packages that go with the driver and that some hosts need beside it: Fabric Manager, IMEX and the like. One is a row of data: what
-//! it is for, which version it must have, what its packages and units are called. Which hosts need it stands in the rows of what
-//! makes them need it ([`Fabric::needs`]), and which repositories have it in their drivers' ([`DriverOffer::companions`]).
+//! Companions: packages tied to the driver that some hosts need besides it, such as Fabric Manager and IMEX. Each is a row of
+//! data: its purpose, its version rule, the names of its packages and units. The hosts that need it follow from the rows of the
+//! hardware ([`Fabric::needs`]), and the repositories that have it from their driver offers ([`DriverOffer::companions`]).
 //!
 //! [`Fabric::needs`]: super::Fabric::needs
 //! [`DriverOffer::companions`]: super::DriverOffer::companions
@@ -13,58 +13,58 @@ use serde::{Deserialize, Serialize};
 short_name! {
     /// The short name of a companion: `fabric-manager`.
     CompanionId: most 24, also b"-", pattern "^[a-z0-9-]{1,24}$", described "A companion of the driver, `imex`.";
-    /// A text that is no name of a companion.
-    CompanionIdError: "`{0}` is no name of a companion: 1 to 24 small letters, digits and dashes"
+    /// A text that is not a companion's name.
+    CompanionIdError: "`{0}` is not a companion's name: use 1 to 24 lower-case letters, digits and dashes"
 }
 
 impl CompanionId {
     /// The companion whose running service doctor checks.
     pub const FABRIC_MANAGER: Self = Self::of(b"fabric-manager");
-    /// `db export` prints it, like Fabric Manager, under a separate key, which scripts read.
+    /// Like Fabric Manager, `db export` prints it under a separate key that scripts read.
     pub(super) const IMEX: Self = Self::of(b"imex");
 }
 
-/// A package that goes with the driver.
+/// A package tied to the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Companion {
-    /// Its name in the other files: `imex`.
+    /// The name used in other files: `imex`.
     pub id: CompanionId,
-    /// What people call it: `IMEX`.
+    /// The usual name: `IMEX`.
     pub title: String,
-    /// What it is for: `shares memory between the hosts of an NVLink domain`.
+    /// The purpose, as a verb phrase: `shares memory between the hosts of an NVLink domain`.
     pub purpose: String,
-    /// The beginning of a sentence that its title ends: `CUDA needs`.
+    /// The start of a sentence that ends in the title: `CUDA needs`.
     pub who_needs: String,
-    /// Which version it must have.
+    /// The version that it must have.
     pub version: VersionRule,
-    /// What its package is called in NVIDIA's own repositories.
+    /// The names of its package in NVIDIA's own repositories.
     #[serde(default)]
     pub packages: Vec<CompanionPackage>,
-    /// The systemd units that run it, `nvidia-imex.service`; none for what another program starts.
+    /// Its systemd units, `nvidia-imex.service`; empty if another program starts it.
     #[serde(default)]
     pub units: Vec<String>,
-    /// The companion whose archives stand for its own: NVIDIA publishes both with the same drivers.
+    /// The companion whose archives prove that this one exists: NVIDIA publishes both for the same drivers.
     #[serde(default)]
     pub published_with: Option<CompanionId>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// How the version of a companion follows from the driver's.
+/// How a companion's version depends on the driver's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VersionRule {
-    /// It is the driver's, to the last digit.
+    /// It equals the driver's version.
     Driver,
-    /// It is any of the driver's branch.
+    /// Any version of the driver's branch.
     Branch,
-    /// It has nothing to do with the driver's.
+    /// It does not depend on the driver's version.
     Own,
 }
 
 impl VersionRule {
-    /// Whether a companion of this version goes with the driver.
+    /// Whether a companion of this version fits the driver.
     pub fn accepts(self, companion: DriverVersion, driver: DriverVersion) -> bool {
         match self {
             Self::Driver => companion == driver,
@@ -74,31 +74,31 @@ impl VersionRule {
     }
 }
 
-/// What the package of a companion is called.
+/// The name of a companion's package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompanionPackage {
-    /// Where names differ by package manager: of which one.
+    /// The package manager, if names differ by package manager.
     #[serde(default)]
     pub package_manager: Option<PackageManager>,
-    /// The first driver release of the name; none for the oldest name. `580.00` is the whole branch.
+    /// The first driver release with this name; none for the oldest name. `580.00` is the whole branch.
     #[serde(default)]
     pub from: Option<DriverVersion>,
     /// The name; `{branch}` stands for the driver's branch.
     pub name: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
 impl CompanionPackage {
-    /// The name beside a driver.
+    /// The name for a driver.
     fn beside(&self, driver: DriverVersion) -> String {
         self.name.replace("{branch}", &driver.branch.to_string())
     }
 }
 
 impl Companion {
-    /// What its package is called in NVIDIA's own repositories for this driver; none where no source says it.
+    /// The name of its package in NVIDIA's own repositories for this driver; none if no source states it.
     pub fn package(&self, manager: Option<PackageManager>, driver: DriverVersion) -> Option<String> {
         let is_meant = |p: &&CompanionPackage| {
             (p.package_manager.is_none() || p.package_manager == manager) && p.from.is_none_or(|from| driver >= from)
@@ -106,7 +106,7 @@ impl Companion {
         self.packages.iter().filter(is_meant).max_by_key(|p| p.from).map(|p| p.beside(driver))
     }
 
-    /// Whether this is its package for some driver, by what NVIDIA's own repositories call it.
+    /// Whether this is the name of its package for some driver in NVIDIA's own repositories.
     pub fn is_package(&self, name: &str) -> bool {
         let is_named = |pattern: &str| match pattern.split_once("{branch}") {
             None => name == pattern,
@@ -120,17 +120,17 @@ impl Companion {
 }
 
 impl Database {
-    /// The companion of a name.
+    /// The companion with this id.
     pub fn companion(&self, id: CompanionId) -> Option<&Companion> {
         self.companions.iter().find(|c| c.id == id)
     }
 
-    /// What people call a companion; of one that the database does not know, its id.
+    /// The usual name of a companion; its id if the database does not know it.
     pub fn companion_title(&self, id: CompanionId) -> String {
         self.companion(id).map_or_else(|| id.to_string(), |c| c.title.clone())
     }
 
-    /// Every driver that a repository offers.
+    /// Every driver offered by a repository.
     pub fn offers(&self) -> impl Iterator<Item = &DriverOffer> {
         self.distributions.iter().flat_map(|d| &d.drivers)
     }

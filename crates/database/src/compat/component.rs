@@ -1,40 +1,40 @@
-//! The parts of a toolkit that NVIDIA publishes alone: what is in a release's `redistrib_X.Y.Z.json`, what people call the
-//! parts, and what must come along with each. Only facts; which parts a request comes to, `resolve` decides.
+//! Toolkit components that NVIDIA publishes separately: the contents of a release's `redistrib_X.Y.Z.json`, their usual names,
+//! and their dependencies. Only facts; `resolve` decides which components a request includes.
 
 use super::{Artifact, Database, SourceId};
 use crate::version::CudaVersion;
 use serde::{Deserialize, Serialize};
 
-/// What NVIDIA's names may begin with and people leave out: `nvcc` is `cuda_nvcc`, `cublas` is `libcublas`.
+/// Prefixes of NVIDIA's names that people omit: `nvcc` is `cuda_nvcc`, `cublas` is `libcublas`.
 const PREFIXES: [&str; 3] = ["", "cuda_", "lib"];
 
-/// A part of CUDA toolkits.
+/// A component of CUDA toolkits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
     /// NVIDIA's name: `cuda_nvcc`.
     pub name: String,
-    /// What newer releases call it, where they call it something else.
+    /// The name in newer releases, if it differs.
     #[serde(default)]
     pub renamed: Option<String>,
-    /// What it is, for a person.
+    /// A title for readers.
     pub title: String,
-    /// Other names that people have for it, beside those without `cuda_` or `lib`.
+    /// Other usual names, besides those without `cuda_` or `lib`.
     #[serde(default)]
     pub aliases: Vec<String>,
 }
 
-/// What a component, or an add-on, is of no use without.
+/// A dependency of a component or an add-on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentNeed {
     /// The component, or the id of the add-on.
     pub of: String,
-    /// What it needs, where the release has that apart: before CUDA 13 some were inside of others.
+    /// The dependencies, if the release has them as separate components: before CUDA 13 some were part of others.
     pub needs: String,
-    /// Why, behind the name of what needs it: "compiles with its headers".
+    /// The reason, phrased to follow the dependent's name: "compiles with its headers".
     pub why: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -42,17 +42,17 @@ pub struct ComponentNeed {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentRelease {
-    /// The release.
+    /// The CUDA release.
     pub version: CudaVersion,
-    /// The address that the archives lie below, without a slash at the end.
+    /// The base address of the archives, without a slash at the end.
     pub base: String,
-    /// How many independent sources give these sums.
+    /// The number of independent sources for these checksums.
     pub agree: u8,
-    /// How it is known that the sums are NVIDIA's.
+    /// How the checksums were verified to be NVIDIA's.
     pub verified: String,
-    /// What it has.
+    /// Its components.
     pub components: Vec<ReleasedComponent>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -62,48 +62,48 @@ pub struct ComponentRelease {
 pub struct ReleasedComponent {
     /// NVIDIA's name in this release.
     pub name: String,
-    /// Its own version, `13.0.88`.
+    /// The component's own version, `13.0.88`.
     pub version: String,
-    /// One for each machine architecture that has it.
+    /// One archive per supported machine architecture.
     pub archives: Vec<ComponentArchive>,
 }
 
-/// An archive of a component. Name and address follow from the component, the architecture and the version.
+/// An archive of a component. Its name and address follow from the component, the architecture and the version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentArchive {
     /// `x86_64`, `sbsa`, `ppc64le`.
     pub arch: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Lower-case hexadecimal.
+    /// The SHA-256 in lower-case hexadecimal.
     pub sha256: String,
 }
 
 impl Component {
-    /// Whether NVIDIA's name means it, in any release.
+    /// Whether this is NVIDIA's name of the component, in any release.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.renamed.as_deref() == Some(name)
     }
 
-    /// The name without what people leave out: `nvcc`.
+    /// The name without its usual prefix: `nvcc`.
     pub fn short(&self) -> &str {
         short(&self.name)
     }
 }
 
-/// NVIDIA's name of a component without what people leave out: `nvcc`.
+/// NVIDIA's name of a component without its usual prefix: `nvcc`.
 pub fn short(name: &str) -> &str {
     PREFIXES[1..].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name)
 }
 
 impl ComponentRelease {
-    /// What it has of a component.
+    /// The release's entry for a component.
     pub fn component(&self, of: &Component) -> Option<&ReleasedComponent> {
         self.components.iter().find(|c| of.is_called(&c.name))
     }
 
-    /// The archive of one of its components as something to download.
+    /// The archive of a component as a downloadable artifact.
     pub fn artifact(&self, component: &ReleasedComponent, archive: &ComponentArchive) -> Artifact {
         let (name, arch) = (&component.name, &archive.arch);
         let file = format!("{name}-linux-{arch}-{}-archive.tar.xz", component.version);
@@ -122,14 +122,14 @@ impl ComponentRelease {
 }
 
 impl ReleasedComponent {
-    /// The archive for a machine architecture, as CUDA's artifacts call it.
+    /// The archive for a machine architecture, in the notation of CUDA's artifacts.
     pub fn archive(&self, arch: &str) -> Option<&ComponentArchive> {
         self.archives.iter().find(|a| a.arch == arch)
     }
 }
 
 impl Database {
-    /// The component archive of this sum.
+    /// The component archive with this checksum.
     pub fn component_archive(&self, sha256: &str) -> Option<Artifact> {
         self.component_releases.iter().find_map(|release| {
             let mut archives = release.components.iter().flat_map(|c| c.archives.iter().map(move |a| (c, a)));
@@ -137,7 +137,7 @@ impl Database {
         })
     }
 
-    /// The component that somebody means: by NVIDIA's name, that name without its beginning, or an alias.
+    /// Finds a component by NVIDIA's name, that name without its prefix, or an alias.
     pub fn component_named(&self, name: &str) -> Option<&Component> {
         let asked = name.trim().to_lowercase().replace('-', "_");
         let of = |name: &str| self.components.iter().find(|c| c.is_called(name));
@@ -145,7 +145,7 @@ impl Database {
         by_name.or_else(|| self.components.iter().find(|c| c.aliases.contains(&asked)))
     }
 
-    /// The names that are spelled most like this one, as people say them.
+    /// The usual names with the most similar spelling.
     pub fn components_near(&self, name: &str) -> Vec<&str> {
         const SHOWN: usize = 3;
         let asked = name.trim().to_lowercase().replace('-', "_");
@@ -154,7 +154,7 @@ impl Database {
         all.into_iter().take(SHOWN).map(|(_, short)| short).collect()
     }
 
-    /// The component that this is NVIDIA's name of.
+    /// The component that has this name in some release of NVIDIA's.
     pub fn component(&self, name: &str) -> Option<&Component> {
         self.components.iter().find(|c| c.is_called(name))
     }
@@ -167,7 +167,7 @@ impl Database {
     }
 }
 
-/// How many letters must be put in, taken out or changed to make the one word the other (Levenshtein's distance).
+/// The number of letters to insert, delete or change to turn one word into the other (Levenshtein distance).
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,5 +1,5 @@
-//! The database as scripts see it, `gpusetup.db/1`: records of the database under the names of the contract, every
-//! artifact beside what it belongs to. Only a shape: nothing is looked up or decided here.
+//! The database in the format for scripts, `gpusetup.db/1`: records under the key names of that format, each artifact next to
+//! its release. This is only a format: nothing is looked up or decided here.
 
 use super::{
     AddOn, AddOnId, AddOnRange, Architecture, Artifact, Companion, CompanionId, ComponentRelease, Database,
@@ -8,7 +8,7 @@ use super::{
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::{Serialize, Serializer};
 
-/// All of it, ready to be written as JSON.
+/// The whole database, ready to be written as JSON.
 #[derive(Debug, Serialize)]
 pub struct Export<'a> {
     schema: &'static str,
@@ -64,7 +64,7 @@ struct ExportedCuda<'a> {
 
 #[derive(Debug, Serialize)]
 struct ExportedComponent<'a> {
-    /// The CUDA release that it is a part of.
+    /// The CUDA release that it belongs to.
     version: CudaVersion,
     component: &'a str,
     component_version: &'a str,
@@ -73,7 +73,7 @@ struct ExportedComponent<'a> {
     artifact: Artifact,
 }
 
-/// An add-on beside cuDNN, which has lists of its own from before there were others.
+/// An add-on other than cuDNN, which keeps separate lists for compatibility.
 #[derive(Debug, Serialize)]
 struct ExportedAddOn<'a> {
     id: AddOnId,
@@ -86,14 +86,14 @@ struct ExportedAddOn<'a> {
 #[derive(Debug, Serialize)]
 struct ExportedArchive<'a> {
     version: AddOnVersion,
-    /// 11 of the line 11.8; none where the line is no number.
+    /// The 11 in line 11.8; none if the line is not a number.
     cuda_major: Option<u16>,
     cuda_line: &'a str,
     #[serde(flatten)]
     artifact: &'a Artifact,
 }
 
-/// A driver's packages, with the keys that two companions had before there were others.
+/// A driver's packages, with the separate keys that two companions keep for compatibility.
 #[derive(Debug, Serialize)]
 struct ExportedOffer<'a> {
     #[serde(flatten)]
@@ -102,7 +102,7 @@ struct ExportedOffer<'a> {
     imex: Option<&'a String>,
 }
 
-/// The drivers of a distribution: for scripts as [`ExportedOffer`]s, for the compact form as they are.
+/// The drivers of a distribution: [`ExportedOffer`]s for scripts, unchanged in the compact form.
 pub(super) fn offers<S: Serializer>(offers: &[DriverOffer], s: S) -> Result<S::Ok, S::Error> {
     if !s.is_human_readable() {
         return offers.serialize(s);
@@ -114,7 +114,7 @@ pub(super) fn offers<S: Serializer>(offers: &[DriverOffer], s: S) -> Result<S::O
     }))
 }
 
-/// A change of name. Scripts also find those of companions in this list.
+/// A change of a package name. For scripts this list includes those of companions.
 #[derive(Debug, Serialize)]
 struct ExportedRename<'a> {
     role: RenamedRole,
@@ -145,7 +145,7 @@ impl<'a> ExportedRename<'a> {
     }
 }
 
-/// Each name of a companion's package that followed another one.
+/// The changes of a companion's package name.
 fn renames_of(companion: &Companion) -> impl Iterator<Item = ExportedRename<'_>> {
     companion.packages.iter().filter_map(|package| {
         let from = package.from?;
@@ -163,7 +163,7 @@ fn renames_of(companion: &Companion) -> impl Iterator<Item = ExportedRename<'_>>
 }
 
 impl Database {
-    /// The database for scripts.
+    /// The database in the format for scripts.
     pub fn export(&self) -> Export<'_> {
         Export {
             schema: "gpusetup.db/1",

@@ -1,23 +1,23 @@
-//! Finding a GPU by what people call it: `H100`, `rtx4090`, `3090 Ti`, `A100 80GB`, `h100 sxm`.
+//! Finds a GPU by its usual names: `H100`, `rtx4090`, `3090 Ti`, `A100 80GB`, `h100 sxm`.
 
 use super::{Database, Gpu};
 use std::cmp::Reverse;
 
-/// A name that fits no GPU, or several that differ in what they need.
+/// A name that matches no GPU, or several with different needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ambiguous {
-    /// No GPU has all these words in its name.
+    /// No GPU's name contains all these words.
     #[error("no GPU is called `{name}`{}", suggestion(.nearest))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Up to three names that are spelled almost alike, the likeliest first.
+        /// Up to three names with a similar spelling, the likeliest first.
         nearest: Vec<String>,
     },
-    /// Several do, and they differ.
+    /// Several GPUs with different needs match.
     #[error("`{name}` could be any of {}, which need different plans: {}; name one by its id", .candidates.len(), .candidates.join(", "))]
     Several {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Name and PCI id of each.
         candidates: Vec<String>,
@@ -32,35 +32,35 @@ fn suggestion(nearest: &[String]) -> String {
     }
 }
 
-/// Words that may be left out of every name.
+/// Words that may be omitted from every name.
 const BRANDS: [&str; 4] = ["nvidia", "geforce", "tesla", "quadro"];
 
-/// More words than any name has.
+/// No name has more words.
 const MOST_WORDS: usize = 16;
 
 impl Database {
-    /// The GPU of a marketing name: the words asked for are words of its name, in their order. How words are joined does not
-    /// matter (`rtx4090` is `RTX 4090`), and the board's form and memory may be named (`h100 sxm`, `t4 16gb`). Several
-    /// that need the same are one answer.
+    /// The GPU with this marketing name: the requested words must appear in its name, in the same order. Spaces between words
+    /// do not matter (`rtx4090` is `RTX 4090`), and the board's form and memory may be added (`h100 sxm`, `t4 16gb`). Several
+    /// matches with the same needs count as one.
     ///
     /// # Errors
     ///
-    /// If no GPU has such a name, or several that need different plans have.
+    /// If no GPU has such a name, or if several with different needs have.
     pub fn gpu_named(&self, name: &str) -> Result<&Gpu, Ambiguous> {
         let asked = asked_words(name);
         let mut found: Vec<_> = self.gpus.iter().filter_map(|g| Some((surplus(g, &asked)?, g))).collect();
         if found.iter().any(|(surplus, _)| *surplus == 0) {
             found.retain(|(surplus, _)| *surplus == 0);
         }
-        // A name that no driver lists is often another one's, on a chip that was never sold under it.
+        // A name that no driver lists often belongs to another GPU, on a chip that was never sold under it.
         if found.iter().any(|(_, g)| self.is_listed(g)) {
             found.retain(|(_, g)| self.is_listed(g));
         }
-        // One whose capability nobody publishes needs nothing that differs.
+        // A GPU without a published compute capability cannot have different needs.
         if found.iter().any(|(_, g)| g.compute_capability.is_some()) {
             found.retain(|(_, g)| g.compute_capability.is_some());
         }
-        // Sorting is stable: of those with the fewest other words the one with the lowest id, and no special board.
+        // The sort is stable: among those with the fewest extra words, the lowest id and the general entry win.
         found.sort_by_key(|(surplus, g)| (*surplus, g.subsystem.is_some()));
         let is_known_as =
             |g: &&Gpu| g.known_as.as_deref().is_some_and(|name| of_name(g, &words(name), &asked) == Some(0));
@@ -80,8 +80,8 @@ impl Database {
         }
     }
 
-    /// The names that take the fewest changed letters, of GPUs that drivers list: those that begin alike come first, then those
-    /// whose number is nearest.
+    /// The names of GPUs in driver lists that need the fewest changed letters. Names with the same beginning come first, then
+    /// those with the nearest number.
     fn spelled_like(&self, asked: &str) -> Vec<String> {
         const LONGEST: usize = 40;
         if asked.is_empty() || asked.len() > LONGEST {
@@ -118,21 +118,21 @@ impl Database {
     }
 }
 
-/// The first number in a name, 3090 of `rtx3090ti`; 0 without one.
+/// The first number in a name, 3090 in `rtx3090ti`; 0 if there is none.
 fn number(name: &str) -> u64 {
     let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().unwrap_or(0)
 }
 
-/// The words of a name as it is written, without those that every name may have.
+/// The words of a name in the database, without those that every name may have.
 fn words(name: &str) -> Vec<&str> {
     name.split(|c: char| !c.is_alphanumeric())
         .filter(|w| !w.is_empty() && !BRANDS.iter().any(|brand| w.eq_ignore_ascii_case(brand)))
         .collect()
 }
 
-/// The words of a name that was asked for, in small letters. `teslat4` is `t4`.
+/// The words of a requested name, in lower case. `teslat4` becomes `t4`.
 fn asked_words(name: &str) -> Vec<String> {
     let small = name.to_lowercase();
     let without_brand = |word: &str| {
@@ -142,12 +142,12 @@ fn asked_words(name: &str) -> Vec<String> {
     words(&small).into_iter().map(without_brand).collect()
 }
 
-/// How many words of its name were not asked for; none if it is not meant.
+/// How many words of its name were not requested; none if the name does not match.
 fn surplus(gpu: &Gpu, asked: &[String]) -> Option<usize> {
     if asked.is_empty() {
         return None;
     }
-    // A name of two boards stands with a slash between them.
+    // A slash separates the names of two boards.
     gpu.name.split(" / ").filter_map(|name| of_name(gpu, &words(name), asked)).min()
 }
 
@@ -168,7 +168,7 @@ fn is_of_board(gpu: &Gpu, word: &str) -> bool {
     !form.is_empty() && is_form || memory.is_some() && memory == gpu.memory_gb
 }
 
-/// How many words of the name are left over, if those asked for stand in it in their order. Words may be joined otherwise:
+/// How many words of the name remain if the requested words appear in it in their order. Words may be split differently:
 /// `gtx1080` is the two words `GTX 1080`, and `h 100` the one word `H100`.
 fn unmatched(name: &[&str], asked: &[String]) -> Option<usize> {
     if asked.is_empty() {
@@ -183,7 +183,7 @@ fn unmatched(name: &[&str], asked: &[String]) -> Option<usize> {
     joined.into_iter().chain(skipped).min()
 }
 
-/// The fewest words, of the name and of those asked for, that are the same text when they are joined.
+/// The fewest leading words of the name and of the request that give the same text when joined.
 fn alike(name: &[&str], asked: &[String]) -> Option<(usize, usize)> {
     let (mut n, mut a) = (1, 1);
     let (mut of_name, mut of_asked) = (name.first()?.as_bytes(), asked.first()?.as_bytes());
@@ -234,10 +234,10 @@ mod tests {
             assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
         }
         assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
-        assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "what people mean by it");
+        assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "the usual meaning");
         assert_eq!(named("a100"), Ok("20b0 8.0".to_owned()));
-        assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one that drivers list");
-        assert_eq!(named("b100"), Ok("2920 10.0".to_owned()), "the one whose capability is published");
+        assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one in driver lists");
+        assert_eq!(named("b100"), Ok("2920 10.0".to_owned()), "the one with a published compute capability");
         let several = named("gt 730").expect_err("three chips").to_string();
         assert!(several.contains("10de:0f02, compute capability 2.1, driver branch 390 at most"), "{several}");
         assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));

@@ -1,4 +1,4 @@
-//! Reading the YAML files: the one loader, for the build, for `--database DIR` and for tests.
+//! Loads the YAML files: the one loader for the build, for `--database DIR` and for tests.
 
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Companion, CompilerLimit, Component, ComponentNeed,
@@ -14,47 +14,47 @@ use std::path::{Path, PathBuf};
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A folder or a file cannot be read.
+    /// A directory or a file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says about it.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// There is no such folder in it.
-    #[error("{} is no database: it has no {folder}/", path.display())]
+    /// A required folder is missing.
+    #[error("{} is not a database: it has no folder {folder}/", path.display())]
     NoDatabase {
         /// The file or directory.
         path: PathBuf,
-        /// What is missing.
+        /// The missing folder.
         folder: &'static str,
     },
-    /// Files that do not have the shape of their kind: the first mistake in each.
+    /// Files that do not match the format of their kind, with the first mistake in each.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Shape(Vec<Misshapen>),
-    /// Facts that cannot be.
+    /// Facts that contradict each other or are impossible.
     #[error("{} wrong facts:\n{}", .0.len(), .0.iter().map(|p| format!("  {p}")).collect::<Vec<_>>().join("\n"))]
     Wrong(Vec<Problem>),
 }
 
-/// A place where a file does not have the shape of its kind.
+/// A place where a file does not match the format of its kind.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}:{column}: {}{problem}", key.as_ref().map(|k| format!("{k}: ")).unwrap_or_default())]
 pub struct Misshapen {
-    /// The file of the database, relative to its folder.
+    /// The file, relative to the database's folder.
     pub file: String,
-    /// The line, from 1; 0 where the whole file is meant.
+    /// The line, from 1; 0 for the whole file.
     pub line: u64,
-    /// The character in the line, from 1.
+    /// The column, from 1.
     pub column: u64,
-    /// The key that stands there or before it.
+    /// The key at or before that place.
     pub key: Option<String>,
     /// What is wrong.
     pub problem: String,
 }
 
-/// What a file may hold: any of the lists, each of which may be spread over several files.
+/// The content of a file: any of these lists, each of which may be spread over several files.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -91,17 +91,17 @@ struct File {
     disagreements: Vec<Disagreement>,
 }
 
-/// The database in a folder that has `compat/` and `manifests/`; every fact in it has been checked.
+/// Loads the database from a folder with `compat/` and `manifests/`, and checks every fact in it.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or does not have the shape of its kind, or facts contradict each other.
+/// If a file cannot be read or does not match its format, or if facts contradict each other.
 pub fn load(folder: &Path) -> Result<Database, LoadError> {
     let files = files(folder)?;
     parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }
 
-/// The files of a database's folder, by name, with their texts.
+/// The files of a database's folder, by name, with their contents.
 pub fn files(folder: &Path) -> Result<Vec<(String, String)>, LoadError> {
     let mut files = Vec::new();
     for kind in ["compat", "manifests"] {
@@ -132,13 +132,13 @@ fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> 
     Ok(())
 }
 
-/// The database in these files, given by name and text in the order of their names.
+/// Parses the database from these files, given as names and contents in the order of the names.
 ///
 /// # Errors
 ///
-/// If a file does not have the shape of its kind, or facts contradict each other.
+/// If a file does not match its format, or if facts contradict each other.
 pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Database, LoadError> {
-    // A version that is not quoted is a number to YAML, and 12.10 is 12.1: text must be quoted where it could be one.
+    // YAML reads an unquoted version as a number, and 12.10 as 12.1, so anything that could be a number must be quoted.
     let options = serde_yaml::options! { no_schema: true, with_snippet: false };
     let (mut all, mut summed, mut misshapes) = (File::default(), String::new(), Vec::new());
     let files: Vec<_> = files.into_iter().collect();
@@ -218,7 +218,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         mig_profiles: all.mig_profiles,
         disagreements: all.disagreements,
     };
-    // Whatever file a fact stands in: queries rely on this order.
+    // Independent of the file that a fact is in; queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
     database.gpus.sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
     database.virtual_gpus.sort_by_key(|v| v.device);
@@ -238,17 +238,17 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
 
 fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> Misshapen {
     let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-    // The location is told apart, so the text need not repeat it.
+    // The location is reported separately, so the text need not repeat it.
     let problem = error.to_string();
     let problem = problem.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let at = format!(" at line {line}, column {column}");
     let problem = problem.replace(&at, "");
-    // What is missing stands nowhere: the place is the end of its record, and the text names the key.
+    // A missing key has no place of its own: the place is the end of its record, and the text names the key.
     let key = if problem.starts_with("missing field") { None } else { key_at(text, line, column) };
     Misshapen { file: file.to_owned(), line, column, key, problem }
 }
 
-/// The key at a place: the last `key:` that begins at or before it in its line.
+/// The key at a place: the last `key:` that starts at or before it in its line.
 fn key_at(text: &str, line: u64, column: u64) -> Option<String> {
     let line = text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
     let column = usize::try_from(column).ok()?;

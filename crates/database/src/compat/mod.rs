@@ -1,6 +1,6 @@
-//! The compatibility database: what works with what (`compat/`), and what can be downloaded (`manifests/`). These are
-//! its types, which are at once the shape of the YAML files and of the compact form in the binary. Pure: no file is
-//! opened here except by [`load`], and nothing here decides anything; `resolve` does.
+//! The compatibility database: what works with what (`compat/`), and what can be downloaded (`manifests/`). These types define
+//! both the YAML files and the compact form in the binary. Only [`load`] opens files, and nothing here makes decisions;
+//! `resolve` does.
 
 mod add_on;
 mod check;
@@ -33,33 +33,33 @@ use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// This project's own facts.
+/// The database of this project, for tests.
 #[cfg(test)]
 fn known() -> &'static Database {
     static KNOWN: std::sync::LazyLock<Database> = std::sync::LazyLock::new(|| {
         load(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")))
-            .expect("the project's facts are right")
+            .expect("the project's facts are valid")
     });
     &KNOWN
 }
 
-/// A key of [`Database::sources`]: every fact names where it is published.
+/// A key of [`Database::sources`]; every fact names the sources that publish it.
 pub type SourceId = String;
 
-/// Everything gpusetup knows of the field.
+/// The whole database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Database {
-    /// The day of the newest change, `2026.11.20`.
+    /// The day of the latest change, `2026.11.20`.
     pub version: String,
     /// SHA-256, in lower-case hexadecimal, over all files in the order of their names.
     pub sha256: String,
-    /// Where facts come from.
+    /// The sources of the facts.
     pub sources: Vec<Source>,
     /// Compute capabilities, oldest first.
     pub architectures: Vec<Architecture>,
-    /// GPUs in the order of PCI id, the entry for every board of a device before those for one board.
+    /// GPUs by PCI id; the entry for all boards of a device precedes those for single boards.
     pub gpus: Vec<Gpu>,
-    /// Virtual GPUs, in the order of PCI id.
+    /// Virtual GPUs, by PCI id.
     pub virtual_gpus: Vec<VirtualGpus>,
     /// NVSwitch bridges.
     pub nvswitches: Vec<NvSwitch>,
@@ -67,11 +67,11 @@ pub struct Database {
     pub instances: Vec<Instance>,
     /// NVIDIA's systems and boards.
     pub systems: Vec<System>,
-    /// How NVSwitches join GPUs, and what hosts need for that.
+    /// The boards on which NVSwitches connect GPUs, and what their hosts need.
     pub fabrics: Vec<Fabric>,
-    /// Packages that go with the driver.
+    /// Packages tied to the driver (companions).
     pub companions: Vec<Companion>,
-    /// Numbers of GPU errors in the kernel log.
+    /// GPU error numbers in the kernel log.
     pub xids: Vec<Xid>,
     /// The NVSwitch driver's error numbers.
     pub sxids: Vec<Sxid>,
@@ -83,61 +83,61 @@ pub struct Database {
     pub cuda: Vec<CudaRelease>,
     /// Artifacts of CUDA releases, newest first.
     pub cuda_artifacts: Vec<CudaArtifact>,
-    /// The parts of toolkits that can be had alone.
+    /// The toolkit components that can be downloaded separately.
     pub components: Vec<Component>,
-    /// What components need of each other.
+    /// Dependencies between components.
     pub component_needs: Vec<ComponentNeed>,
     /// Component archives of CUDA releases, newest first.
     pub component_releases: Vec<ComponentRelease>,
-    /// Libraries that go into a toolkit, those that plans have by default first.
+    /// Libraries that are installed into a toolkit; those that plans include by default come first.
     pub add_ons: Vec<AddOn>,
-    /// What their releases need, by add-on and then newest first.
+    /// The requirements of their releases, by add-on and then newest first.
     pub add_on_ranges: Vec<AddOnRange>,
     /// Archives of their releases, by add-on and then newest first.
     pub add_on_artifacts: Vec<AddOnArtifact>,
-    /// Host compilers that nvcc refuses.
+    /// Host compilers that nvcc does not support.
     pub compiler_limits: Vec<CompilerLimit>,
-    /// Distributions: package names and what their repositories offer.
+    /// Distributions: package names and the contents of their repositories.
     pub distributions: Vec<Distribution>,
-    /// What frameworks are built with.
+    /// The CUDA and cuDNN versions that frameworks are built with.
     pub frameworks: Vec<Framework>,
-    /// Systems that NVIDIA's installation guides list, newest CUDA first.
+    /// Systems listed in NVIDIA's installation guides, newest CUDA first.
     pub cuda_guides: Vec<CudaGuide>,
     /// User-space drivers for older kernel modules, newest CUDA first.
     pub forward_compatibility: Vec<ForwardCompatibility>,
-    /// What packages were called before a release, and from it on.
+    /// Package names before and after a release that changed them.
     pub renames: Vec<Rename>,
-    /// GPU instances that cards can be cut into.
+    /// GPU instances (MIG) that GPUs can be partitioned into.
     pub mig_profiles: Vec<MigProfile>,
-    /// On what whole sources differ.
+    /// Subjects on which whole sources differ.
     pub disagreements: Vec<Disagreement>,
 }
 
-/// The systems that NVIDIA's installation guide of a CUDA series lists.
+/// The systems listed in NVIDIA's installation guide for a CUDA series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CudaGuide {
     /// The series.
     pub cuda: CudaVersion,
-    /// All that it lists is here; where not, absence says nothing.
+    /// Whether `systems` is the guide's full list; if not, a missing system proves nothing.
     pub complete: bool,
-    /// What it lists.
+    /// The listed systems.
     pub systems: Vec<GuideSystem>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A system that a guide lists.
+/// A system in a guide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuideSystem {
     /// `ID` of os-release.
     pub id: String,
-    /// Its version, up to the point release that was tried.
+    /// The version, with the point release that NVIDIA tested.
     pub version: String,
     /// The machine architecture, as CUDA's artifacts call it.
     pub arch: String,
-    /// The kernel.
+    /// The kernel version.
     #[serde(default)]
     pub kernel: Option<String>,
     /// The default gcc.
@@ -148,112 +148,112 @@ pub struct GuideSystem {
     pub glibc: Option<String>,
 }
 
-/// A package that brings the user-space driver of a newer branch to kernel modules of an older one.
+/// A package with the user-space driver of a newer branch, for kernel modules of an older one (forward compatibility).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardCompatibility {
-    /// The CUDA series whose programs it lets run.
+    /// The CUDA series whose programs it enables.
     pub cuda: CudaVersion,
-    /// `cuda-compat-13-0`.
+    /// The package, `cuda-compat-13-0`.
     pub package: String,
-    /// The branch of the user-space driver in it, where published.
+    /// The branch of its user-space driver, if published.
     #[serde(default)]
     pub driver_branch: Option<u16>,
-    /// The branches of kernel modules that it works with.
+    /// The supported branches of kernel modules.
     pub base_branches: Vec<u16>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// What a package or a module is for.
+/// The role of a package or a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The open kernel modules, by the name that DKMS knows them by.
+    /// The open kernel modules, under the name that DKMS uses.
     OpenDkmsModule,
 }
 
-/// A change of name, in NVIDIA's own repositories.
+/// A change of a package name in NVIDIA's own repositories.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
-    /// Of what.
+    /// The role of the package.
     pub role: Role,
-    /// Where names differ by package manager: of which one.
+    /// The package manager, if names differ by package manager.
     #[serde(default)]
     pub package_manager: Option<PackageManager>,
-    /// The name up to then; `{branch}` stands for the driver's branch.
+    /// The old name; `{branch}` stands for the driver's branch.
     pub before: String,
-    /// The first driver release of the new name.
+    /// The first driver release with the new name.
     pub from: DriverVersion,
-    /// The name since.
+    /// The new name.
     pub after: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A kind of GPU instance.
+/// A MIG profile: a kind of GPU instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MigProfile {
-    /// The cards that have it.
+    /// The GPUs that offer it.
     pub gpus: Vec<PciDevice>,
     /// `1g.10gb+me`.
     pub name: String,
-    /// Slices of the SMs.
+    /// The number of SM slices.
     pub compute_slices: u8,
-    /// Slices of the memory, where published.
+    /// The number of memory slices, if published.
     #[serde(default)]
     pub memory_slices: Option<u8>,
-    /// The most that one card can have of it.
+    /// The most instances of this profile on one GPU.
     pub instances: u8,
-    /// The first driver branch that offers it, where it came later than the card.
+    /// The first driver branch that offers it, if the GPU is older than that.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
-    /// On what sources differ, and what was taken.
+    /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A framework that brings its own wishes for CUDA and cuDNN.
+/// A framework with requirements on CUDA and cuDNN.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Framework {
-    /// What a user calls it, and pip: `torch`.
+    /// The name in requests and for pip: `torch`.
     pub name: String,
-    /// What people call it: `PyTorch`.
+    /// The usual name: `PyTorch`.
     pub title: String,
     /// Other names.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The framework whose CUDA its own has to match: what `torch` is to an extension of it. A request has to name both.
+    /// The framework whose CUDA version it must match, as `torch` is for its extensions. A request has to name both.
     #[serde(default)]
     pub beside: Option<String>,
     /// Its releases, newest first.
     pub releases: Vec<FrameworkRelease>,
 }
 
-/// A release of a framework, or all of a series.
+/// A release of a framework, or a whole series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameworkRelease {
-    /// `2.9` is every 2.9.x.
+    /// The version; `2.9` is every 2.9.x.
     pub version: String,
-    /// What it is built with; the first is what a plain `pip install` gets.
+    /// The builds; a plain `pip install` gets the first one.
     pub builds: Vec<FrameworkBuild>,
-    /// The oldest glibc that its wheels on PyPI load with, by machine architecture. Left out up to 2.17, which every system has.
+    /// The oldest glibc that its wheels on PyPI support, by machine architecture. Omitted up to 2.17, which every system has.
     #[serde(default)]
     pub glibc_min: BTreeMap<String, String>,
-    /// The machine architectures whose wheels on PyPI have no CUDA. Builds for them come from the project's own index.
+    /// The machine architectures whose wheels on PyPI lack CUDA. Builds for them come from the project's own index.
     #[serde(default)]
     pub cpu_only: Vec<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// What a build of a framework needs from the host beside the driver.
+/// What a build of a framework needs from the host besides the driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FrameworkNeeds {
@@ -262,7 +262,7 @@ pub enum FrameworkNeeds {
     Libraries,
     /// The whole toolkit: it is compiled on the host.
     Compiler,
-    /// Nothing: it brings the parts of CUDA that it uses.
+    /// Nothing: it contains the CUDA libraries that it uses.
     Driver,
 }
 
@@ -270,10 +270,10 @@ pub enum FrameworkNeeds {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameworkBuild {
-    /// The CUDA series that it is made with; if no source names one, the first that it runs with.
+    /// The CUDA series it is built with; if no source names one, the first it runs with.
     pub cuda: CudaVersion,
-    /// The first CUDA series that it runs with. It then runs with every newer one of the same major version, too; without this, with the
-    /// one that it is made with.
+    /// The first CUDA series it runs with. It then runs with every newer one of the same major version. Without this value, it
+    /// runs only with the one it is built with.
     #[serde(default)]
     pub cuda_min: Option<CudaVersion>,
     /// The first CUDA release whose nvcc and ptxas it accepts, if that is newer.
@@ -282,52 +282,53 @@ pub struct FrameworkBuild {
     /// What it needs from the host.
     #[serde(default)]
     pub needs: FrameworkNeeds,
-    /// The machine architectures that it is published for; empty for all.
+    /// The machine architectures it is published for; empty for all.
     #[serde(default)]
     pub architectures: Vec<String>,
-    /// The cuDNN that it is made with.
+    /// The cuDNN version it is built with.
     #[serde(default)]
     pub cudnn: Option<AddOnVersion>,
-    /// The first cuDNN that it runs with, as for CUDA; without this, it gets the minor version that it is made with.
+    /// The first cuDNN it runs with, with the same rule as for CUDA. Without this value, it gets the minor version it is built
+    /// with.
     #[serde(default)]
     pub cudnn_min: Option<AddOnVersion>,
     /// The lowest compute capability that it has kernels for.
     #[serde(default)]
     pub lowest_capability: Option<ComputeCapability>,
-    /// The capability of its newest kernels, where it has no PTX: a GPU of a later major version does not run them.
+    /// The compute capability of its newest kernels, if it has no PTX: it does not run on GPUs of later major versions.
     #[serde(default)]
     pub highest_capability: Option<ComputeCapability>,
-    /// Major versions between these two that it has neither kernels nor PTX for.
+    /// Major versions in between without kernels or PTX.
     #[serde(default)]
     pub without_kernels_for: Vec<u8>,
-    /// The same of single capabilities: kernels for 10.0a do not run on 10.3.
+    /// Single compute capabilities without kernels: those for 10.0a do not run on 10.3.
     #[serde(default)]
     pub without_capabilities: Vec<ComputeCapability>,
-    /// What does not work on some of the GPUs that it has kernels for.
+    /// What does not work on some of the GPUs it has kernels for.
     #[serde(default)]
     pub cautions: Vec<Caution>,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
 }
 
-/// What a user of newer GPUs should know of a build before it is installed.
+/// A warning for users of newer GPUs, shown before a build is installed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caution {
-    /// The lowest compute capability that it is about.
+    /// The lowest compute capability that it applies to.
     pub from: ComputeCapability,
-    /// A sentence without an end, such as `kernels are compiled at the first start`.
+    /// A sentence without a full stop, such as `kernels are compiled at the first start`.
     pub text: String,
 }
 
 impl FrameworkBuild {
-    /// The first CUDA series that it runs with.
+    /// The first CUDA series it runs with.
     pub fn first_cuda(&self) -> CudaVersion {
         self.cuda_min.unwrap_or(self.cuda).series()
     }
 
-    /// The first toolkit that serves it, with its compiler.
+    /// The first toolkit it works with, including the compiler.
     pub fn first_toolkit(&self) -> CudaVersion {
         self.nvcc_min.unwrap_or(self.first_cuda()).max(self.first_cuda())
     }
@@ -340,7 +341,7 @@ impl FrameworkBuild {
         }
     }
 
-    /// Whether a GPU runs its kernels.
+    /// Whether its kernels run on a GPU.
     pub fn has_kernels_for(&self, gpu: ComputeCapability) -> bool {
         self.lowest_capability.is_none_or(|lowest| gpu >= lowest)
             && self.highest_capability.is_none_or(|highest| gpu.major <= highest.major)
@@ -353,113 +354,113 @@ impl FrameworkBuild {
         self.architectures.is_empty() || self.architectures.iter().any(|a| a == architecture)
     }
 
-    /// The first cuDNN that it runs with, if it uses cuDNN and a source names a version.
+    /// The first cuDNN it runs with, if it uses cuDNN and a source names a version.
     pub fn first_cudnn(&self) -> Option<AddOnVersion> {
         self.cudnn_min.or(self.cudnn)
     }
 }
 
-/// Something on which whole sources differ, rather than on one fact.
+/// A subject on which whole sources differ, beyond a single fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disagreement {
-    /// On what.
+    /// The subject.
     pub about: String,
-    /// What each says.
+    /// What each source says.
     pub differ: String,
-    /// What was taken, and why.
+    /// Which value was used, and why.
     pub taken: String,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// Where facts are published.
+/// A source of facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The short name that facts use.
+    /// The short name used in facts.
     pub id: SourceId,
-    /// What it is, for a person.
+    /// A title for readers.
     pub title: String,
-    /// Its address or how to find it.
+    /// Its address, or how to find it.
     pub location: String,
-    /// How it came by what it says.
+    /// How the source knows its facts.
     #[serde(default)]
     pub known: Known,
-    /// Whether it is a list of the GPUs that NVIDIA's drivers know.
+    /// Whether it is a list of GPUs supported by NVIDIA's drivers.
     #[serde(default)]
     pub lists_gpus: bool,
 }
 
-/// How a fact is known, strongest first.
+/// The quality of a source, best first.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Known {
-    /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list that a driver ships.
+    /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list shipped with a driver.
     Measured,
-    /// Documented by those who make it.
+    /// Documented by the maker.
     Published,
-    /// Told by others: issues, packagers, copies of documentation.
+    /// Reported by others: issues, packagers, copies of documentation.
     #[default]
     Reported,
-    /// Concluded from facts about other releases. No source is ever this; records say it in `assumed`.
+    /// Inferred from facts about other releases. No source has this value; records state it in `assumed`.
     Assumed,
 }
 
-/// One compute capability.
+/// A compute capability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Architecture {
     /// The number, `"9.0"`.
     pub compute_capability: ComputeCapability,
-    /// The family, `Hopper`.
+    /// The architecture, `Hopper`.
     pub name: String,
-    /// The first CUDA series that targets it, where known.
+    /// The first CUDA series that targets it, if known.
     #[serde(default)]
     pub first_cuda: Option<CudaVersion>,
-    /// The last one; none means that the newest still does.
+    /// The last CUDA series that targets it; none if the newest still does.
     #[serde(default)]
     pub last_cuda: Option<CudaVersion>,
-    /// The first driver branch, where known.
+    /// The first driver branch, if known.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
-    /// The last driver branch; none means that the newest still does.
+    /// The last driver branch; none if the newest still supports it.
     #[serde(default)]
     pub last_driver_branch: Option<u16>,
-    /// Kernel module flavours that run it.
+    /// Kernel module flavours that support it.
     pub modules: Vec<ModuleFlavour>,
-    /// An embedded platform whose driver NVIDIA ships another way (`Jetson AGX Orin`).
+    /// The embedded platform whose driver NVIDIA ships differently (`Jetson AGX Orin`).
     #[serde(default)]
     pub embedded: Option<String>,
-    /// Of an embedded platform: the first CUDA series whose toolkits for servers (sbsa) serve it; none is no such series.
+    /// For an embedded platform: the first CUDA series whose server toolkits (sbsa) support it; none if no such series does.
     #[serde(default)]
     pub sbsa_from: Option<CudaVersion>,
-    /// The machine architecture that all its GPUs are built into, where it is one.
+    /// The only machine architecture that its GPUs are built into, if there is just one.
     #[serde(default)]
     pub only_on: Option<String>,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
-    /// On what sources differ, and what was taken.
+    /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// The two sets of kernel modules that a driver may come with.
+/// The two flavours of kernel modules in a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ModuleFlavour {
-    /// Dual MIT/GPL, for GPUs with a GSP (Turing and newer).
+    /// Dual MIT/GPL licence, for GPUs with a GSP (Turing and newer).
     Open,
-    /// NVIDIA's own licence, for every GPU up to Hopper.
+    /// NVIDIA's own licence, for all GPUs up to Hopper.
     Proprietary,
 }
 
 impl ModuleFlavour {
-    /// What a GPU needs that this one does not run.
+    /// The flavour required by GPUs that this one does not support.
     pub fn other(self) -> Self {
         match self {
             Self::Open => Self::Proprietary,
@@ -468,37 +469,37 @@ impl ModuleFlavour {
     }
 }
 
-/// A GPU on the PCI bus. The vendor is always NVIDIA's, 10de.
+/// A GPU on the PCI bus. The vendor is always NVIDIA, 10de.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gpu {
     /// PCI device id, four lower-case hexadecimal digits.
     pub device: PciDevice,
-    /// The one board that this entry is about, `10de:1463`; none is every other board of the device.
+    /// The subsystem id of the only board this entry describes, `10de:1463`; none for every other board of the device.
     #[serde(default)]
     pub subsystem: Option<String>,
     /// The marketing name.
     pub name: String,
     /// The chip, `GA100`.
     pub chip: String,
-    /// The family, `Ampere`.
+    /// The name of the chip, `GA100`.
     pub architecture: String,
-    /// None for chips that cannot compute, and for announced ones whose number is not published.
+    /// None for chips that cannot compute, and for announced ones without a published number.
     #[serde(default)]
     pub compute_capability: Option<ComputeCapability>,
-    /// Kernel module flavours that run it.
+    /// Kernel module flavours that support it.
     pub modules: Vec<ModuleFlavour>,
-    /// The last driver branch that knows it; none is "current". Text where it is no branch number of today (`173.14`).
+    /// The last driver branch that supports it; none is "current". A string if it is not a current branch number (`173.14`).
     #[serde(default)]
     pub last_driver_branch: Option<String>,
-    /// The oldest driver branch whose list of GPUs, as NVIDIA ships it, has it.
+    /// The oldest driver branch whose published GPU list contains it.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
-    /// The newest older branch whose list was read and lacks it: between the two nobody looked.
+    /// The newest older branch whose list is known to lack it. The branches in between were not checked.
     #[serde(default)]
     pub absent_from_branch: Option<u16>,
-    /// The first release of each branch that lists it, oldest first, up to a branch that lists it from its first release
-    /// on. A branch between them that is missing does not list it. Empty if not every list was read.
+    /// The first release of each branch that lists it, oldest first, up to a branch that lists it from its first release on. A
+    /// branch that is missing in between does not list it. Empty if not every list was read.
     #[serde(default)]
     pub listed_from: Vec<DriverVersion>,
     /// `GeForce`, `Tesla/Data Center`, …
@@ -507,25 +508,25 @@ pub struct Gpu {
     /// `PCIe`, `SXM4`, …
     #[serde(default)]
     pub form: Option<String>,
-    /// The machine architecture that it is built into, if it is not a separate board: Grace's is `aarch64`.
+    /// The machine architecture it is built into, if it is not a separate board: `aarch64` for Grace.
     #[serde(default)]
     pub only_on: Option<String>,
-    /// What people mean by this name alone, of several boards that have it: `H100`.
+    /// The name that usually means this board when several boards share it: `H100`.
     #[serde(default)]
     pub known_as: Option<String>,
-    /// Memory of the board, in GB as NVIDIA counts it.
+    /// The board's memory, in GB as NVIDIA counts it.
     #[serde(default)]
     pub memory_gb: Option<u16>,
-    /// For laptops.
+    /// Whether it is a laptop GPU.
     #[serde(default)]
     pub mobile: bool,
-    /// Can be partitioned into GPU instances.
+    /// Whether it can be partitioned into GPU instances (MIG).
     #[serde(default)]
     pub mig: bool,
-    /// On what sources differ, and what was taken.
+    /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -533,61 +534,61 @@ pub struct Gpu {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciDevice(pub u16);
 
-/// The virtual GPUs (vGPU) that guests see in place of a GPU. They have its device id, and subsystems of their own.
+/// The virtual GPUs (vGPU) that guests see instead of a GPU. They have its device id and separate subsystem ids.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VirtualGpus {
     /// The PCI device id of the GPU.
     pub device: PciDevice,
-    /// The subsystem ids, whose vendor is NVIDIA.
+    /// The subsystem ids; their vendor is NVIDIA.
     pub subsystems: Vec<PciDevice>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A bridge of NVIDIA's that joins GPUs; a host that has one needs what the fabric of its generation does.
+/// An NVSwitch bridge; its host needs what the fabric of its generation requires.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvSwitch {
     /// PCI device id.
     pub device: PciDevice,
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// The generation, from 1 (DGX-2) on.
+    /// The generation, starting with 1 (DGX-2).
     pub generation: u8,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// GPUs that NVSwitches join.
+/// A kind of board on which NVSwitches connect GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fabric {
-    /// The generation of the NVSwitches, as [`NvSwitch::generation`].
+    /// The NVSwitch generation, as in [`NvSwitch::generation`].
     pub generation: u8,
-    /// What hosts have it.
+    /// The hosts that have it.
     pub name: String,
-    /// What the host needs beside the driver.
+    /// The companions that the host needs besides the driver.
     pub needs: Vec<CompanionId>,
-    /// What runs on other machines, though hosts with other NVSwitches need it.
+    /// Companions that run on other machines here, although hosts with other NVSwitches need them.
     #[serde(default)]
     pub elsewhere: Vec<CompanionId>,
-    /// The GPUs that boards with these NVSwitches have.
+    /// The GPUs on these boards.
     pub gpus: Vec<PciDevice>,
-    /// How many of them a board has. Fewer may be on boards without NVSwitches.
+    /// The number of GPUs on a board. Boards with fewer may have no NVSwitches.
     pub gpus_per_board: usize,
-    /// What the vital product data of an InfiniBand device contains that manages the NVSwitches. Then they are not on the PCI
-    /// bus, and all boards of these GPUs have them.
+    /// A text in the vital product data of the InfiniBand devices that manage the NVSwitches. If set, the switches are not on
+    /// the PCI bus, and all boards with these GPUs have them.
     #[serde(default)]
     pub vital_product_data: Option<String>,
     /// Kernel modules that must be loaded.
     #[serde(default)]
     pub kernel_modules: Vec<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A number that the driver gives a GPU's error in the kernel log.
+/// An Xid: the number of a GPU error that the driver reports in the kernel log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Xid {
@@ -595,52 +596,52 @@ pub struct Xid {
     pub xid: u16,
     /// Its name in the driver.
     pub name: String,
-    /// What it says, in a sentence.
+    /// The meaning, in one sentence.
     pub means: String,
-    /// What NVIDIA says to do at once.
+    /// The immediate action that NVIDIA recommends.
     pub action: XidAction,
-    /// Which of this is assumed, and why.
+    /// The assumed parts, and why.
     #[serde(default)]
     pub assumed: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A number that the driver gives an NVSwitch's error in the kernel log.
+/// An SXid: the number of an NVSwitch error that the driver reports in the kernel log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sxid {
     /// The number.
     pub sxid: u32,
-    /// Its name in the driver, without the prefix that all have.
+    /// Its name in the driver, without the common prefix.
     pub name: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// What is to be done about an [`Xid`].
+/// The recommended action for an [`Xid`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum XidAction {
-    /// Nothing, on its own.
+    /// Nothing, by itself.
     Nothing,
-    /// Start the program again, and look for the fault there.
+    /// Restart the program and look for the error there.
     RestartApplication,
     /// Reset the GPU.
     ResetGpu,
-    /// Boot the host.
+    /// Reboot the host.
     Reboot,
-    /// Look at cables, slots and power.
+    /// Check cables, slots and power.
     CheckHardware,
-    /// Update driver or firmware.
+    /// Update the driver or firmware.
     Update,
-    /// Go through a procedure of NVIDIA's.
+    /// Follow one of NVIDIA's procedures.
     Workflow,
-    /// Ask NVIDIA, or who sold it.
+    /// Contact NVIDIA or the vendor.
     AskNvidia,
 }
 
-/// How long NVIDIA cares for a driver branch.
+/// The support class of a driver branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BranchKind {
@@ -650,9 +651,9 @@ pub enum BranchKind {
     Production,
     /// New feature branch.
     NewFeature,
-    /// Kept alive only for GPUs that newer branches dropped.
+    /// Kept for GPUs that newer branches no longer support.
     Legacy,
-    /// No source says which.
+    /// No source states it.
     Unknown,
 }
 
@@ -662,91 +663,91 @@ pub enum BranchKind {
 pub struct DriverBranch {
     /// The number of the branch, `580`.
     pub branch: u16,
-    /// How long it is cared for.
+    /// The support class.
     pub kind: BranchKind,
-    /// The month (`2026-06`) or day in which its life ends, where published.
+    /// The month (`2026-06`) or day when support ends, if published.
     #[serde(default)]
     pub end_of_life: Option<String>,
-    /// The day of its last release known.
+    /// The day of its latest known release.
     #[serde(default)]
     pub latest_release: Option<String>,
     /// The newest CUDA series that it runs natively.
     #[serde(default)]
     pub max_cuda: Option<CudaVersion>,
-    /// The oldest kernel that its release notes ask for, `"3.10"`.
+    /// The oldest kernel that its release notes require, `"3.10"`.
     #[serde(default)]
     pub oldest_kernel: Option<String>,
-    /// The newest kernel series that its last release was seen to build on without patches, `"6.9"`.
+    /// The newest kernel series on which its last release was seen to build without patches, `"6.9"`.
     #[serde(default)]
     pub newest_kernel: Option<String>,
-    /// Kernels of distributions that changed what it builds on without changing the series.
+    /// Distribution kernels whose backports break its build although the kernel series did not change.
     #[serde(default)]
     pub kernel_limits: Vec<KernelLimit>,
-    /// Releases that do not build on kernels that its last release builds on.
+    /// Older releases that do not build on kernels on which its last release builds.
     #[serde(default)]
     pub release_limits: Vec<ReleaseLimit>,
-    /// Kernel module flavours that it comes with.
+    /// The kernel module flavours in it.
     pub modules: Vec<ModuleFlavour>,
-    /// What its installer takes when both would do.
+    /// The flavour its installer chooses if both would work.
     pub default_modules: ModuleFlavour,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
-    /// On what sources differ, and what was taken.
+    /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
-    /// Which of this is assumed, and why it could not be measured.
+    /// The assumed parts, and why they could not be measured.
     #[serde(default)]
     pub assumed: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// From which kernel of a distribution on the modules of a branch's last release do not build without patches.
+/// The first kernel of a distribution on which the modules of a branch's last release do not build without patches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelLimit {
-    /// The distribution's part of a kernel release, without its minor release: `el9`.
+    /// The distribution's part of the kernel release, without its minor release: `el9`.
     pub distribution: String,
-    /// The first kernel that fails, `"5.14.0-570"`.
+    /// The first kernel on which the build fails, `"5.14.0-570"`.
     pub from: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// From which kernel series on the modules of a branch's older releases do not build without patches.
+/// The first kernel series on which the modules of a branch's older releases do not build without patches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLimit {
-    /// The last release that this holds for.
+    /// The last affected release.
     pub up_to: DriverVersion,
-    /// The flavour of its modules.
+    /// The affected flavour of its modules.
     pub modules: ModuleFlavour,
-    /// The first kernel series that fails, `"7.2"`.
+    /// The first kernel series on which the build fails, `"7.2"`.
     pub from: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// What NVIDIA calls a driver release.
+/// NVIDIA's label for a driver release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Maturity {
-    /// For everybody.
+    /// For everyone.
     Production,
-    /// For everybody, of a legacy branch.
+    /// For everyone, from a legacy branch.
     Legacy,
     /// For data centres.
     Datacenter,
-    /// Of a new feature branch.
+    /// From a new feature branch.
     NewFeature,
-    /// For trying out.
+    /// A beta.
     Beta,
     /// For Vulkan developers.
     VulkanBeta,
-    /// Never released alone, only inside a CUDA runfile.
+    /// Never released separately, only inside a CUDA runfile.
     CudaRunfileOnly,
-    /// No source says.
+    /// No source states it.
     Unknown,
 }
 
@@ -756,16 +757,16 @@ pub enum Maturity {
 pub struct DriverRelease {
     /// The version.
     pub version: DriverVersion,
-    /// The day.
+    /// The release day.
     #[serde(default)]
     pub date: Option<String>,
-    /// What NVIDIA calls it.
+    /// NVIDIA's label.
     pub maturity: Maturity,
-    /// The files that NVIDIA publishes of it.
+    /// The published files.
     pub artifacts: Vec<DriverArtifact>,
 }
 
-/// What a driver download holds.
+/// The kind of a driver download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriverVariant {
     /// The runfile.
@@ -774,13 +775,13 @@ pub enum DriverVariant {
     NoCompat32,
     /// For vGPU guests.
     Grid,
-    /// For vGPU guests at Google.
+    /// For vGPU guests on Google Cloud.
     GridGcp,
-    /// A plain archive of the files.
+    /// A plain archive.
     RedistArchive,
     /// Inside a CUDA runfile.
     ExtractedFromCudaRunfile,
-    /// A companion that goes with this driver.
+    /// A companion of this driver.
     Companion(CompanionId),
 }
 
@@ -788,7 +789,7 @@ pub enum DriverVariant {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverArtifact {
-    /// What it holds.
+    /// The kind.
     pub variant: DriverVariant,
     /// The file.
     pub artifact: Artifact,
@@ -798,78 +799,78 @@ pub struct DriverArtifact {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
-    /// `x86_64`, `sbsa`, `aarch64`, `ppc64le`, …
+    /// The architecture: `x86_64`, `sbsa`, `aarch64`, `ppc64le`, …
     pub arch: String,
     /// The name of the file.
     pub file: String,
-    /// Where it is; none where it is known only by name.
+    /// Its URL; none if only the name is known.
     #[serde(default)]
     pub url: Option<String>,
-    /// Lower-case hexadecimal. Without it nothing of the file is ever run.
+    /// The SHA-256 in lower-case hexadecimal. A file without one is never used.
     #[serde(default)]
     pub sha256: Option<String>,
-    /// Bytes.
+    /// The size in bytes.
     #[serde(default)]
     pub size: Option<u64>,
-    /// How many independent sources give this sum.
+    /// The number of independent sources for this checksum.
     #[serde(default)]
     pub agree: u8,
-    /// What a reader should know: a name that is only expected, …
+    /// A note for readers: a name that is only expected, …
     #[serde(default)]
     pub note: Option<String>,
-    /// On what sources differ, and what was taken.
+    /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// What a CUDA release needs.
+/// A CUDA release and its requirements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CudaRelease {
     /// The release.
     pub version: CudaVersion,
-    /// The month or day.
+    /// The month or day of the release.
     #[serde(default)]
     pub date: Option<String>,
-    /// The oldest driver that runs its programs (for 11 and newer by minor-version compatibility).
+    /// The oldest driver that runs its programs (since 11 by minor-version compatibility).
     pub minimum_driver: DriverVersion,
-    /// The driver that it was made with: what PTX and its newest features need.
+    /// The driver it was built with, required for PTX and its newest features.
     #[serde(default)]
     pub native_driver: Option<DriverVersion>,
-    /// The lowest compute capability it targets.
+    /// The lowest compute capability that it targets.
     pub lowest_capability: ComputeCapability,
-    /// The highest.
+    /// The highest compute capability that it targets.
     pub highest_capability: ComputeCapability,
-    /// The oldest gcc that its nvcc takes, by major version.
+    /// The major version of the oldest gcc that its nvcc accepts.
     #[serde(default)]
     pub gcc_min: Option<u16>,
-    /// The newest gcc that its nvcc takes, by major version.
+    /// The major version of the newest gcc that its nvcc accepts.
     #[serde(default)]
     pub gcc_max: Option<u16>,
-    /// The newest clang that its nvcc takes, `"19"` or `"3.9"`.
+    /// The newest clang that its nvcc accepts, `"19"` or `"3.9"`.
     #[serde(default)]
     pub clang_max: Option<String>,
     /// The oldest C library that its programs run on, `"2.27"`.
     #[serde(default)]
     pub glibc_min: Option<String>,
-    /// The C library from which on its headers do not compile.
+    /// The first C library that its headers do not compile with.
     #[serde(default)]
     pub glibc_breaks_from: Option<String>,
-    /// The same on aarch64, if it is an older one there: glibc 2.38 declares vector types that nvcc before 12.5 does not know.
+    /// The same on aarch64, if it is older there: glibc 2.38 declares vector types that nvcc before 12.5 does not know.
     #[serde(default)]
     pub glibc_breaks_from_sbsa: Option<String>,
-    /// What `nvcc --version` calls it, `12.8.93`.
+    /// The version that `nvcc --version` prints, `12.8.93`.
     #[serde(default)]
     pub nvcc: Option<String>,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
-    /// Which of this is assumed, and why it could not be measured.
+    /// The assumed parts, and why they could not be measured.
     #[serde(default)]
     pub assumed: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -887,96 +888,97 @@ impl CudaRelease {
 pub struct CudaArtifact {
     /// The release.
     pub version: CudaVersion,
-    /// The driver inside; none from 13.4 on.
+    /// The driver inside; none since 13.4.
     #[serde(default)]
     pub bundled_driver: Option<DriverVersion>,
     /// The file.
     pub artifact: Artifact,
 }
 
-/// A host compiler that some CUDA releases refuse.
+/// A host compiler that some CUDA releases do not support.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerLimit {
     /// `gcc` or `clang`.
     pub compiler: String,
-    /// The versions that do not work, in the notation of the source: `"12:"` is 12 and newer, `":4"` up to 4.
+    /// The unsupported versions, in the source's notation: `"12:"` is 12 and newer, `":4"` up to 4.
     pub excluded: String,
-    /// The CUDA releases, likewise.
+    /// The CUDA releases, in the same notation.
     pub cuda: String,
-    /// The one machine architecture this is about.
+    /// The only machine architecture affected; none for all.
     #[serde(default)]
     pub arch: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
-/// A distribution release: what packages are called there, and what its repositories offer.
+/// A distribution release: its package names and what its repositories offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
     /// `ID` of os-release.
     pub id: String,
-    /// `VERSION_ID` of os-release up to its first dot where the distribution counts so (`"9"` for Rocky 9.6), whole
-    /// for the others (`"24.04"`); `"*"` is every release without a record.
+    /// `VERSION_ID` of os-release: only up to the first dot if the distribution counts that way (`"9"` for Rocky 9.6),
+    /// otherwise whole (`"24.04"`). `"*"` stands for every release without a record.
     pub version: String,
-    /// The name for a person.
+    /// The name for readers.
     pub name: String,
     /// The package manager.
     pub package_manager: PackageManager,
-    /// The initramfs tool of a standard install.
+    /// The initramfs tool of a standard installation.
     pub initramfs: InitramfsTool,
     /// The C library, `"2.36"`.
     #[serde(default)]
     pub glibc: Option<String>,
-    /// The default gcc, by major version.
+    /// The major version of the default gcc.
     #[serde(default)]
     pub gcc: Option<u16>,
-    /// The kernel headers of one kernel; `{release}` stands for `uname -r`, `{flavour}` for what is behind its last dash, and
-    /// `{version}` for what is before that.
+    /// The headers of one kernel; `{release}` stands for `uname -r`, `{flavour}` for the part after its last dash, and
+    /// `{version}` for the part before.
     pub headers: Vec<String>,
-    /// The meta-packages that follow the distribution's kernels, by a text that ends the kernel's release
-    /// (`-generic`, `-cloud-amd64`); the one with an empty ending is for all others.
+    /// The meta-packages that follow the distribution's kernels, by the ending of the kernel's release (`-generic`,
+    /// `-cloud-amd64`). The one with an empty ending applies to all others.
     #[serde(default)]
     pub header_metas: Vec<HeaderMeta>,
-    /// Its repositories keep the headers of the newest kernels only.
+    /// Whether its repositories keep only the headers of the newest kernels.
     #[serde(default)]
     pub drops_old_headers: bool,
-    /// The package with libxml2.so.2, which the installer in CUDA's runfiles loads. None where no package has it, or nobody knows.
+    /// The package with libxml2.so.2, which the installer in CUDA's runfiles loads. None if no package has it, or if it is
+    /// unknown.
     #[serde(default)]
     pub libxml2: Option<String>,
-    /// The packages with modules of one kernel that a driver's modules load with, where the kernel's own package leaves them out;
-    /// named as the headers are.
+    /// The packages with modules of one kernel that a driver's modules depend on, if the kernel's own package lacks them; named
+    /// with the same placeholders as the headers.
     #[serde(default)]
     pub kernel_modules: Vec<String>,
-    /// DKMS, and what building a module takes beside it.
+    /// DKMS, and the packages needed to build a module with it.
     pub build_tools: Vec<String>,
-    /// Repositories that are not enabled by default and have some of these packages.
+    /// Repositories with some of these packages that are not enabled by default.
     #[serde(default)]
     pub extra_repositories: Vec<ExtraRepository>,
-    /// The default C++ compiler, with its library's headers.
+    /// The default C++ compiler with the headers of its library.
     #[serde(default)]
     pub gxx: Option<String>,
-    /// A gcc of one major version; `{major}` stands for it. None where only the default one is packaged.
+    /// The package of gcc in one major version; `{major}` stands for it. None if only the default one is packaged.
     #[serde(default)]
     pub gcc_package: Option<String>,
-    /// The C++ compiler of one major version, likewise.
+    /// The package of the C++ compiler, in the same form.
     #[serde(default)]
     pub gxx_package: Option<String>,
-    /// The major versions that these two are there for, oldest first; empty where no source says.
+    /// The major versions that both exist for, oldest first; empty if no source states them.
     #[serde(default)]
     pub gccs: Vec<u16>,
-    /// Of a record that stands for releases the database does not know: the release whose names of packages it has.
+    /// For a record that stands for releases the database does not know: the release whose package names it uses.
     #[serde(default)]
     pub named_as: Option<String>,
-    /// NVIDIA driver packages that its repositories offer, preferred first.
+    /// NVIDIA driver packages in its repositories, preferred ones first.
     #[serde(default)]
     #[serde(serialize_with = "export::offers")]
     pub drivers: Vec<DriverOffer>,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -987,19 +989,19 @@ impl Distribution {
         own.unwrap_or(&self.headers).iter().map(|name| of_kernel(name, release))
     }
 
-    /// The packages with modules of a kernel that a driver's modules load with, `uname -r`.
+    /// The packages with modules of a kernel, `uname -r`, that a driver's modules depend on.
     pub fn modules_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
         let own = self.header_meta(release, arch).map(|meta| &meta.kernel_modules).filter(|own| !own.is_empty());
         own.unwrap_or(&self.kernel_modules).iter().map(|name| of_kernel(name, release))
     }
 
-    /// What follows the headers of kernels such as this one.
+    /// The record of the headers meta-package for such a kernel.
     pub fn following(&self, release: &str, arch: &str) -> Option<String> {
         self.header_meta(release, arch).map(|meta| of_kernel(&meta.package, release))
     }
 
-    /// The meta-package for the headers of kernels such as this one. The longest ending wins: -cloud-amd64 before -amd64 before
-    /// none; then the one for the kernel's series.
+    /// The meta-package for the headers of such a kernel. The longest ending wins: -cloud-amd64 before -amd64 before none; then
+    /// the one for the kernel's series.
     pub fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
         let is_of_series = |series: &String| release.strip_prefix(series.as_str()).is_some_and(|r| r.starts_with('.'));
         let is_its = |m: &&HeaderMeta| {
@@ -1017,19 +1019,19 @@ fn of_kernel(name: &str, release: &str) -> String {
     name.replace("{release}", release).replace("{version}", version).replace("{flavour}", flavour)
 }
 
-/// A repository that somebody must enable.
+/// A repository that must be enabled first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraRepository {
-    /// Its name for a person, `EPEL`.
+    /// Its name for readers, `EPEL`.
     pub name: String,
-    /// The packages that only it has.
+    /// The packages found only there.
     pub packages: Vec<String>,
-    /// Marks of which any means that it is enabled, as in [`Repository::seen_as`].
+    /// Marks of an enabled repository, as in [`Repository::seen_as`]; one is enough.
     pub seen_as: Vec<String>,
-    /// The command that enables it; `{version}` and `{arch}` stand for those of the host.
+    /// The command that enables it; `{version}` and `{arch}` stand for the host's values.
     pub enable: String,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
@@ -1042,7 +1044,7 @@ pub enum PackageManager {
     Apt,
     /// dnf and rpm.
     Dnf,
-    /// tdnf and rpm. It has dnf's commands, and not all of its options: it ignores `--setopt=tsflags=test`, and installs.
+    /// tdnf and rpm. Its commands are dnf's, but not all of its options: it ignores `--setopt=tsflags=test` and installs.
     Tdnf,
     /// zypper and rpm.
     Zypper,
@@ -1065,83 +1067,84 @@ pub enum InitramfsTool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderMeta {
-    /// How the kernel's release ends.
+    /// The ending of the kernel's release.
     pub kernel: String,
-    /// The only series that it follows, `"6.8"`; none is any that no other one follows.
+    /// The only series it follows, `"6.8"`; none for every series without a separate one.
     #[serde(default)]
     pub series: Option<String>,
-    /// The machine architecture (`x86_64`, `aarch64`, `ppc64le`); none is any.
+    /// The machine architecture (`x86_64`, `aarch64`, `ppc64le`); none for all.
     #[serde(default)]
     pub arch: Option<String>,
-    /// The package; named as the headers are where only that of the kernel's own version leaves the kernel as it is.
+    /// The package. If only the package of one kernel version avoids a kernel upgrade, it is named with the placeholders of the
+    /// headers.
     pub package: String,
-    /// The headers of one such kernel, where they are not called as those of the distribution's other kernels.
+    /// The headers of one such kernel, if their name differs from that of the distribution's other kernels.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Likewise what [`Distribution::kernel_modules`] names.
+    /// The same for [`Distribution::kernel_modules`].
     #[serde(default)]
     pub kernel_modules: Vec<String>,
 }
 
-/// A driver in a repository.
+/// A driver offered by a repository.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverOffer {
     /// The branch.
     pub branch: u16,
-    /// The version last seen there; none where no source says it.
+    /// The version last seen there; none if no source states it.
     #[serde(default)]
     pub version: Option<DriverVersion>,
     /// The flavour.
     pub modules: ModuleFlavour,
     /// The machine architectures.
     pub archs: Vec<String>,
-    /// The repository it is in.
+    /// The repository.
     pub repository: Repository,
-    /// The packages of a host that only computes: the kernel modules, then libcuda, then the rest. The first two are of
-    /// one version.
+    /// The packages for a host that only computes: the kernel modules, then libcuda, then the rest. The first two have the same
+    /// version.
     pub packages: Vec<String>,
-    /// What a host with a desktop needs instead, which also draws. Empty if `packages` does.
+    /// The packages for a host with a desktop, with graphics. Empty if `packages` serves both.
     #[serde(default)]
     pub desktop_packages: Vec<String>,
-    /// The packages in the same repository of companions whose version follows the driver's. A host that needs another one of
-    /// these does not get the driver from here.
+    /// The packages, in the same repository, of companions whose version follows the driver's. A host that needs any other such
+    /// companion cannot use this offer.
     #[serde(default)]
     pub companions: BTreeMap<CompanionId, String>,
-    /// The newest kernel series that the packages build on, `"7.0"`. None if they follow the distribution's kernels.
+    /// The newest kernel series on which the packages build, `"7.0"`. None if they follow the distribution's kernels.
     #[serde(default)]
     pub newest_kernel: Option<String>,
-    /// What its kernel module is called, where that is not `nvidia`: Debian's is `nvidia-current`.
+    /// The name of its kernel module, if it is not `nvidia`: Debian's is `nvidia-current`.
     #[serde(default)]
     pub kernel_module: Option<String>,
-    /// Module streams to enable first (dnf), `nvidia-driver:580-dkms`.
+    /// The module stream to enable first (dnf), `nvidia-driver:580-dkms`.
     #[serde(default)]
     pub module_stream: Option<String>,
-    /// Where this is published.
+    /// The sources.
     pub sources: Vec<SourceId>,
 }
 
 impl DriverOffer {
-    /// The packages for a host with a desktop, or without one.
+    /// The packages for a host with or without a desktop.
     pub fn packages_for(&self, desktop: bool) -> &[String] {
         if desktop && !self.desktop_packages.is_empty() { &self.desktop_packages } else { &self.packages }
     }
 
-    /// Of these, the ones that have the driver's version: its kernel modules and its libraries.
+    /// Those of the packages that have the driver's version: its kernel modules and libraries.
     pub fn versioned_packages(&self, desktop: bool) -> &[String] {
         let all = self.packages_for(desktop);
         &all[..all.len().min(2)]
     }
 }
 
-/// Where a repository's packages come from, and how to see that a host has it enabled.
+/// A package repository, and how to detect that a host has it enabled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Repository {
-    /// For a person: `Debian non-free`, `NVIDIA's network repository`.
+    /// The name for readers: `Debian non-free`, `NVIDIA's network repository`.
     pub name: String,
-    /// Marks of which one must mean a repository that the host has enabled: for apt a component of the distribution's own
-    /// archive, `non-free`, or a suite and a component; else part of its name; or part of its address. Empty: always enabled.
+    /// Marks of an enabled repository; one is enough. For apt a component of the distribution's own archive, `non-free`, or a
+    /// suite and a component; otherwise part of the repository's name or address. Empty: always enabled.
     #[serde(default)]
     pub seen_as: Vec<String>,
 }

@@ -1,11 +1,11 @@
-//! A fact that cannot be, and the line of the YAML files that says it. Decides nothing about facts; `check` does.
+//! A wrong fact, and its line in the YAML files. `check` decides what is wrong.
 
 use std::fmt;
 
-/// A fact that cannot be.
+/// A wrong fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file and the line, counted from 1, where they are known.
+    /// The file and the line, counted from 1, if known.
     pub place: Option<(String, usize)>,
     /// The record: `gpus 20b2`, `cuda 12.8.1`.
     pub record: String,
@@ -26,7 +26,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Which record of which list a problem is about, and how its line shows that.
+/// The record of a list that a problem is about, and how its line can be recognised.
 pub struct Record {
     list: &'static str,
     name: String,
@@ -34,8 +34,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of `list` whose `key` is `value`; a value of two words is a key and a second one that tells records
-    /// of the same key apart.
+    /// The record of `list` whose `key` is `value`; a value of two words is a key and a second key that distinguishes records
+    /// with the same first one.
     pub fn of(list: &'static str, key: &str, value: impl fmt::Display) -> Self {
         let name = value.to_string();
         let mut words = name.split(' ');
@@ -52,8 +52,8 @@ impl Problem {
         Self { place: None, record: record.name.clone(), key, wrong, list, marks }
     }
 
-    /// Finds the place in the files: the last record that bears the marks (of two that are the same, the second), and
-    /// in it the line of the key.
+    /// Finds the place in the files: the last record with the marks (the second of two equal ones), and in it the line of the
+    /// key.
     pub fn locate<'a>(&mut self, files: impl IntoIterator<Item = (&'a str, &'a str)>) {
         for (file, text) in files {
             let mut list = "";
@@ -71,7 +71,8 @@ impl Problem {
             let bears = |lines: &[String], mark: &str| lines.iter().position(|l| holds(l, mark));
             let found = records.iter().rev().find(|(_, lines)| self.marks.iter().all(|m| bears(lines, m).is_some()));
             if let Some((start, lines)) = found {
-                // Of several artifacts in a record the one of the file's name is meant: its line, not the first of that key.
+                // If a record has several artifacts, the key's line in the artifact with that file name counts, not the first
+                // one.
                 let own = bears(lines, &self.marks[0]).unwrap_or(0);
                 let line =
                     lines[own..].iter().position(|l| l.contains(&format!("{}:", self.key))).map_or(own, |n| own + n);
@@ -81,7 +82,7 @@ impl Problem {
     }
 }
 
-/// Whether a line has `mark` as a whole: `version: 12.8` is no mark of `version: 12.8.1`.
+/// Whether a line contains `mark` as a whole: `version: 12.8` does not match `version: 12.8.1`.
 fn holds(line: &str, mark: &str) -> bool {
     let Some(start) = line.find(mark) else { return false };
     !line[start + mark.len()..].starts_with(|c: char| c.is_alphanumeric() || ".-_:".contains(c))

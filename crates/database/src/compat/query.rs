@@ -1,4 +1,4 @@
-//! Looking things up.
+//! Lookups in the database.
 
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch, DriverRelease, DriverVariant,
@@ -17,13 +17,13 @@ impl Database {
         drivers.chain(cuda).chain(self.add_on_artifacts.iter().map(|a| &a.artifact))
     }
 
-    /// Where the file of this sum is published.
+    /// The URL of the file with this checksum.
     pub fn published(&self, sha256: &str) -> Option<String> {
         let whole = self.artifacts().find(|a| a.sha256.as_deref() == Some(sha256)).and_then(|a| a.url.clone());
         whole.or_else(|| self.component_archive(sha256)?.url)
     }
 
-    /// The GPU of a device and board: the entry for that very board, else the one for every other board of the device.
+    /// The GPU for a device and board: the entry for that board, or else the one for all other boards of the device.
     pub fn gpu(&self, device: PciDevice, subsystem: Option<&str>) -> Option<&Gpu> {
         let start = self.gpus.partition_point(|g| g.device < device);
         let of_device = || self.gpus[start..].iter().take_while(|g| g.device == device);
@@ -32,7 +32,7 @@ impl Database {
             .or_else(|| of_device().find(|g| g.subsystem.is_none()))
     }
 
-    /// The framework of a name or an alias.
+    /// The framework with this name or alias.
     pub fn framework(&self, name: &str) -> Option<&Framework> {
         let is = |f: &&Framework| {
             f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
@@ -40,13 +40,13 @@ impl Database {
         self.frameworks.iter().find(is)
     }
 
-    /// The release that `torch==2.9.1` or `torch` means: the newest of [`Self::framework_releases`].
+    /// The release selected by `torch==2.9.1` or `torch`: the newest of [`Self::framework_releases`].
     pub fn framework_release(&self, wish: &str) -> Option<&FrameworkRelease> {
         self.framework_releases(wish).next()
     }
 
-    /// The releases that `torch==2.9`, `torch 2.9`, `torch>=2.4, <2.6`, `torch~=2.4` or `torch` may mean, the newest first. A
-    /// version stands for those of which one is the other's beginning: `torch==2.9.1` for the record of all 2.9.
+    /// The releases selected by `torch==2.9`, `torch 2.9`, `torch>=2.4, <2.6`, `torch~=2.4` or `torch`, newest first. Versions
+    /// match if one is a prefix of the other: `torch==2.9.1` matches the record for all 2.9.
     pub fn framework_releases<'a>(&'a self, wish: &str) -> impl Iterator<Item = &'a FrameworkRelease> {
         let (name, asked) = framework_and_version(wish);
         let exact = asked.trim_start_matches('=').trim().trim_end_matches(".*");
@@ -59,11 +59,11 @@ impl Database {
         self.framework(name).into_iter().flat_map(|f| &f.releases).filter(meets)
     }
 
-    /// The guide that leaves this system out: of the same major version, the newest that was read whole and is not newer than
-    /// the toolkit. None if one of these guides, read whole or in part, lists the system under any of its `ids`.
+    /// The guide that omits this system: the newest of the same major version that was read completely and is not newer than
+    /// the toolkit. None if any of these guides, read completely or in part, lists the system under one of its `ids`.
     pub fn guide_without(&self, cuda: CudaVersion, arch: &str, ids: &[&str], version: &str) -> Option<&CudaGuide> {
         let guides = || self.cuda_guides.iter().filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series());
-        // Point releases are not told apart: 24.04.3 of Ubuntu is 24.04, 9.6 of RHEL is 9.
+        // Point releases count as equal: Ubuntu 24.04.3 as 24.04, RHEL 9.6 as 9.
         let count = if ids.contains(&"ubuntu") { 2 } else { 1 };
         let numbers = |text: &str| text.split('.').take(count).map(str::to_owned).collect::<Vec<_>>();
         let lists =
@@ -78,7 +78,7 @@ impl Database {
         self.forward_compatibility.iter().find(works)
     }
 
-    /// What a package or a module is called in NVIDIA's own repositories, for this driver.
+    /// The name of a package or module in NVIDIA's own repositories, for this driver.
     pub fn name_of(&self, role: Role, manager: PackageManager, driver: DriverVersion) -> Option<String> {
         let about = |r: &&Rename| r.role == role && r.package_manager.is_none_or(|m| m == manager);
         let rename = self.renames.iter().find(about)?;
@@ -86,7 +86,7 @@ impl Database {
         Some(name.replace("{branch}", &driver.branch.to_string()))
     }
 
-    /// The kinds of GPU instances that a card can be cut into, smallest first.
+    /// The MIG profiles of a GPU, smallest first.
     pub fn mig_profiles(&self, device: PciDevice) -> impl Iterator<Item = &MigProfile> {
         self.mig_profiles.iter().filter(move |p| p.gpus.contains(&device))
     }
@@ -98,46 +98,46 @@ impl Database {
         Some(&self.architectures[at])
     }
 
-    /// What the driver calls an error of an NVSwitch.
+    /// The driver's name for an NVSwitch error.
     pub fn sxid(&self, number: u32) -> Option<&Sxid> {
         self.sxids.iter().find(|x| x.sxid == number)
     }
 
-    /// What an Xid says.
+    /// The record of an Xid.
     pub fn xid(&self, number: u16) -> Option<&Xid> {
         self.xids.iter().find(|x| x.xid == number)
     }
 
-    /// Whether a subsystem of a GPU (`10de:14b6`) is a virtual GPU.
+    /// Whether a GPU's subsystem (`10de:14b6`) is a virtual GPU.
     pub fn is_virtual_gpu(&self, device: PciDevice, subsystem: &str) -> bool {
         let id = subsystem.strip_prefix("10de:").and_then(|id| u16::from_str_radix(id, 16).ok()).map(PciDevice);
         let of_device = self.virtual_gpus.iter().find(|v| v.device == device);
         of_device.zip(id).is_some_and(|(v, id)| v.subsystems.contains(&id))
     }
 
-    /// Whether a list of the GPUs that NVIDIA's drivers know has this one.
+    /// Whether a published list of the GPUs supported by NVIDIA's drivers contains this one.
     pub fn is_listed(&self, gpu: &Gpu) -> bool {
         self.sources.iter().any(|source| source.lists_gpus && gpu.sources.contains(&source.id))
     }
 
-    /// How a fact is known: as its strongest source knows it.
+    /// How a fact is known: by its best source.
     pub fn known(&self, sources: &[SourceId]) -> Option<Known> {
         self.sources.iter().filter(|source| sources.contains(&source.id)).map(|source| source.known).min()
     }
 
-    /// The NVSwitch of a device id.
+    /// The NVSwitch with this device id.
     pub fn nvswitch(&self, device: PciDevice) -> Option<&NvSwitch> {
         self.nvswitches.iter().find(|s| s.device == device)
     }
 
-    /// The driver branch of a number.
+    /// The driver branch with this number.
     pub fn branch(&self, branch: u16) -> Option<&DriverBranch> {
         // Newest first.
         let at = self.driver_branches.binary_search_by(|b| branch.cmp(&b.branch)).ok()?;
         Some(&self.driver_branches[at])
     }
 
-    /// The driver release of a version.
+    /// The driver release with this version.
     pub fn driver(&self, version: DriverVersion) -> Option<&DriverRelease> {
         // Newest first.
         let at = self.drivers.binary_search_by(|r| version.cmp(&r.version)).ok()?;
@@ -151,15 +151,15 @@ impl Database {
         Some(&self.cuda[at])
     }
 
-    /// The distribution of an os-release: by its own id, else by the nearest relative's.
+    /// The distribution for an os-release: by its own id, or else by the nearest relative's.
     pub fn distribution(&self, id: &str, version: &str, like: &[String]) -> Option<&Distribution> {
         let major = version.split('.').next().unwrap_or(version);
         let of = |id: &str, versions: &[&str]| {
             versions.iter().find_map(|v| self.distributions.iter().find(|d| d.id == id && d.version == *v))
         };
         let ids = || std::iter::once(id).chain(like.iter().map(String::as_str));
-        // A relative whose release is known says more than a record that stands for every release. Of those the nearest relative's
-        // counts: what another is older or newer than, a distant one cannot tell.
+        // A relative with a record for this release is better than a record for all releases. Among those, the nearest relative
+        // counts: a distant one cannot decide whether it is older or newer.
         ids().find_map(|id| of(id, &[version, major])).or_else(|| {
             let known = ids().find(|id| self.distributions.iter().any(|d| d.id == *id))?;
             of(known, &["*"])
@@ -168,7 +168,7 @@ impl Database {
 }
 
 impl Gpu {
-    /// Its id, and what tells it from others of its name: `GeForce GT 730 (10de:0f02, 2.1, driver up to 390)`.
+    /// The PCI id and what distinguishes it from others with its name: `GeForce GT 730 (10de:0f02, 2.1, driver up to 390)`.
     pub(super) fn described(&self) -> String {
         let mut parts = vec![format!("10de:{}", self.device)];
         parts.extend(self.subsystem.as_ref().map(|id| format!("board {id}")));
@@ -180,7 +180,7 @@ impl Gpu {
 }
 
 impl Distribution {
-    /// The packages of the gcc and the g++ of this major version, `gcc-12` and `g++-12`; none where they are known not to exist.
+    /// The packages of gcc and g++ in this major version, `gcc-12` and `g++-12`; none if they are known not to exist.
     pub fn compiler_packages(&self, major: u16) -> Option<[String; 2]> {
         let exist = self.gccs.is_empty() || self.gccs.contains(&major);
         let [gcc, gxx] = [self.gcc_package.as_ref()?, self.gxx_package.as_ref()?];
@@ -189,7 +189,7 @@ impl Distribution {
 }
 
 impl KernelLimit {
-    /// Whether the modules do not build on the kernel of this release, `5.14.0-570.12.1.el9_6.x86_64`.
+    /// Whether the modules do not build on this kernel release, `5.14.0-570.12.1.el9_6.x86_64`.
     pub fn excludes(&self, release: &str) -> bool {
         let of = |part: &str| {
             part.strip_prefix(&self.distribution).is_some_and(|minor| minor.is_empty() || minor.starts_with('_'))
@@ -202,7 +202,7 @@ impl KernelLimit {
     }
 }
 
-/// The name in `torch==2.9`, `torch>=2.4, <2.6` and `torch 2.9`, and what is asked of the version.
+/// Splits `torch==2.9`, `torch>=2.4, <2.6` and `torch 2.9` into the name and the version requirement.
 pub fn framework_and_version(wish: &str) -> (&str, &str) {
     let wish = wish.trim();
     let end = wish.find(|c: char| c.is_whitespace() || "=<>~^!".contains(c)).unwrap_or(wish.len());
@@ -211,16 +211,16 @@ pub fn framework_and_version(wish: &str) -> (&str, &str) {
 }
 
 impl DriverVariant {
-    /// Those that are not a companion's.
+    /// The kinds that are not a companion.
     const OF_DRIVERS: [Self; 6] =
         [Self::Full, Self::NoCompat32, Self::Grid, Self::GridGcp, Self::RedistArchive, Self::ExtractedFromCudaRunfile];
 
-    /// The one of a name, if it is not a companion's.
+    /// The kind with this name, unless it is a companion.
     pub(super) fn of_driver(name: &str) -> Option<Self> {
         Self::OF_DRIVERS.into_iter().find(|variant| variant.as_str() == name)
     }
 
-    /// Its name in files.
+    /// The name used in files.
     fn as_str(&self) -> &str {
         match self {
             Self::Full => "full",
@@ -251,7 +251,7 @@ impl<'de> Deserialize<'de> for DriverVariant {
 }
 
 impl Artifact {
-    /// Whether it can be fetched and verified: nothing else is ever chosen.
+    /// Whether it can be downloaded and verified; nothing else is ever chosen.
     pub fn is_verifiable(&self) -> bool {
         self.url.is_some() && self.sha256.is_some()
     }

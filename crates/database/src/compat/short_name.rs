@@ -1,6 +1,6 @@
-//! Short names that users and files have for rows of the database. One is checked when it is read, and small enough to be copied.
+//! Short names for rows of the database, used by users and files. They are checked when parsed, and small enough to be copied.
 
-/// Defines a name of at most `most` letters, digits and what `also` lists.
+/// Defines a name of at most `most` letters, digits and the characters in `also`.
 macro_rules! short_name {
     (
         $(#[$about:meta])*
@@ -16,10 +16,10 @@ macro_rules! short_name {
         }
 
         impl $name {
-            /// The most letters that one may have.
+            /// The maximum length.
             pub const MOST: usize = $most;
 
-            /// The name of so many letters, for the constants beside it.
+            /// A name as a constant.
             const fn of<const LENGTH: usize>(letters: &[u8; LENGTH]) -> Self {
                 let mut name = [0; Self::MOST];
                 let mut at = 0;
@@ -30,7 +30,7 @@ macro_rules! short_name {
                 Self { name }
             }
 
-            /// The name as text.
+            /// The name as a string.
             pub fn as_str(&self) -> &str {
                 let length = self.name.iter().position(|byte| *byte == 0).unwrap_or(Self::MOST);
                 std::str::from_utf8(&self.name[..length]).unwrap_or_default()

@@ -1,68 +1,68 @@
-//! How well the database's facts are founded: how many there are, how each is known, how many sources stand behind it, and on
-//! what the sources differ. Only counted here; `check` decides what is wrong.
+//! Statistics on the quality of the facts: how many there are, how each is known, how many sources support it, and where
+//! sources differ. This module only counts; `check` decides what is wrong.
 
 use super::{Artifact, Database, Known, SourceId};
 use serde::Serialize;
 
-/// The count of everything.
+/// All counts.
 #[derive(Debug, Serialize)]
 pub struct Tally {
     schema: &'static str,
     version: String,
     sha256: String,
-    /// Facts of each kind.
+    /// Counts by kind of fact.
     pub kinds: Vec<KindTally>,
-    /// The sums of what can be downloaded.
+    /// Counts of the checksums of downloads.
     pub checksums: ChecksumTally,
-    /// What is assumed, and why.
+    /// Assumed values, and why.
     pub assumed: Vec<Remark>,
-    /// On what sources differ.
+    /// Subjects on which sources differ.
     pub disagreements: Vec<Remark>,
 }
 
-/// Facts of a kind, and the sources behind them.
+/// Facts of one kind, and their sources.
 #[derive(Debug, Serialize)]
 pub struct KindTally {
-    /// `gpus`, `cuda`.
+    /// The kind: `gpus`, `cuda`.
     pub kind: &'static str,
-    /// How many entries the database has.
+    /// The number of entries.
     pub count: usize,
     /// With one source.
     pub one_source: usize,
     /// With two or more.
     pub two_or_more: usize,
-    /// Read from the artifact itself, by at least one source.
+    /// Read from the artifact itself by at least one source.
     pub measured: usize,
-    /// At best documented by those who make it.
+    /// Documented by the maker, but not measured.
     pub published: usize,
-    /// At best told by others.
+    /// Only reported by others.
     pub reported: usize,
     /// Assumed, at least in part.
     pub assumed: usize,
 }
 
-/// The sums of what can be downloaded. One without a sum is listed and never chosen.
+/// The checksums of downloads. A file without one is listed but never chosen.
 #[derive(Debug, Default, Serialize)]
 pub struct ChecksumTally {
-    /// Not known.
+    /// Unknown.
     pub unknown: usize,
-    /// Given by one source.
+    /// From one source.
     pub one_source: usize,
-    /// Given alike by two or more independent ones.
+    /// From two or more independent sources that agree.
     pub two_or_more: usize,
 }
 
-/// Something to know of a record: on what its sources differ, or what of it is assumed.
+/// A remark on a record: how its sources differ, or what is assumed.
 #[derive(Debug, Serialize)]
 pub struct Remark {
-    /// `gpu 10de:20b2 …`, or a separate subject.
+    /// The record (`gpu 10de:20b2 …`) or another subject.
     pub record: String,
-    /// What the sources say, and what was taken.
+    /// What the sources say, and which value was used.
     pub text: String,
 }
 
 impl Database {
-    /// Counts it.
+    /// Counts everything.
     pub fn tally(&self) -> Tally {
         let mut checksums = ChecksumTally::default();
         for artifact in self.artifacts() {

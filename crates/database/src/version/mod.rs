@@ -1,5 +1,5 @@
-//! The versions this field speaks in: compute capability, driver, CUDA, cuDNN. Each is parsed once, ordered by its
-//! numbers and printed back exactly as NVIDIA writes it. Nothing here knows which versions exist.
+//! Version types: compute capability, driver, CUDA, cuDNN. Each is parsed once, ordered by its numbers and printed exactly as
+//! NVIDIA writes it. Nothing here knows which versions exist.
 
 mod requirement;
 #[cfg(feature = "schemas")]
@@ -11,17 +11,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// A text that is no version (or no requirement), and the place where that shows.
+/// A text that is not a version (or a requirement), and the position of the mistake.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{input}` is not {what}: {problem} at character {}\n    {input}\n    {caret}", self.at + 1, caret = caret(*.at))]
 pub struct VersionError {
-    /// What was given.
+    /// The rejected text.
     pub input: String,
-    /// What it should have been, with its article: "a driver version".
+    /// The expected kind with its article: "a driver version".
     pub what: &'static str,
-    /// What is wrong there.
+    /// The mistake.
     pub problem: String,
-    /// Where, in characters from the start, counted from 0.
+    /// Its position, in characters from the start, counted from 0.
     pub at: usize,
 }
 
@@ -29,13 +29,13 @@ fn caret(at: usize) -> String {
     format!("{:at$}^", "")
 }
 
-/// What all four kinds of version share: a fixed number of numeric components, the last of which may be absent.
+/// Common to all four kinds of version: a fixed number of numeric components, the last of which may be absent.
 pub trait Version: Copy + Ord + fmt::Display {
-    /// The kind, with its article, for messages.
+    /// The kind with its article, for messages.
     const WHAT: &'static str;
-    /// The components; absent ones are not there.
+    /// The components; absent ones are omitted.
     fn components(&self) -> Components;
-    /// The numbers in another form in which people write versions of this kind, `12.4` of `cu124`.
+    /// Converts another notation of this kind to numbers: `cu124` to `12.4`.
     fn other_form(_text: &str) -> Option<String> {
         None
     }
@@ -55,7 +55,7 @@ impl Components {
         out
     }
 
-    /// The numbers that were given.
+    /// The numbers that are present.
     pub fn as_slice(&self) -> &[u16] {
         &self.numbers[..self.len]
     }
@@ -65,7 +65,7 @@ impl Components {
     }
 }
 
-/// Reads `min..=max` dot-separated numbers, each no greater than `limit`.
+/// Parses `min..=max` dot-separated numbers, each no greater than `limit`.
 fn numbers(input: &str, what: &'static str, min: usize, max: usize, limit: u16) -> Result<Components, VersionError> {
     let fail = |at: usize, problem: String| VersionError { input: input.to_owned(), what, problem, at };
     let (mut out, mut at) = (Components { numbers: [0; 4], len: 0 }, 0);
@@ -93,7 +93,7 @@ fn numbers(input: &str, what: &'static str, min: usize, max: usize, limit: u16) 
     Ok(out)
 }
 
-/// The version of a framework as far as it is numbers: 2.9 or 2.9.1.
+/// A framework's version, as far as it is numeric: 2.9 or 2.9.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FrameworkVersion([u16; 4]);
 
@@ -118,17 +118,17 @@ impl fmt::Display for FrameworkVersion {
     }
 }
 
-/// What a GPU can run: 9.0 is Hopper's. Compilers call it `sm_90`.
+/// A compute capability: 9.0 is Hopper. Compilers call it `sm_90`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeCapability {
-    /// The generation.
+    /// The major number.
     pub major: u8,
-    /// The variant within it.
+    /// The minor number.
     pub minor: u8,
 }
 
 impl ComputeCapability {
-    /// The compiler's name of it, `sm_90`.
+    /// The name used by compilers, `sm_90`.
     pub fn sm(self) -> String {
         format!("sm_{}{}", self.major, self.minor)
     }
@@ -145,7 +145,7 @@ impl FromStr for ComputeCapability {
     type Err = VersionError;
     fn from_str(s: &str) -> Result<Self, VersionError> {
         if let Some(digits) = s.strip_prefix("sm_") {
-            // The last digit is the minor number: sm_90, sm_103. A letter behind it (sm_90a) is a feature set.
+            // The last digit is the minor number: sm_90, sm_103. A letter after it (sm_90a) is a feature set.
             let digits = digits.trim_end_matches(['a', 'f']);
             let split = digits.len().saturating_sub(1);
             if split > 0 && digits.is_char_boundary(split) {
@@ -168,12 +168,12 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
-/// A driver's version: 580.159.04 is the branch 580. Printed with the zeros that NVIDIA writes.
+/// A driver version: 580.159.04 belongs to branch 580. Printed with NVIDIA's leading zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DriverVersion {
     /// The branch, 580.
     pub branch: u16,
-    /// The release within it.
+    /// The release within the branch.
     pub minor: u16,
     /// The third number, which many releases lack.
     pub patch: Option<u16>,
@@ -188,7 +188,7 @@ impl Version for DriverVersion {
         }
     }
 
-    /// `nvidia-driver-580` of Ubuntu's packages, `R580` of NVIDIA's guides.
+    /// `nvidia-driver-580` in Ubuntu's packages, `R580` in NVIDIA's guides.
     fn other_form(text: &str) -> Option<String> {
         let small = text.to_ascii_lowercase();
         let rest =
@@ -212,19 +212,19 @@ impl fmt::Display for DriverVersion {
     }
 }
 
-/// A CUDA release, 12.8.1; without the last number it names the series 12.8.
+/// A CUDA release, 12.8.1; without the last number the series 12.8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CudaVersion {
-    /// The line that libraries are built for.
+    /// The major version, the line that libraries are built for.
     pub major: u16,
-    /// The series; one directory `cuda-12.8` a series.
+    /// The minor version; each series has one directory, `cuda-12.8`.
     pub minor: u16,
     /// The update, or the build number up to CUDA 10.
     pub patch: Option<u16>,
 }
 
 impl CudaVersion {
-    /// The series that this release belongs to: 12.8 of 12.8.1.
+    /// The series of this release: 12.8 for 12.8.1.
     pub fn series(self) -> Self {
         Self { patch: None, ..self }
     }
@@ -239,7 +239,7 @@ impl Version for CudaVersion {
         }
     }
 
-    /// `cu124` of wheels, `cuda12.4` and `cuda-12-4` of packages.
+    /// `cu124` in wheels, `cuda12.4` and `cuda-12-4` in packages.
     fn other_form(text: &str) -> Option<String> {
         let small = text.to_ascii_lowercase();
         if let Some(rest) = small.strip_prefix("cuda") {
@@ -268,12 +268,12 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// A release of cuDNN or another add-on, 9.10.2.21. Some have two or three numbers, as cuDNN had before 7.2.
+/// A release of cuDNN or another add-on, 9.10.2.21. Some have only two or three numbers, as cuDNN had before 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddOnVersion {
-    /// The line; the SONAME carries it (`libcudnn.so.9`).
+    /// The major version, as in the SONAME (`libcudnn.so.9`).
     pub major: u16,
-    /// The release.
+    /// The minor version.
     pub minor: u16,
     /// The patch level.
     pub patch: Option<u16>,
@@ -282,13 +282,13 @@ pub struct AddOnVersion {
 }
 
 impl AddOnVersion {
-    /// The first so many numbers, as in the name of a library's file: three in `libcudnn.so.9.10.2`.
+    /// The first `count` numbers, as in the name of a library file: three in `libcudnn.so.9.10.2`.
     pub fn first(self, numbers: usize) -> String {
         let all = [self.major, self.minor, self.patch.unwrap_or(0), self.build.unwrap_or(0)];
         all.iter().take(numbers).map(u16::to_string).collect::<Vec<_>>().join(".")
     }
 
-    /// Whether the first three numbers are the same: files and headers have no more.
+    /// Whether the first three numbers are equal: files and headers have no more.
     pub fn has_files_of(self, other: Self) -> bool {
         self.release() == other.release()
     }
@@ -331,7 +331,7 @@ impl fmt::Display for AddOnVersion {
     }
 }
 
-/// Text for people, numbers in the compact database: the same value either way.
+/// A string for people, numbers in the compact database: the same value either way.
 macro_rules! serde_version {
     ($type:ident, $compact:ty, $to:expr, $from:expr) => {
         impl Serialize for $type {
@@ -374,7 +374,7 @@ serde_version!(AddOnVersion, (u16, u16, Option<u16>, Option<u16>), |v| (v.major,
     AddOnVersion { major, minor, patch, build }
 });
 
-/// The first two numbers of a version, `2.36` of a C library, `6.12.1-amd64` of a kernel.
+/// The first two numbers of a version: of a C library, `2.36`, or of a kernel, `6.12.1-amd64`.
 pub fn dotted(version: &str) -> (u32, u32) {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))

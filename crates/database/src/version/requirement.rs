@@ -1,5 +1,5 @@
-//! What a user asks of a version: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `best`, `latest`, `none`. What
-//! people write elsewhere means the same here: `v12.4`, `12.x`, `12.4.*`, `==12.4`, `~=12.4`, `^12.4`, `cu124`.
+//! Version requirements in requests: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `best`, `latest`, `none`.
+//! Common notations of other tools are accepted: `v12.4`, `12.x`, `12.4.*`, `==12.4`, `~=12.4`, `^12.4`, `cu124`.
 
 use super::{Components, Version, VersionError, numbers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Which versions a user will take. Comparisons are over the numbers given: `<13` excludes 13.0, `12.8` takes 12.8.1.
+/// The versions that a user accepts. Only the given numbers are compared: `<13` excludes 13.0, `12.8` accepts 12.8.1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement<V> {
     text: String,
@@ -31,21 +31,21 @@ enum Operator {
     GreaterOrEqual,
 }
 
-/// What is asked of one layer of the stack.
+/// The request for one layer of the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want<V> {
-    /// The user said nothing: what fits best, preferably what is installed.
+    /// Not specified: the best fit, preferably what is already installed.
     Best,
-    /// The newest that fits, also when an installed version would do.
+    /// The newest that fits, even if an installed version would do.
     Latest,
-    /// A version that meets this.
+    /// A version that meets this requirement.
     Meeting(Requirement<V>),
-    /// The layer is left out.
+    /// Leave the layer out.
     Nothing,
 }
 
 impl<V: Version> Requirement<V> {
-    /// Whether `version` meets it.
+    /// Whether `version` meets the requirement.
     pub fn matches(&self, version: V) -> bool {
         let have = version.components();
         self.comparators.iter().all(|c| c.matches(have.as_slice()))
@@ -54,7 +54,7 @@ impl<V: Version> Requirement<V> {
 
 impl Comparator {
     fn matches(&self, have: &[u16]) -> bool {
-        // Only as many numbers count as were given; a number the version lacks is 0.
+        // Only as many numbers count as were given; a missing number of the version is 0.
         let than = self.than.as_slice();
         let at = |i: usize| have.get(i).copied().unwrap_or(0);
         let order = (0..than.len()).map(|i| at(i).cmp(&than[i])).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
@@ -99,8 +99,8 @@ impl<V: Version> Requirement<V> {
     }
 }
 
-/// A comparison in the form that is printed and stored, of one that is written as in Python, Cargo, npm or package names:
-/// `>=12.4, <13` of `^12.4`. None of one that has that form, and of what is no comparison.
+/// The form in which comparisons are printed and stored, for one in the notation of Python, Cargo, npm or package names:
+/// `>=12.4, <13` for `^12.4`. None if it already has that form, or is not a comparison.
 fn respelled<V: Version>(piece: &str) -> Option<String> {
     const SIGNS: [&str; 9] = ["~=", "==", "~", "^", ">=", "<=", ">", "<", "="];
     let sign = SIGNS.into_iter().find(|sign| piece.starts_with(sign)).unwrap_or_default();
@@ -119,7 +119,7 @@ fn respelled<V: Version>(piece: &str) -> Option<String> {
     }
     let given = numbers(plain, V::WHAT, 1, 4, 9998).ok()?;
     let given = given.as_slice();
-    // The first `count` numbers with the last of them one higher.
+    // The first `count` numbers with the last of them increased by one.
     let below = |count: usize| {
         let (last, before) = given[..count].split_last().expect("one number at least");
         before.iter().chain([&(last + 1)]).map(u16::to_string).collect::<Vec<_>>().join(".")
@@ -160,19 +160,19 @@ impl<V> fmt::Display for Requirement<V> {
 }
 
 impl<V> Want<V> {
-    /// Whether the layer is wanted at all.
+    /// Whether the layer is requested at all.
     pub fn is_wanted(&self) -> bool {
         !matches!(self, Self::Nothing)
     }
 
-    /// Whether the user named the layer, so that an answer without it is none.
+    /// Whether the user requested the layer explicitly, so that a result without it is no solution.
     pub fn is_required(&self) -> bool {
         matches!(self, Self::Latest | Self::Meeting(_))
     }
 }
 
 impl<V: Version> Want<V> {
-    /// Whether `version` is what was asked for.
+    /// Whether `version` matches the request.
     pub fn accepts(&self, version: V) -> bool {
         match self {
             Self::Best | Self::Latest => true,
@@ -285,7 +285,7 @@ mod tests {
         ] {
             let requirement: Requirement<CudaVersion> = written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
             assert_eq!(requirement.to_string(), means, "{written}");
-            assert_eq!(means.parse(), Ok(requirement), "{means} is read as it is printed");
+            assert_eq!(means.parse(), Ok(requirement), "{means} is parsed as printed");
         }
         for (written, means) in [("nvidia-driver-580", "580"), ("R535", "535"), ("580.95.x", "580.95")] {
             let requirement: Requirement<DriverVersion> = written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));

@@ -1,4 +1,4 @@
-//! The schemas of versions: they are texts, in the form that NVIDIA writes them in.
+//! JSON schemas of versions, which are strings in NVIDIA's notation.
 
 use super::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
