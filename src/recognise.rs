@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn found(messages: &[Message], text: &str) -> Vec<(String, usize, bool)> {
-        let all = Recogniser::new(messages).unwrap().find(text);
+        let all = Recogniser::new(messages).expect("it is sound").find(text);
         all.into_iter().map(|r| (r.message.id.clone(), r.line, r.is_symptom)).collect()
     }
 

@@ -98,7 +98,7 @@ fn grouped(command: &Command) -> String {
         }
         out.push('\n');
     }
-    out + &wrapped("", "Start with `gpusetup plan`: it changes nothing. `gpusetup COMMAND -h` has examples.", width())
+    out + wrapped("", "Start with `gpusetup plan`: it changes nothing. `gpusetup COMMAND -h` has examples.", width())
         .trim_end()
 }
 
@@ -139,7 +139,7 @@ mod tests {
         for (name, shown, examples) in SHORT {
             let mut all = crate::cli::command().term_width(80);
             all.build();
-            let sub = all.find_subcommand_mut(name).unwrap();
+            let sub = all.find_subcommand_mut(name).expect("it is sound");
             for long in shown {
                 assert!(sub.get_arguments().any(|arg| arg.get_long() == Some(long)), "{name} has no --{long}");
             }

@@ -128,7 +128,7 @@ mod tests {
 
     fn answer(line: &str) -> Option<Vec<String>> {
         let words: Vec<_> = std::iter::once("gpusetup").chain(line.split(' ')).map(OsString::from).collect();
-        let error = super::super::command().try_get_matches_from(&words).unwrap_err();
+        let error = super::super::command().try_get_matches_from(&words).expect_err("it is wrong");
         known(&error, &words, &super::super::commands()).map(|problem| problem.tries)
     }
 
@@ -140,7 +140,7 @@ mod tests {
                 assert!(!tries.is_empty(), "{name}");
             }
         }
-        assert_eq!(answer("search a100").unwrap()[0], "gpusetup db show a100");
+        assert_eq!(answer("search a100").expect("it is sound")[0], "gpusetup db show a100");
     }
 
     #[test]

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_row_needs_no_more_than_its_text() {
-        let rows = parse(ROW).unwrap();
+        let rows = parse(ROW).expect("it is sound");
         assert_eq!((rows.len(), rows[0].id.as_str(), rows[0].causes.len()), (1, "a", 0));
     }
 
@@ -133,11 +133,11 @@ mod tests {
             ("\"https://x\"", "", "no source"),
             ("says: It.", "says: It., pattern: x", "unknown field"),
         ] {
-            let e = parse(&ROW.replace(from, to)).unwrap_err();
+            let e = parse(&ROW.replace(from, to)).expect_err("it is wrong");
             assert!(e.contains(problem), "{to}: {e}");
         }
         let twice = format!("{ROW}{}", ROW.trim_start_matches("messages:\n"));
-        assert!(parse(&twice).unwrap_err().contains("twice"));
+        assert!(parse(&twice).expect_err("it is wrong").contains("twice"));
     }
 
     #[test]

@@ -84,13 +84,17 @@ mod tests {
     #[test]
     fn a_subject_has_several_names() {
         let text = "subjects:\n  - {names: [open-modules, \"open kernel modules\"], title: T, means: M., sources: [\"https://x\"]}\n";
-        let all = parse(text).unwrap();
+        let all = parse(text).expect("it is sound");
         for name in ["open modules", "Open-Modules", "open_kernel_modules"] {
             assert!(find(&all, name).is_some(), "{name}");
         }
         assert!(find(&all, "modules").is_none());
-        assert!(parse(&text.replace("T, ", "T, see: [x], ")).unwrap_err().contains("refers to x"));
-        assert!(parse(&text.replace("\"https://x\"", "")).unwrap_err().contains("no source"));
-        assert!(parse(&text.replace("open kernel modules", "open modules")).unwrap_err().contains("two subjects"));
+        assert!(parse(&text.replace("T, ", "T, see: [x], ")).expect_err("it is wrong").contains("refers to x"));
+        assert!(parse(&text.replace("\"https://x\"", "")).expect_err("it is wrong").contains("no source"));
+        assert!(
+            parse(&text.replace("open kernel modules", "open modules"))
+                .expect_err("it is wrong")
+                .contains("two subjects")
+        );
     }
 }
