@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Flags of `apply`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The plan to carry out; without it one is made now
+    /// Plan to apply, from `plan --out` [default: a new plan]
     plan: Option<PathBuf>,
     #[command(flatten)]
     host: HostOptions,
@@ -77,7 +77,7 @@ impl From<Failure> for Problem {
     }
 }
 
-/// Carries a plan out.
+/// Applies a plan.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let ended =
         writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     ended
 }
 
-/// Goes on with what was interrupted.
+/// Resumes what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
     let mut config = options.run.config(options.source.sources()?);
     config.bundle = options.bundle.open(&options.trust, &options.host.database.store())?;
@@ -127,7 +127,7 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
     })
 }
 
-/// Takes the last apply back.
+/// Undoes the last apply.
 pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
     writing(&options.host, &options.run, false, |system, _| {
         if !apply::anything_to_take_back(system, RollbackScope::Last)? {
@@ -207,7 +207,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     Ok(ended)
 }
 
-/// Whether the plan has a driver for the live host, which may only work after a reboot.
+/// Whether the plan installs a driver on the live host, which may need a reboot to work.
 fn has_live_driver(options: &Options, plan: &Plan) -> bool {
     plan.selection.driver.is_some() && options.host.root.is_none()
 }

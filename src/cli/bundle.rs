@@ -27,21 +27,21 @@ use std::time::{Duration, Instant};
 /// What `bundle` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Gather everything that plans need: on a host with a network, of the same system as those that they are for
+    /// Collect everything that plans need, on a host with a network and the same system
     Create(Box<CreateOptions>),
-    /// Make one file of a bundle that is a folder, with its signature
+    /// Pack a bundle folder and its signature into one file
     Pack {
-        /// The folder
+        /// The bundle folder
         bundle: PathBuf,
-        /// The file, a .tar.zst
+        /// The .tar.zst file to write
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Read all of a bundle: name what is missing, altered or surplus
+    /// Verify a bundle: list files that are missing, altered or surplus
     Verify {
-        /// The folder or the .tar.zst
+        /// The bundle: a folder or a .tar.zst file
         bundle: PathBuf,
-        /// It must be signed by this minisign public key
+        /// Require a signature of this minisign public key
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
         /// Print one JSON object
@@ -50,23 +50,23 @@ pub enum Command {
     },
 }
 
-/// What `bundle create` is told.
+/// Flags of `bundle create`.
 #[derive(Debug, clap::Args)]
 pub struct CreateOptions {
-    /// A plan that `gpusetup plan --out` wrote; repeatable, what plans share is there once
+    /// Plan from `gpusetup plan --out`; may be given several times
     #[arg(long = "plan", value_name = "PLAN.json", required = true)]
     plans: Vec<PathBuf>,
-    /// Where the bundle goes: a folder, or a file that ends in .tar.zst
+    /// Bundle to write: a folder, or a file that ends in .tar.zst
     #[arg(short, long, value_name = "DIR|FILE.tar.zst")]
     out: PathBuf,
-    /// Packages come from the repositories of the system in the tree at DIR, not from this host's
+    /// Take packages from the repositories of the tree at DIR instead of this host's
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     root: Option<PathBuf>,
-    /// Where downloads are kept
+    /// Keep downloads in DIR
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     cache: PathBuf,
-    /// The gpusetup to put into the bundle, for hosts where this one does not start [default: this one]
+    /// The gpusetup program to put into the bundle [default: this one]
     #[arg(long, value_name = "FILE")]
     gpusetup: Option<PathBuf>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub struct CreateOptions {
     source: SourceOptions,
     #[command(flatten)]
     trust: TrustOptions,
-    /// No bars, only lines
+    /// Print lines instead of progress bars
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
     no_progress: bool,
 }
@@ -104,7 +104,7 @@ impl From<BundleError> for Problem {
     }
 }
 
-/// Why something cannot be gathered. There is no journal here that could be gone on with.
+/// Why something cannot be collected. There is no journal here, so nothing can be resumed.
 fn not_gathered(e: impl Into<Failure>) -> Problem {
     if interrupt::heard().is_some() {
         return BundleError::Interrupted.into();
@@ -163,7 +163,7 @@ fn is_new(out: &Path) -> Result<(), Problem> {
     if output::is_taken(out) { Err(Problem::usage(what).hint("name another place, or remove it")) } else { Ok(()) }
 }
 
-/// A plan of this database, which is the one that goes along.
+/// A plan that was made with this database, which is the one in the bundle.
 fn made_with(path: &Path, database: &Database, trust: &Trust) -> Result<Plan, Problem> {
     let plan = read_plan(path, trust)?;
     if plan.database.sha256 == database.sha256 {
@@ -204,7 +204,7 @@ fn artifacts(
     Ok(())
 }
 
-/// A folder of the host's cache for what is made on the way; it goes however this ends.
+/// A temporary folder in the host's cache, which is removed however this ends.
 struct Work {
     system: System,
     path: PathBuf,
@@ -252,13 +252,13 @@ fn packages(
     Ok(contents.packages(system, here, manager, closure)?)
 }
 
-/// The system whose repositories are asked.
+/// The system whose repositories are used.
 fn here(options: &CreateOptions, system: &System, database: &Database) -> Result<SystemId, Problem> {
     let look = Look { prefix: "/usr/local".into(), cache: options.cache.clone(), gpus: crate::host::GpuSource::Bus };
     Ok(SystemId::of(&probe(system, database, &look).map_err(|e| Problem::usage(e.to_string()))?))
 }
 
-/// Says every ten seconds how much is there.
+/// Prints the progress every ten seconds.
 fn telling(what: &'static str) -> impl FnMut(u64, u64) {
     let mut last = Instant::now();
     move |have, all| {

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// What `cache` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List the downloads that are kept
+    /// List cached downloads
     List {
         /// Print one JSON object
         #[arg(long, env = "GPUSETUP_JSON")]
@@ -26,29 +26,29 @@ pub enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Remove the downloads: what is needed again is fetched again
+    /// Remove cached downloads
     Clean {
-        /// Only what is no whole file: transfers that broke off, and what was rejected
+        /// Remove only incomplete and rejected files
         #[arg(long)]
         partial: bool,
         #[command(flatten)]
         place: Place,
     },
-    /// Read every verified file again; one that is not what it was is set aside
+    /// Verify every file again; set corrupted files aside
     Verify {
         #[command(flatten)]
         place: Place,
     },
 }
 
-/// The options that say which cache is meant.
+/// Options that select the cache.
 #[derive(Debug, clap::Args)]
 pub struct Place {
-    /// Where downloads are kept
+    /// The cache [default: /var/cache/gpusetup]
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     cache: PathBuf,
-    /// The host is the tree at DIR: an image, a chroot, a mounted disk
+    /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     root: Option<PathBuf>,
 }

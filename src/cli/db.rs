@@ -17,32 +17,32 @@ use std::path::{Path, PathBuf};
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List what is known: GPUs, drivers and their companions, CUDA and its components, cuDNN, frameworks
+    /// List GPUs, drivers, CUDA, cuDNN, add-ons, frameworks, components or companions
     List {
-        /// Which
+        /// What to list
         kind: Kind,
-        /// Only what fits this GPU: 10de:20b2, "rtx 3090", sm_80
+        /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80
         #[arg(long = "for", value_name = "SPEC")]
         of: Option<String>,
         #[command(flatten)]
         from: DatabaseOptions,
     },
-    /// Show everything that fits a GPU
+    /// Show what a GPU needs and can do
     Show {
-        /// 10de:20b2, "rtx 3090", sm_80
+        /// The GPU: 10de:20b2, "rtx 3090", sm_80
         spec: String,
         #[command(flatten)]
         from: DatabaseOptions,
     },
-    /// Print all of it as one JSON object
+    /// Print the whole database as one JSON object
     Export {
-        /// For symmetry with the other commands: there is no other form
+        /// Accepted for symmetry; JSON is the only format
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         from: DatabaseOptions,
     },
-    /// Write the compute capability × CUDA × driver grid as one web page
+    /// Write the table of compute capabilities, CUDA releases and drivers as a web page
     Matrix {
         /// The file
         #[arg(long, value_name = "FILE")]
@@ -50,9 +50,9 @@ pub enum Command {
         #[command(flatten)]
         from: DatabaseOptions,
     },
-    /// Check every fact: no id twice, none that points nowhere, no range upside down, a source on each
+    /// Check every fact: unique ids, valid references and ranges, a source for each
     Check {
-        /// A folder with compat/ and manifests/ (default: the database in use)
+        /// A folder with compat/ and manifests/ [default: the database in use]
         folder: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
@@ -60,22 +60,22 @@ pub enum Command {
         #[command(flatten)]
         from: DatabaseOptions,
     },
-    /// Make the file that `db update` installs; sign it with minisign
+    /// Pack a database for `db update`; sign the file with minisign
     Pack {
         /// A folder with compat/ and manifests/
         folder: PathBuf,
-        /// The file, a .tar.xz
+        /// The .tar.xz file to write
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Use a newer database, signed with the release key; FILE.minisig beside it is its signature
+    /// Install a newer database that is signed with the release key
     Update(update::Options),
 }
 
 /// Kinds of facts.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Kind {
-    /// Graphics processors
+    /// GPUs
     Gpus,
     /// Driver branches and their newest releases
     Drivers,
@@ -83,13 +83,13 @@ pub enum Kind {
     Cuda,
     /// cuDNN releases
     Cudnn,
-    /// Releases of cuDNN and of what --with names: NCCL, TensorRT and others
+    /// Releases of cuDNN, NCCL, TensorRT and other add-ons (--with)
     AddOns,
-    /// Frameworks, and what they are made with
+    /// Frameworks and the versions they need
     Frameworks,
-    /// Parts of toolkits that can be installed alone (--components)
+    /// Parts of toolkits that can be installed separately (--components)
     Components,
-    /// Packages that go with the driver: Fabric Manager and others
+    /// Packages tied to the driver's version: Fabric Manager and others
     Companions,
 }
 

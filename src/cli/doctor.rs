@@ -25,47 +25,48 @@ use std::path::{Path, PathBuf};
 /// Flags of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Only these checks, by id: GS201. A file that --report wrote on another host is diagnosed instead of this one:
-    /// host.tar.zst
+    /// Run only these checks (GS201), or diagnose another host's report (host.tar.zst)
     #[arg(value_name = "CHECK|REPORT")]
     checks: Vec<String>,
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
     look: LookOptions,
-    /// How the findings are printed
+    /// Output format
     #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
     format: Format,
-    /// Which checks: what an install leaves on the disk, what changes while the host runs, or all
+    /// Checks to run: install (files on disk), runtime (state of the running host), or all
     #[arg(long, value_enum, default_value = "all")]
     profile: Profile,
-    /// Exit 20 on warnings too
+    /// Exit 20 for warnings too
     #[arg(long, env = "GPUSETUP_STRICT")]
     strict: bool,
-    /// Write the findings there too, as a web page
+    /// Also write the findings to FILE as a web page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// The kernel's log is this file (- is standard input): the output of dmesg or `journalctl -k`
+    /// Read the kernel log from FILE: output of `dmesg` or `journalctl -k` (- for standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KERNEL_LOG")]
     kernel_log: Option<PathBuf>,
-    /// Diagnose the host of this `facts --json` file (- is standard input), as far as facts tell
+    /// Diagnose the host described by this `facts --json` file, as far as facts allow (- for standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_FACTS", conflicts_with_all = ["root", "lspci", "gpu", "fix"])]
     facts: Option<PathBuf>,
-    /// Write what was seen there too, as a .tar.zst for `gpusetup doctor FILE` elsewhere; host names, users, addresses,
-    /// serial numbers and the like are taken out
+    /// Save what was seen to FILE (.tar.zst), for `gpusetup doctor FILE` elsewhere
+    ///
+    /// Host names, users, addresses and serial numbers are removed.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["facts", "fix", "list_checks"])]
     report: Option<PathBuf>,
-    /// Mend what can be mended safely (links, caches, initramfs, kernel modules, headers, services), shown first; `gpusetup
-    /// rollback` takes it back
+    /// Repair what can be repaired safely, after showing it
+    ///
+    /// That is: links, caches, initramfs, kernel modules, headers and services. `gpusetup rollback` undoes it.
     #[arg(long, conflicts_with = "list_checks")]
     fix: bool,
-    /// With --fix: only show what it would do
+    /// With --fix: only show what would be done
     #[arg(long, requires = "fix")]
     dry_run: bool,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     if_no_gpu: IfNoGpu,
-    /// Print the checks and what each reads, and look at nothing
+    /// List the checks and what each one reads
     #[arg(long)]
     list_checks: bool,
     #[command(flatten)]
@@ -75,9 +76,9 @@ pub struct Options {
 /// Forms of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For reading
+    /// Text
     Text,
-    /// One object
+    /// One JSON object
     Json,
     /// Gauges for the node exporter's textfile collector
     Prometheus,
@@ -86,15 +87,15 @@ enum Format {
 /// The checks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// What an install leaves on the disk
+    /// Files on disk
     Install,
-    /// What changes while the host runs
+    /// State of the running host
     Runtime,
     /// Both
     All,
 }
 
-/// Flags of the child that asks a library.
+/// Flags of the child process that queries a library.
 #[derive(Debug, clap::Args)]
 pub struct AskOptions {
     #[arg(value_enum)]
@@ -115,11 +116,6 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         super::print(&list(&only))?;
         return Ok(Exit::Done);
     }
-    if options.if_no_gpu == IfNoGpu::Skip && options.checks.iter().all(|check| report::is_report(check)) {
-        // Then a host without a GPU is sound.
-        let all = if only.is_empty() { CHECKS.iter().map(|c| c.id).collect() } else { only };
-        only = all.into_iter().filter(|id| *id != CheckId::GS509).collect();
-    }
     let with = With { options, only: &only, database: options.host.database()?, sources: options.sources()? };
     let (report, origin) = match reports.as_slice() {
         [] if options.fix => (with.fix()?, None),
@@ -128,7 +124,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             None => (with.host()?, None),
         },
         [path] => with.report(Path::new(path))?,
-        [..] => return Err(Problem::usage("one report at a time can be diagnosed")),
+        [..] => return Err(Problem::usage("only one report at a time can be diagnosed")),
     };
     if let Some(path) = &options.html {
         let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
@@ -145,7 +141,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     Ok(if report.has_failed(options.strict) { Exit::Findings } else { Exit::Done })
 }
 
-/// What every way of looking takes, read once: standard input, which may be the kernel's log, comes once only.
+/// The inputs of every kind of examination, read once: standard input may be the kernel log.
 struct With<'a> {
     options: &'a Options,
     only: &'a [CheckId],
@@ -154,7 +150,7 @@ struct With<'a> {
 }
 
 impl With<'_> {
-    /// What the checks find on the host now.
+    /// The findings on the host now.
     fn host(&self) -> Result<Report, Problem> {
         let options = self.options;
         let (facts, _) = look(&options.host, self.database)?;
@@ -166,22 +162,22 @@ impl With<'_> {
         Ok(examine(evidence, self.database, self.only))
     }
 
-    /// Writes what was seen as a report.
+    /// Writes the evidence as a report.
     fn hand_on(&self, path: &Path, on: &System, seen: &Evidence) -> Result<(), Problem> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let texts = collect(on, self.database, seen, &self.sources, now);
         report::write(path, &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?)
     }
 
-    /// What the checks find in a file of facts, and whose it is.
+    /// The findings in a file of facts, and where the file is from.
     fn facts(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
         let facts = read_facts(path)?;
-        let origin = format!("another host's facts, as gpusetup {} saw them", facts.tool);
+        let origin = format!("another host's facts, collected by gpusetup {}", facts.tool);
         let evidence = Evidence::of_facts(facts, self.database, &self.options.host.prefix, &self.sources);
         Ok((examine(evidence, self.database, self.only), Some(origin)))
     }
 
-    /// What the checks find in a report, and whose it is.
+    /// The findings in a report, and where the report is from.
     fn report(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
         let options = self.options;
         let others = [
@@ -198,14 +194,15 @@ impl With<'_> {
         }
         let collected = report::read(path)?;
         let origin = format!("another host, collected {} by gpusetup {}", collected.collected, collected.tool);
-        let evidence = match &self.sources.kernel_log {
+        let mut evidence = match &self.sources.kernel_log {
             Some(log) => collected.evidence.with_kernel_log(log, self.database),
             None => collected.evidence.with(self.database),
         };
+        evidence.accepts_no_gpu = self.sources.accepts_no_gpu;
         Ok((examine(evidence, self.database, self.only), Some(origin)))
     }
 
-    /// Mends what can be mended safely; the report is that of the host as it is then.
+    /// Repairs what can be repaired safely. The report is that of the host afterwards.
     fn fix(&self) -> Result<Report, Problem> {
         let options = self.options;
         let is_text = options.is_text();
@@ -232,7 +229,7 @@ impl With<'_> {
                     show(options, &report, None)?;
                 }
                 propose(&plan, &options.look)?;
-                if !agreed("Mend it?")? {
+                if !agreed("Repair it?")? {
                     say("nothing was changed");
                     left = Some(report);
                     return Ok(Ended::Untouched);
@@ -241,11 +238,11 @@ impl With<'_> {
             account.plan(&plan);
             let ended =
                 begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
-            // What it came to is asked of the host, as after every apply.
+            // The result is read from the host, as after every apply.
             left = Some(self.host()?);
             Ok(ended)
         })?;
-        left.ok_or_else(|| Problem::unexpected("nothing was found out"))
+        left.ok_or_else(|| Problem::unexpected("no report was made"))
     }
 
     fn plan(&self, report: &Report) -> Plan {
@@ -256,7 +253,11 @@ impl With<'_> {
 
 impl Options {
     fn sources(&self) -> Result<EvidenceSources, Problem> {
-        Ok(EvidenceSources { kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?, today: None })
+        Ok(EvidenceSources {
+            kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?,
+            today: None,
+            accepts_no_gpu: self.if_no_gpu == IfNoGpu::Skip,
+        })
     }
 
     fn is_text(&self) -> bool {
@@ -282,16 +283,14 @@ fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Pr
     }
 }
 
-/// Answers the parent about a library; not for people.
+/// Answers the parent process about a library; not for people.
 pub fn ask(options: &AskOptions) -> u8 {
     nvidia::answer(options.about, &options.libraries)
 }
 
 fn known(id: &str) -> Result<CheckId, Problem> {
     let found = id.parse().ok().filter(|id| CHECKS.iter().any(|c| c.id == *id));
-    found.ok_or_else(|| {
-        Problem::usage(format!("there is no check {id}")).hint("see them all with: gpusetup doctor --list-checks")
-    })
+    found.ok_or_else(|| Problem::usage(format!("there is no check {id}")).attempt("gpusetup doctor --list-checks"))
 }
 
 fn list(only: &[CheckId]) -> String {
@@ -308,7 +307,7 @@ fn list(only: &[CheckId]) -> String {
     out
 }
 
-/// Whether the locale's character set can show more than ASCII.
+/// Whether the locale's character set has more than ASCII.
 fn speaks_unicode() -> bool {
     let set = |name| environment::variable(name).filter(|v| !v.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_lowercase();

@@ -21,7 +21,10 @@ use std::path::Path;
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// cuda 13.0, driver 535, cudnn 8.9, nccl 2.27; a check, GS201; or an exit code, exit 4
+    /// Subject: cuda 13.0, driver 535, GS201, exit 4, xid 79, h100, torch==2.9, any error message, or - for standard input
+    ///
+    /// A version is proved to fit or not, for this host or for --gpu. Any other text is searched for error messages that gpusetup
+    /// knows; a file may be named too.
     #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
     subject: Vec<String>,
     #[command(flatten)]

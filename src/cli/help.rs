@@ -49,7 +49,7 @@ const SHORT: [(&str, &[&str], &[&str]); 6] = [
     (
         "explain",
         &["gpu", "facts", "root", "json", "verbose"],
-        &["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain GS201", "dmesg | gpusetup explain -"],
+        &["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain xid 79", "dmesg | gpusetup explain -"],
     ),
     (
         "doctor",

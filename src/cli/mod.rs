@@ -45,59 +45,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Read defaults from this file (default: /etc/gpusetup/config.yaml where it exists)
-    #[arg(long, global = true, value_name = "FILE", env = "GPUSETUP_CONFIG")]
+    /// Read default options from FILE [default: /etc/gpusetup/config.yaml, if it exists]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "GPUSETUP_CONFIG")]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print what this host is: GPUs, system, kernels, what is installed and by whom
+    /// Show this host: GPUs, system, kernels, what is installed and by whom
     Facts(facts::Options),
-    /// Print what would be done and why; change nothing
+    /// Show what would be done and why; change nothing
     Plan(plan::Options),
-    /// Carry a plan out: one made now, or a file that `plan --out` wrote
+    /// Install: apply a new plan, or one saved by `plan --out`
     Apply(apply::Options),
-    /// Go on with what was interrupted, by a reboot or otherwise
+    /// Resume an interrupted apply, for example after a reboot
     Resume(apply::ResumeOptions),
-    /// Take the last apply back
+    /// Undo the last apply
     Rollback(apply::RollbackOptions),
-    /// Remove what gpusetup installed; or a toolkit, the driver or all of it, whoever installed it
+    /// Remove what gpusetup installed, or other toolkits and drivers
     Uninstall(uninstall::Options),
-    /// Tell how the last apply or rollback ended
+    /// Show how the last apply or rollback ended
     Status(status::Options),
-    /// Exit 0 when the host must reboot before the last apply can resume or its driver works, 1 when not
+    /// Exit 0 if a reboot is required, 1 if not
     RebootRequired(status::RebootRequiredOptions),
-    /// Verify an install: name causes, and the commands that mend them
+    /// Verify the installation; find root causes and repair them
     Doctor(doctor::Options),
-    /// Say why a version is chosen or refused, what a check or an exit code means
+    /// Explain a choice, a check, an error code, or any error message
     Explain(explain::Options),
-    /// Browse, check and print the compatibility database
+    /// Browse, check and update the compatibility database
     Db {
         #[command(subcommand)]
         command: db::Command,
     },
-    /// List, remove or read again the downloads that are kept
+    /// List, verify or remove cached downloads
     Cache {
         #[command(subcommand)]
         command: cache::Command,
     },
-    /// Gather everything that plans need, for hosts without a network; verify it there
+    /// Collect everything a plan needs, for hosts without a network
     Bundle {
         #[command(subcommand)]
         command: bundle::Command,
     },
-    /// Ask one of NVIDIA's libraries; doctor runs this in a process of its own
+    /// Query one of NVIDIA's libraries; doctor runs this in a separate process
     #[command(hide = true, name = nvidia::SUBCOMMAND)]
     Ask(doctor::AskOptions),
     /// Print a completion script for a shell
     Completions {
-        /// Which
+        /// Shell to generate for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write all of them into a folder
+    /// Print the manual page, or write all pages into a folder
     Man {
-        /// Write gpusetup.1 and one page a subcommand there
+        /// Write gpusetup.1 and one page per subcommand to DIR
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },

@@ -28,11 +28,13 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Host")]
 pub struct HostOptions {
-    /// The host is the tree at DIR: an image, a chroot, a mounted disk
+    /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
     pub root: Option<PathBuf>,
-    /// Plan as if this GPU were there, in place of those of --facts, --lspci and --root: 10de:20b2, "rtx 3090", h100x8, sm_80,
-    /// hopper
+    /// Plan for this GPU: h100x8, "rtx 3090", p4d.24xlarge, "dgx h100", 10de:20b2, sm_80, hopper
+    ///
+    /// The GPU need not be there. With --facts, --lspci or --root it replaces the GPUs found there; on this host it is added to them.
+    /// May be given several times, or as a list with commas.
     #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
     pub gpu: Vec<String>,
     /// Read the GPUs from the output of `lspci -nn` (- is standard input)
@@ -40,11 +42,11 @@ pub struct HostOptions {
     pub lspci: Option<PathBuf>,
     #[command(flatten)]
     pub database: DatabaseOptions,
-    /// Where toolkits go
+    /// Install toolkits below DIR
     #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local",
           value_parser = folder(valid::prefix))]
     pub prefix: PathBuf,
-    /// Where downloads are kept
+    /// Keep downloads in DIR
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     pub cache: PathBuf,
@@ -58,70 +60,84 @@ pub fn folder(is_valid: fn(&Path) -> Valid) -> impl TypedValueParser<Value = Pat
 /// Which compatibility database.
 #[derive(Debug, Args)]
 pub struct DatabaseOptions {
-    /// Use this database (a folder with compat/ and manifests/) instead of the one in use
+    /// Use the database in DIR (with compat/ and manifests/) instead of the built-in or updated one
     #[arg(id = "database", long = "database", value_name = "DIR", env = "GPUSETUP_DATABASE")]
     pub folder: Option<PathBuf>,
-    /// Where `db update` puts what it installs
+    /// Keep databases that `db update` installs in DIR
     #[cfg(feature = "test-hooks")]
     #[arg(long = "database-store", value_name = "DIR", env = "GPUSETUP_DATABASE_STORE", hide = true,
           default_value = paths::DATABASE)]
     store: PathBuf,
 }
 
-/// What is asked for.
+/// What is requested.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request")]
 pub struct RequestOptions {
-    /// The driver: a version (580.159.04), a branch (580), a range, latest (the newest production branch that fits), or none
+    /// Driver version: 580, 580.159.04, ">=570", latest, none
+    ///
+    /// `latest` is the newest production branch that fits.
     #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
     pub driver: Option<String>,
-    /// The toolkit: 12.8, 12.8.1, ">=12.4, <13", latest, or none. Of those that match and fit: an installed one (unless
-    /// latest), the newest native to the driver branch, or the newest that runs through minor-version compatibility
+    /// CUDA toolkit version: 12.8, 12.8.1, ">=12.4, <13", latest, none
+    ///
+    /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`), then the newest that the driver branch
+    /// runs natively, then the newest that runs through minor-version compatibility.
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
     pub cuda: Option<String>,
-    /// cuDNN: 9, 9.10.2.21, latest, or none
+    /// cuDNN version: 9, 9.10.2.21, latest, none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
     pub cudnn: Option<String>,
-    /// An add-on beside cuDNN: nccl, tensorrt==10.13, "cutensor>=2.2, <3" (`gpusetup db list add-ons`); repeatable
+    /// Add-on to install too: nccl, tensorrt==10.13, "cutensor>=2.2, <3"
+    ///
+    /// May be given several times. `gpusetup db list add-ons` lists them.
     #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
     pub with: Vec<String>,
-    /// Choose what this framework needs: torch==2.9, "torch>=2.4,<2.6", jax; repeatable
+    /// Choose versions for this framework: torch==2.9, "torch>=2.4,<2.6", jax
+    ///
+    /// May be given several times. `gpusetup db list frameworks` lists them.
     #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
     pub frameworks: Vec<String>,
-    /// Only these parts of the toolkit, from NVIDIA's component archives instead of the runfile: nvcc,cudart,cublas; what
-    /// they are of no use without comes along; repeatable
+    /// Install only these parts of the toolkit and their dependencies: nvcc,cudart,cublas
+    ///
+    /// They come from NVIDIA's component archives instead of the runfile: megabytes instead of gigabytes. `gpusetup db list components`
+    /// lists them.
     #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
     pub components: Vec<String>,
-    /// Which layers: all three, the driver only, or toolkit and cuDNN only
+    /// Layers to install: compute (all), driver, toolkit (with cuDNN)
     #[arg(long, value_enum, env = "GPUSETUP_PROFILE", default_value = "compute")]
     pub profile: Profile,
-    /// How the driver is installed
+    /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
     pub method: MethodOption,
-    /// The kernel module flavour
+    /// Kernel module flavour
     #[arg(long, value_enum, env = "GPUSETUP_MODULES", default_value = "auto")]
     pub modules: ModulesOption,
-    /// The policy among what fits
+    /// Prefer stable, latest or longest-supported versions
     #[arg(long, value_enum, env = "GPUSETUP_PREFER", default_value = "stable")]
     pub prefer: PreferOption,
-    /// Choose the newest instead of the smallest change
+    /// Upgrade to the newest versions instead of keeping what is installed
     #[arg(long, env = "GPUSETUP_UPGRADE")]
     pub upgrade: bool,
-    /// Choose just what this lock file has (`plan --lock` writes one), or say what of it can no longer be had
+    /// Install exactly the versions in this lock file (see `plan --lock`)
+    ///
+    /// Exit 4 if one of them is no longer available.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_LOCKED",
           conflicts_with_all = ["driver", "cuda", "cudnn", "with", "frameworks", "method", "modules", "prefer", "upgrade"])]
     pub locked: Option<PathBuf>,
-    /// Plan as if the card at this bus address were not there
+    /// Ignore the GPU at this bus address
     #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
     pub leave_out: Vec<String>,
-    /// Set LD_LIBRARY_PATH too, though it reaches programs that bring their own libraries
+    /// Set LD_LIBRARY_PATH too
+    ///
+    /// It also affects programs that contain their own libraries, so it is off by default.
     #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
     pub library_path: bool,
-    /// Plan as on this day (YYYY-MM-DD): lives of driver branches are told by it
+    /// Plan as on this day (YYYY-MM-DD), which decides which driver branches are supported
     #[cfg(feature = "test-hooks")]
     #[arg(long, value_name = "DAY", env = "GPUSETUP_TODAY", hide = true, value_parser = day)]
     pub today: Option<String>,
-    /// What a host with no NVIDIA GPU means
+    /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     pub if_no_gpu: IfNoGpu,
 }
@@ -130,24 +146,28 @@ pub struct RequestOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub struct RunOptions {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long, env = "GPUSETUP_YES")]
     pub yes: bool,
-    /// Nobody is there: no questions, plain lines
+    /// Never prompt; print log lines instead of progress bars
     #[arg(long, env = "GPUSETUP_UNATTENDED")]
     pub unattended: bool,
-    /// NVIDIA's licences are accepted: needed with --unattended where something of NVIDIA's is installed
+    /// Accept NVIDIA's licences (required with --unattended)
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
     pub accept_eula: bool,
-    /// Who boots the host when it has to be: you; gpusetup, which then goes on by itself; or whoever looks for
-    /// /run/reboot-required or calls `gpusetup reboot-required`, after which it goes on by itself too
+    /// Who reboots the host when required: you, gpusetup, or external tooling
+    ///
+    /// After `if-needed` and `external` gpusetup resumes automatically. External tooling finds out from /run/reboot-required or
+    /// `gpusetup reboot-required`.
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "never")]
     pub reboot: RebootOption,
-    /// How long others are waited for: whoever has locked the package manager (900 where nothing is said) and another
-    /// gpusetup (with --unattended 900, else not at all); with --unattended the network too
+    /// Seconds to wait for the package-manager lock [default: 900]
+    ///
+    /// The same limit applies to another running gpusetup (with --unattended; otherwise gpusetup does not wait for it) and, with
+    /// --unattended, to the network.
     #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT")]
     pub lock_timeout: Option<u64>,
-    /// No bars, only lines
+    /// Print lines instead of progress bars
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
     pub no_progress: bool,
 }
@@ -156,11 +176,12 @@ pub struct RunOptions {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
 pub struct SourceOptions {
-    /// Fetch from this mirror of NVIDIA's servers: http://mirror.example/nvidia, file:///mnt/nvidia; their paths are kept
+    /// Download from this mirror of NVIDIA's servers: http://mirror.example/nvidia, file:///mnt/nvidia
     #[arg(long, value_name = "URL", env = "GPUSETUP_MIRROR", hide_env_values = true, hide_default_value = true)]
     pub mirror: Option<String>,
-    /// Fetch what is below an address from another: https://developer.download.nvidia.com/compute=http://mirror.example;
-    /// repeatable, the longest prefix counts
+    /// Replace one address prefix by another: https://developer.download.nvidia.com/compute=http://mirror.example
+    ///
+    /// May be given several times; the longest prefix wins.
     #[arg(
         long,
         value_name = "PREFIX=URL",
@@ -170,10 +191,10 @@ pub struct SourceOptions {
         hide_default_value = true
     )]
     pub mirrors: Vec<String>,
-    /// Ask nothing of any network: what is not in the cache or on a disk is missing
+    /// Never use the network; use only cached and local files
     #[arg(long, env = "GPUSETUP_OFFLINE")]
     pub offline: bool,
-    /// Trust the certificates in this file (PEM) too
+    /// Also trust the certificates in this PEM file
     #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
     pub ca_cert: Option<PathBuf>,
 }
@@ -182,8 +203,9 @@ pub struct SourceOptions {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Trust")]
 pub struct TrustOptions {
-    /// Accept plans, bundles and lock files of this user too (name or number), repeatable; those of root, of yourself
-    /// and of the user who called sudo are accepted anyway
+    /// Also accept plans, bundles and lock files that belong to this user (name or number)
+    ///
+    /// Files of root, of yourself and of the user who called sudo are always accepted. May be given several times.
     #[arg(long, value_name = "NAME", env = "GPUSETUP_TRUST_OWNER", value_delimiter = ',')]
     pub trust_owner: Vec<String>,
 }
@@ -204,14 +226,15 @@ impl TrustOptions {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
 pub struct BundleOptions {
-    /// Everything comes from this bundle (`gpusetup bundle create`), packages too: the plan, where exactly one in it is for
-    /// this host, and the database; no network is asked
+    /// Install from this bundle (see `gpusetup bundle create`), without a network
+    ///
+    /// The plan (if exactly one in the bundle is for this host), the database, downloads and packages all come from the bundle.
     #[arg(long, value_name = "PATH", env = "GPUSETUP_BUNDLE")]
     pub bundle: Option<PathBuf>,
-    /// The bundle must be signed by this minisign public key
+    /// Require a signature of this minisign public key
     #[arg(long, value_name = "FILE", env = "GPUSETUP_BUNDLE_KEY", requires = "bundle")]
     pub bundle_key: Option<PathBuf>,
-    /// Accept a signed bundle whose database is older than one that was accepted here before
+    /// Accept a signed bundle with an older database than one accepted here before
     #[arg(long, env = "GPUSETUP_ALLOW_OLDER", requires = "bundle_key")]
     pub allow_older: bool,
 }
@@ -225,7 +248,7 @@ impl BundleOptions {
         let bundle = Bundle::open(path, key.as_deref(), &trust).map_err(|e| {
             let problem = match e {
                 BundleError::Input(e @ InputError::Untrusted { .. }) => {
-                    or_trust_owner(e).hint("or have it signed, and name the key: --bundle-key FILE")
+                    or_trust_owner(e).hint("or sign the bundle and name the key with --bundle-key FILE")
                 }
                 e => Problem::from(e),
             };
@@ -233,21 +256,21 @@ impl BundleOptions {
         })?;
         if key.is_some() && !self.allow_older {
             store.not_replayed(&bundle.manifest.database.version).map_err(|e| {
-                Problem::integrity(format!("the bundle {}: {e}", path.display())).hint("if you mean it: --allow-older")
+                Problem::integrity(format!("the bundle {}: {e}", path.display())).hint("add --allow-older to accept it")
             })?;
         }
         Ok(Some(Arc::new(bundle)))
     }
 }
 
-/// Who boots the host.
+/// Who reboots the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RebootOption {
     /// You
     Never,
-    /// gpusetup, twice at most
+    /// gpusetup, at most twice
     IfNeeded,
-    /// Somebody else
+    /// External tooling
     External,
 }
 
@@ -262,7 +285,7 @@ impl RebootOption {
     }
 }
 
-/// How it looks.
+/// How the output looks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct LookOptions {
@@ -272,7 +295,7 @@ pub struct LookOptions {
     /// Use colours
     #[arg(long, value_enum, env = "GPUSETUP_COLOR", default_value = "auto")]
     pub color: ColorOption,
-    /// Say more
+    /// Show details
     #[arg(short, long, env = "GPUSETUP_VERBOSE")]
     pub verbose: bool,
 }
@@ -291,7 +314,7 @@ pub enum Profile {
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MethodOption {
-    /// Packages where an enabled repository offers a branch that fits, else the runfile
+    /// Packages if an enabled repository offers a branch that fits, otherwise the runfile
     Auto,
     /// The package manager
     Packages,
@@ -302,11 +325,11 @@ pub enum MethodOption {
 /// The flavour of kernel modules.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ModulesOption {
-    /// As the GPUs need it
+    /// Chosen by the GPUs
     Auto,
     /// Dual MIT/GPL
     Open,
-    /// NVIDIA's own
+    /// NVIDIA's proprietary modules
     Proprietary,
 }
 
@@ -315,9 +338,9 @@ pub enum ModulesOption {
 pub enum PreferOption {
     /// Production and long-term branches first
     Stable,
-    /// The newest of all
+    /// The newest release of any branch
     Latest,
-    /// The branch whose life ends last
+    /// The branch that is supported longest
     LongestSupport,
 }
 
@@ -326,7 +349,7 @@ pub enum PreferOption {
 pub enum IfNoGpu {
     /// Exit 9
     Fail,
-    /// Go on: a plan has nothing to do, doctor exits by its findings
+    /// Continue: there is nothing to plan, and doctor exits by its findings
     Skip,
 }
 

@@ -32,31 +32,31 @@ pub struct Options {
     trust: TrustOptions,
     #[command(flatten)]
     look: LookOptions,
-    /// Plan for the host of this `facts --json` file (- is standard input)
+    /// Plan for the host described by this `facts --json` file (- for standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_FACTS", conflicts_with_all = ["root", "lspci"])]
     facts: Option<PathBuf>,
-    /// How the plan is printed
+    /// Output format
     #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
     format: Format,
-    /// Write the plan there too, for `gpusetup apply FILE`
+    /// Save the plan to FILE, for `gpusetup apply FILE`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the exact set there, for `--locked`: versions, files with their sums, packages with what comes along
+    /// Write a lock file for `--locked`: versions, files with checksums, packages with dependencies
     #[arg(long, value_name = "FILE", conflicts_with = "facts")]
     lock: Option<PathBuf>,
-    /// In user-data: NVIDIA's licences are accepted
+    /// In user-data: accept NVIDIA's licences
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
     accept_eula: bool,
-    /// In user-data: who boots the machine, gpusetup (if-needed) or cloud-init (external)
+    /// In user-data: who reboots the machine, gpusetup (if-needed) or cloud-init (external)
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "if-needed")]
     reboot: RebootOption,
-    /// In user-data: where the machine gets gpusetup from, where its image does not have it
+    /// In user-data: download gpusetup from URL, if the image does not contain it
     #[arg(long, value_name = "URL", requires = "binary_sha256", value_parser = address)]
     binary_url: Option<String>,
-    /// In user-data: the SHA-256 of that
+    /// In user-data: the SHA-256 of the file at --binary-url
     #[arg(long, value_name = "SUM", requires = "binary_url", value_parser = sum)]
     binary_sha256: Option<String>,
-    /// Exit 3 when there is something to do
+    /// Exit 3 if changes are pending
     #[arg(long)]
     exit_code: bool,
 }
@@ -66,11 +66,11 @@ pub struct Options {
 enum Format {
     /// For reading
     Text,
-    /// One object
+    /// One JSON object
     Json,
-    /// A script that does the same when run by hand
+    /// A POSIX shell script that does the same
     Sh,
-    /// User-data that has it done on a machine's first boot
+    /// User-data for a machine's first boot
     CloudInit,
 }
 

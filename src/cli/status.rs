@@ -21,18 +21,18 @@ pub struct RebootRequiredOptions {
 pub struct Options {
     #[command(flatten)]
     host: HostOptions,
-    /// Print result.json and nothing else
+    /// Print the result as JSON
     #[arg(long, env = "GPUSETUP_JSON")]
     json: bool,
-    /// Wait until the last apply has come to its end, over reboots too; then exit as it did
+    /// Wait until the last apply has ended, across reboots; then exit with its exit code
     #[arg(long)]
     wait: bool,
-    /// How long --wait waits
+    /// Seconds to wait with --wait
     #[arg(long, value_name = "SECONDS", default_value = "3600")]
     timeout: u64,
 }
 
-/// 0 when the host must reboot, 1 when not: what cloud-init's `power_state.condition` asks.
+/// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
@@ -42,7 +42,7 @@ pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem>
     Ok(if waits || is_due()? { Exit::Done } else { Exit::Unexpected })
 }
 
-/// Tells how the last run ended.
+/// Prints how the last run ended.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;

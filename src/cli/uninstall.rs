@@ -22,13 +22,13 @@ use crate::version::CudaVersion;
 /// Flags of `uninstall`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Remove this toolkit, whoever installed it: 11.2 or 11.2.1; repeatable
+    /// Remove this toolkit, even if gpusetup did not install it: 11.2, 11.2.1
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     cuda: Vec<CudaVersion>,
-    /// Remove the driver, whoever installed it
+    /// Remove the driver, even if gpusetup did not install it
     #[arg(long)]
     driver: bool,
-    /// Remove the driver, every toolkit and every cuDNN, whoever installed them
+    /// Remove the driver, every toolkit and every cuDNN, even if gpusetup did not install them
     #[arg(long, conflicts_with_all = ["cuda", "driver"])]
     all: bool,
     /// Only show what would be removed
@@ -156,7 +156,7 @@ fn inventory(system: &System, facts: &Facts, unwanted: &Unwanted) -> Result<Inve
     Ok(Inventory { installed, owners })
 }
 
-/// Asks the host itself: an uninstaller's exit status is no proof.
+/// Checks the host itself: an uninstaller's exit status proves nothing.
 fn is_gone(options: &Options, system: &System) -> Result<(), Problem> {
     let left = plan(options, system).map(|plan| plan.steps);
     let titles: Vec<_> = left.iter().flatten().map(|step| step.title.as_str()).collect();

@@ -47,6 +47,8 @@ pub struct EvidenceSources {
     pub kernel_log: Option<String>,
     /// The day, `2026-11-20`, where it is not today's.
     pub today: Option<String>,
+    /// A host without a GPU is sound.
+    pub accepts_no_gpu: bool,
 }
 
 /// Everything that the checks look at on the host.
@@ -59,6 +61,9 @@ pub struct Evidence {
     /// There is nothing but the facts, in which the rest of this does not show.
     #[serde(skip)]
     pub only_facts: bool,
+    /// A host without a GPU is sound.
+    #[serde(skip)]
+    pub accepts_no_gpu: bool,
     /// The facts of the host.
     pub facts: Facts,
     /// The host's distribution, where the database knows it.
@@ -228,6 +233,7 @@ pub fn gather(
     });
     Evidence {
         only_facts: false,
+        accepts_no_gpu: sources.accepts_no_gpu,
         distribution: None,
         prefix: prefix.to_owned(),
         default_toolkit: Some(prefix.join("cuda")).filter(|p| system.is_directory(p)).map(|p| resolved(system, &p)),
@@ -297,6 +303,7 @@ impl Evidence {
         let kernel_log = sources.kernel_log.as_deref().map_or_else(unsaid, |t| Answer::Is(kernel_log::parse(t)));
         Self {
             only_facts: true,
+            accepts_no_gpu: sources.accepts_no_gpu,
             distribution: None,
             prefix: prefix.to_owned(),
             default_toolkit: None,

@@ -67,6 +67,7 @@ pub fn sound() -> Evidence {
     let denial = Denial { module: "nouveau".into(), by: "/lib/modprobe.d/nvidia.conf".into(), modified: Some(1) };
     Evidence {
         only_facts: false,
+        accepts_no_gpu: false,
         distribution: crate::resolve::distribution(&database, &facts).cloned(),
         prefix: "/usr/local".into(),
         default_toolkit: Some("/usr/local/cuda-12.8".into()),
@@ -833,7 +834,12 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.default_toolkit = None;
         e.shells = Answer::Is(Shells::default());
     };
-    assert_eq!(found(bare), [""; 0], "no GPU, and nothing of NVIDIA's");
+    assert_eq!(found(bare), ["GS509 warn"], "nothing is visible, and that is the finding");
+    let accepted = |e: &mut Evidence| {
+        bare(e);
+        e.accepts_no_gpu = true;
+    };
+    assert_eq!(found(accepted), [""; 0], "no GPU is expected");
 }
 
 #[test]
@@ -877,7 +883,8 @@ fn a_container_without_its_gpus_is_told_to_be_started_with_them() {
     assert_eq!(found(container(false, Asked::Gpus)), ["GS505 fail"]);
     assert_eq!(found(container(false, Asked::Nothing)), [""; 0], "it was asked for");
     assert_eq!(found(on_no_bus(Asked::Gpus)), ["GS505 warn"]);
-    assert_eq!(found(on_no_bus(Asked::Unsaid)), [""; 0]);
+    assert_eq!(found(on_no_bus(Asked::Unsaid)), ["GS509 warn"]);
+    assert_eq!(found(on_no_bus(Asked::Nothing)), [""; 0], "it was asked for");
     let mut evidence = sound();
     container(false, Asked::Gpus)(&mut evidence);
     let finding = examined(evidence).checks.into_iter().find(|f| f.id == CheckId::GS505).expect("a check");

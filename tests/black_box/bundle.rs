@@ -434,7 +434,7 @@ fn the_plan_of_a_host_comes_out_of_the_bundle() {
     let two = [plans[0].clone(), bench.plan(&bench.maker, TOOLKITS[1], "c.json")];
     assert_eq!(bench.create(&[&two[0], &two[1]], "two").code, 0);
     let ran = bench.maker.run(&["plan", "--bundle", &bench.text("two")]);
-    assert!(ran.code == 2 && ran.err.contains("2 plans in the bundle fit this host"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("2 plans in the bundle match this host"), "{}", ran.err);
     assert!(ran.err.matches("plans/").count() == 2, "{}", ran.err);
 }
 

@@ -290,7 +290,7 @@ fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
     let tree = Tree::ubuntu_24_04();
     let old = |facts: &mut Value| facts["gcc"] = json!("4.8.5");
     let said = warnings(&plan_for(&tree, old, &["--gpu", "h100", "--cuda", "12.4"]).json(), "GS705");
-    assert_eq!(said, ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, and this host has gcc 4"]);
+    assert_eq!(said, ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, but this host has gcc 4"]);
 }
 
 #[test]
@@ -472,8 +472,8 @@ fn old_libraries_and_kernels_get_what_loads_there() {
     assert_eq!(chosen("2.26", "4.15.0"), strings("595", "12.6.3", "9.3.0.75"));
     assert_eq!(chosen("2.27", "4.15.0"), strings("595", "13.2.1", "9.28.0.42"));
     for (asked, says) in [
-        (["--cuda", "12.8"], "needs glibc 2.27 or newer, this host has 2.26"),
-        (["--cudnn", "9.10.2.21"], "needs glibc 2.27 or newer, this host has 2.26"),
+        (["--cuda", "12.8"], "needs glibc 2.27 or newer, but this host has 2.26"),
+        (["--cudnn", "9.10.2.21"], "needs glibc 2.27 or newer, but this host has 2.26"),
         (["--driver", "595"], "branch 595 needs Linux 4.15 or newer, and kernel 4.14.355"),
     ] {
         let ran = plan_for(&tree, old("2.26", "4.14.355"), &asked);

@@ -205,7 +205,7 @@ fn a_report_is_its_owners_and_says_what_it_is() {
     assert_eq!(text.code, 20);
     assert!(text.out.starts_with("From    another host, collected 20"), "{}", text.out);
     assert!(text.out.contains(&format!("by gpusetup {}", env!("CARGO_PKG_VERSION"))), "{}", text.out);
-    assert!(text.out.contains("Fix     on that host sudo gpusetup doctor --fix mends GS104"), "{}", text.out);
+    assert!(text.out.contains("Fix     on that host sudo gpusetup doctor --fix repairs GS104"), "{}", text.out);
     assert!(diagnosed(&report, &["--json"]).err.contains("from another host, collected "));
     let without_log = Tree::debian_12();
     let (.., ran) = report_of(&without_log);

@@ -56,7 +56,7 @@ fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
 /// What doctor's checks of these ids find on this host.
 fn here(options: &Options, database: &'static Database, checks: BTreeSet<CheckId>) -> Result<Vec<Finding>, Problem> {
     let (facts, _) = look(&options.host, database)?;
-    let sources = EvidenceSources { kernel_log: None, today: None };
+    let sources = EvidenceSources::default();
     let evidence = gather(&system(&options.host), database, facts, &options.host.prefix, &sources);
     Ok(examine(evidence, database, &checks.into_iter().collect::<Vec<_>>()).checks)
 }

@@ -5,7 +5,7 @@ use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::causes;
 use crate::compat::ModuleFlavour;
-use crate::doctor::{Answer, Evidence, LoggedGpu, Said, Status, Verdict};
+use crate::doctor::{Answer, Asked, Evidence, LoggedGpu, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
 use crate::ids::CheckId;
 use crate::plan::rebuild_image;
@@ -35,7 +35,15 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
     let state = match (&facts.driver, loaded) {
         (_, true) => "loaded",
         (Some(_), false) => "installed",
-        (None, false) => return no_gpu(facts.machine.kind),
+        (None, false) => {
+            // A container that says which GPUs it wants is judged by whether it got them.
+            let has_said = seen.given.as_ref().is_some_and(|given| given.asked != Asked::Unsaid);
+            return if seen.accepts_no_gpu || has_said {
+                Verdict::skip("there is no NVIDIA GPU")
+            } else {
+                no_gpu(facts.machine.kind)
+            };
+        }
     };
     Verdict::warn(format!("the driver is {state}, and no NVIDIA GPU is on the bus: one may have fallen off it"))
         .saw("/sys/bus/pci/devices has no device of NVIDIA's".to_owned())

@@ -214,7 +214,7 @@ mod tests {
         let Answer::Is(keys) = &find()[0].keys else { panic!("{:?}", find()) };
         assert!(keys.len() == 1 && keys[0].fingerprint.len() == 40 && !keys[0].is_weak, "{keys:?}");
         write("/usr/share/keyrings/a.gpg", b"<html>");
-        assert!(matches!(&find()[0].keys, Answer::Failed(why) if why.contains("no OpenPGP key")));
+        assert!(matches!(&find()[0].keys, Answer::Failed(why) if why.contains("not an OpenPGP key")));
         let print = &keys[0].fingerprint;
         let sources = format!("Types: deb\nURIs: {cuda}\nSuites: /\nSigned-By: {print}\n");
         write("/etc/apt/sources.list.d/b.sources", sources.as_bytes());

@@ -147,7 +147,10 @@ mod tests {
         assert_eq!(id("fabric-manager"), Ok("fabric-manager".to_owned()));
         assert_eq!("fabric-manager".parse(), Ok(CompanionId::FABRIC_MANAGER));
         for wrong in ["", "Fabric-Manager", "fabric manager", "a-name-of-twenty-five-let"] {
-            assert!(id(wrong).is_err_and(|e| e.to_string().starts_with(&format!("`{wrong}` is no name"))), "{wrong}");
+            assert!(
+                id(wrong).is_err_and(|e| e.to_string().starts_with(&format!("`{wrong}` is not a companion's name"))),
+                "{wrong}"
+            );
         }
     }
 
