@@ -121,7 +121,7 @@ pub enum State {
     Touched,
     /// Nobody has verified it.
     Unknown,
-    /// A download that has not come to its end: the next one goes on with it.
+    /// An incomplete download, which the next one resumes.
     Part,
     /// It came, and was not what it should be.
     Rejected,

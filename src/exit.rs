@@ -36,28 +36,25 @@ pub enum Exit {
 /// Every exit code with its meaning, as scripts rely on it.
 pub const EXITS: [(Exit, &str); 14] = [
     (Exit::Done, "done; nothing to do; healthy; or the user said no"),
-    (Exit::Unexpected, "an unexpected error, of gpusetup's own or of reading and writing"),
-    (
-        Exit::Usage,
-        "the request cannot be read, or a question could not be asked because there is no terminal (use --yes)",
-    ),
-    (Exit::Pending, "plan --exit-code: there is something to do"),
+    (Exit::Unexpected, "unexpected internal or I/O error"),
+    (Exit::Usage, "usage error (unknown names and typos included), or a question that needs a terminal (use --yes)"),
+    (Exit::Pending, "plan --exit-code: changes are pending"),
     (
         Exit::NothingFits,
-        "nothing fits, or the GPU, system, architecture or kernel is not supported: the message names the facts that exclude each other",
+        "no compatible combination, or an unsupported GPU, system, architecture or kernel: the message names the facts that conflict",
     ),
-    (Exit::Blocked, "a person must do something first: Secure Boot, a mixed install, a busy device, room on a disk"),
-    (Exit::Later, "try again later: somebody else is at work, or the network is away"),
+    (Exit::Blocked, "manual action is required first: Secure Boot, mixed installs, a busy device, disk space"),
+    (Exit::Later, "try again later: a lock is held, or the network is unavailable"),
     (
         Exit::StepFailed,
-        "a step failed; what was done is in the journal: mend it and gpusetup resume, or gpusetup rollback",
+        "a step failed; the journal is kept: fix the cause and run gpusetup resume, or gpusetup rollback",
     ),
-    (Exit::NotWorking, "installed, and the host says that it does not work: gpusetup doctor"),
-    (Exit::NoGpu, "there is no NVIDIA GPU, for doctor too (--if-no-gpu skip accepts that)"),
-    (Exit::Integrity, "something is not what it should be: a checksum, a signature, a plan, a database"),
+    (Exit::NotWorking, "installed, but verification failed: run gpusetup doctor"),
+    (Exit::NoGpu, "no NVIDIA GPU found, doctor included (--if-no-gpu skip accepts that)"),
+    (Exit::Integrity, "integrity error: a checksum, a signature, a plan, a bundle or a database is wrong"),
     (Exit::Findings, "doctor found failures (with --strict: or warnings)"),
-    (Exit::Signal(2), "interrupted from the keyboard; the journal is whole"),
-    (Exit::Signal(15), "ended by SIGTERM; the journal is whole"),
+    (Exit::Signal(2), "interrupted from the keyboard; the journal is complete"),
+    (Exit::Signal(15), "ended by SIGTERM; the journal is complete"),
 ];
 
 impl Exit {

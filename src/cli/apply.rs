@@ -70,8 +70,8 @@ impl From<Failure> for Problem {
         let problem = Self::new(failure.exit(), failure.to_string());
         match failure {
             Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
-                .hint("gpusetup resume goes on; gpusetup rollback takes back what was done so far")
-                .hint("everything that programs said is in /var/log/gpusetup"),
+                .hint("gpusetup resume continues; gpusetup rollback undoes what was done so far")
+                .hint("the output of every program is in /var/log/gpusetup"),
             Failure::Blocked(_) | Failure::Gone(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }
     }
@@ -96,7 +96,7 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => {
-                super::print("Nothing to go on with: the last apply came to its end.\n")?;
+                super::print("Nothing to resume.\n")?;
                 Ok(Ended::Untouched)
             }
             Some(Unfinished::Rollback) => take_back(&options.run, false, system, RollbackScope::Last),
@@ -171,7 +171,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     if plan.is_converged() {
         let reboot = has_live_driver(options, &plan).then(|| why_reboot(&facts)).flatten();
         match &reboot {
-            None => teller.end("Nothing to do: the host is as the plan wants it."),
+            None => teller.end("Nothing to do: everything is already installed."),
             Some(why) => teller.end(&format!("Nothing to install, but a reboot is required: {why}. Run: sudo reboot")),
         }
         reboot.iter().for_each(|_| account.requires_reboot());
@@ -188,12 +188,12 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             return Ok(Ended::Untouched);
         }
     } else if options.run.unattended && plan.brings_nvidias() && !options.run.accept_eula {
-        return Err(Problem::usage("NVIDIA's licences are not accepted, and there is nobody to ask")
-            .hint("if you accept them: --accept-eula (https://docs.nvidia.com/cuda/eula)"));
+        return Err(Problem::usage("NVIDIA's licences are not accepted, and no question can be asked")
+            .hint("add --accept-eula to accept them (https://docs.nvidia.com/cuda/eula)"));
     }
     if let (Some(bundle), Some(_)) = (&config.bundle, &options.bundle.bundle_key) {
         let accepted = options.host.database.store().accept(&bundle.manifest.database.version);
-        accepted.map_err(|e| Problem::unexpected(format!("cannot note the bundle's database: {e}")))?;
+        accepted.map_err(|e| Problem::unexpected(format!("cannot record the bundle's database: {e}")))?;
     }
     let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
     if matches!(ended, Ended::With(Ending::Done))

@@ -95,7 +95,7 @@ impl From<BundleError> for Problem {
             BundleError::Input(e) => e.into(),
             BundleError::Packages(e) => not_gathered(e),
             BundleError::Unstartable { .. } => Self::new(exit, e.to_string())
-                .hint("name a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
+                .hint("use a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
             BundleError::OtherProgram(_) | BundleError::Schema(_) => Self::new(exit, e.to_string()).hint(format!(
                 "run the gpusetup in the bundle: tar --zstd -xf BUNDLE {PROGRAM} && sudo ./{PROGRAM} apply --bundle BUNDLE"
             )),
@@ -111,7 +111,7 @@ fn not_gathered(e: impl Into<Failure>) -> Problem {
     }
     match e.into() {
         Failure::Step(what) => Problem::new(Exit::NothingFits, what)
-            .hint("what the plans install must be in the repositories of this host"),
+            .hint("the repositories of this host must contain what the plans install"),
         failure => failure.into(),
     }
 }
@@ -160,7 +160,7 @@ fn say_what_was_made(out: &Path, written: Written) -> Result<Exit, Problem> {
 
 fn is_new(out: &Path) -> Result<(), Problem> {
     let what = format!("{} is there already", out.display());
-    if output::is_taken(out) { Err(Problem::usage(what).hint("name another place, or remove it")) } else { Ok(()) }
+    if output::is_taken(out) { Err(Problem::usage(what).hint("use another path, or remove it")) } else { Ok(()) }
 }
 
 /// A plan that was made with this database, which is the one in the bundle.
@@ -170,7 +170,7 @@ fn made_with(path: &Path, database: &Database, trust: &Trust) -> Result<Plan, Pr
         return Ok(plan);
     }
     let sentence = format!("{} was made with another database, of {}", path.display(), plan.database.version);
-    Err(Problem::integrity(sentence).hint("make it anew, or name its database with --database DIR"))
+    Err(Problem::integrity(sentence).hint("make a new plan, or name the plan's database with --database DIR"))
 }
 
 /// Fetches what a plan downloads.
@@ -240,12 +240,12 @@ fn packages(
         let there = SystemId::of(&plan.host);
         let sentence = format!("the plan for {there} installs packages, and the repositories here are those of {here}");
         return Err(Problem::from(BundleError::Elsewhere(sentence))
-            .hint(format!("make the bundle on {there}, or name a tree of it: --root DIR")));
+            .hint(format!("make the bundle on {there}, or use a tree of that system: --root DIR")));
     }
-    say("fetching packages with all that they depend on");
+    say("downloading packages and their dependencies");
     system.make_directories(&work.path, 0o700).map_err(|e| {
         Problem::new(Exit::Blocked, format!("cannot make {}: {e}", work.path.display()))
-            .hint("name a folder of yours: --cache DIR")
+            .hint("use a folder that you may write to: --cache DIR")
     })?;
     let closure = closure(system, &here, &work.path, &transactions, created)?;
     say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
@@ -320,7 +320,7 @@ fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<Exit, Problem> 
             "{} is not the bundle that was made: {missing} missing, {altered} altered, {surplus} surplus",
             path.display()
         );
-        return Err(Problem::integrity(sentence).hint("make or copy it anew; nothing was changed"));
+        return Err(Problem::integrity(sentence).hint("make or copy the bundle again; nothing was changed"));
     }
     if !json {
         let signed = if key.is_some() { "signed by the key" } else { "no signature was asked for (--key FILE)" };

@@ -99,7 +99,7 @@ fn list(place: &Place, json: bool) -> Result<Exit, Problem> {
             State::Verified => "verified",
             State::Touched => "touched since it was verified: it will be read again",
             State::Unknown => "not verified yet",
-            State::Part => "broke off: the next download goes on with it",
+            State::Part => "incomplete: the next download resumes it",
             State::Rejected => "rejected: it is not what it should be",
         };
         let name = text::one_line(&file.path.file_name().unwrap_or_default().to_string_lossy());
@@ -156,7 +156,9 @@ fn verify(place: &Place) -> Result<Exit, Problem> {
     if !altered.is_empty() {
         let is = if altered.len() == 1 { "is" } else { "are" };
         let sentence = format!("{} {is} not what was verified, and {is} set aside as .rejected", altered.join(", "));
-        return Err(Problem::integrity(sentence).hint("gpusetup cache clean --partial removes what is set aside"));
+        return Err(
+            Problem::integrity(sentence).hint("gpusetup cache clean --partial removes the files that were set aside")
+        );
     }
     let sum = files.iter().map(|f| f.size).sum();
     super::print(&format!("{} read, {}: all as they were.\n", count(files.len() as u64, "file"), bytes(sum)))?;

@@ -46,12 +46,12 @@ pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Rollb
     let mut teller = ProgressPrinter::new(options.bars(), !json);
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
-        say(&format!("left as it is (changed since, or gone for good): {path}"));
+        say(&format!("kept (modified since, or already gone): {path}"));
     }
     forget(system)?;
     teller.end(match reach {
-        RollbackScope::Last => "Done: the last apply is taken back.",
-        RollbackScope::All => "Done: everything that gpusetup did here is taken back.",
+        RollbackScope::Last => "Done: the last apply was rolled back.",
+        RollbackScope::All => "Done: everything that gpusetup did here was undone.",
     });
     Ok(Ended::With(Ending::RolledBack))
 }
@@ -102,13 +102,12 @@ pub fn writing(
     }
     if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
         boot::now(&system)
-            .map_err(|e| Problem::new(Exit::StepFailed, format!("cannot boot the host: {e}")).hint("sudo reboot"))?;
+            .map_err(|e| Problem::new(Exit::StepFailed, format!("cannot reboot the host: {e}")).hint("sudo reboot"))?;
     }
     ended.map(|_| Exit::Done)
 }
 
-/// Carries out a plan that is new here. What failed is not tried again at every boot; what was told to stop, by a machine
-/// that goes down, is gone on with.
+/// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a shutdown interrupted is resumed.
 pub fn begin(
     plan: &Plan,
     options: &RunOptions,
@@ -118,7 +117,7 @@ pub fn begin(
     teller: &mut ProgressPrinter,
 ) -> Result<Ended, Problem> {
     // What is noted in the journal is checked like this when it is read again, too.
-    plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be carried out: {why}")))?;
+    plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be applied: {why}")))?;
     let ended = perform(plan, options, config, system, account, teller);
     if ended.as_ref().is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_))) {
         forget(system)?;
@@ -126,12 +125,12 @@ pub fn begin(
     ended
 }
 
-/// Nothing of this waits for the next boot any more.
+/// Removes what would run at the next boot.
 pub fn forget(system: &System) -> Result<(), Problem> {
     boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))
 }
 
-/// Carries a plan out, or goes on with it, and sees to the boot that it may need.
+/// Applies a plan or resumes it, and arranges the reboot that it may need.
 pub fn perform(
     plan: &Plan,
     options: &RunOptions,
@@ -152,27 +151,27 @@ pub fn perform(
         teller.tell(news);
     })?;
     if !outcome.reboot_required {
-        // Left by a run that waited for a boot, and was gone on with by hand.
+        // Left by a run that waited for a reboot and was resumed by hand.
         forget(system)?;
         let chosen = crate::resolve::summary(&plan.selection);
         teller.end(&if chosen.is_empty() { "Done.".to_owned() } else { format!("Done: {chosen}.") });
         return Ok(Ended::With(Ending::Done));
     }
     match options.reboot {
-        RebootOption::Never => teller.end("Reboot now, then: gpusetup resume"),
+        RebootOption::Never => teller.end("Reboot now, then run: sudo gpusetup resume"),
         RebootOption::External => {
             boot::ask_for(system).map_err(failed)?;
-            teller.end("A reboot is needed; gpusetup goes on by itself after it.");
+            teller.end("A reboot is required; gpusetup will resume automatically afterwards.");
         }
-        RebootOption::IfNeeded => teller.end("The host boots now; gpusetup goes on by itself after it."),
+        RebootOption::IfNeeded => teller.end("The host reboots now; gpusetup will resume automatically afterwards."),
     }
     Ok(Ended::With(Ending::RebootRequired))
 }
 
-/// Asks at the terminal; without one the question cannot be asked.
+/// Asks at the terminal; an error if there is none.
 pub fn agreed(question: &str) -> Result<bool, Problem> {
     if !std::io::stdin().is_terminal() {
-        return Err(Problem::usage("there is no terminal to ask at").hint("run it with --yes"));
+        return Err(Problem::usage("this question needs a terminal").hint("run it with --yes"));
     }
     say(&format!("{question} [y/N]"));
     let answer = input::line().map_err(|e| match interrupt::heard() {

@@ -1,5 +1,5 @@
-//! `gpusetup uninstall`: what gpusetup did here taken back by its journal, or a toolkit, the driver or both removed, whoever
-//! installed them. Either way it is shown first.
+//! `gpusetup uninstall`: undoes what gpusetup did here, by its journal, or removes a toolkit or the driver, even if gpusetup did not
+//! install it.
 
 use super::host::{look, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         apply::recover(system, &mut |news| teller.tell(news))?;
         let plan = plan(options, system)?;
         if plan.is_converged() {
-            teller.end("Nothing to remove: nothing of that is installed.");
+            teller.end("Nothing to remove: it is not installed.");
             return Ok(Ended::Untouched);
         }
         if !options.run.asks_nothing() {
@@ -113,7 +113,7 @@ fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
         return Ok(Exit::Done);
     }
     let lines: String = all.iter().map(|line| format!("  - {line}\n")).collect();
-    let text = format!("What gpusetup did here, to be taken back in this order:\n{lines}");
+    let text = format!("What gpusetup did here, to be undone in this order:\n{lines}");
     if options.look.json {
         say(text.trim_end());
     } else {

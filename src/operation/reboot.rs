@@ -12,7 +12,7 @@ pub struct Reboot {}
 impl Reboot {
     /// The lines of a script that ask for it.
     pub fn shell(self) -> String {
-        "if [ \"${1:-}\" != --rebooted ]; then\n    echo 'Reboot now, then run this script again with --rebooted.'\n    exit 0\nfi\n"
+        "if [ \"${1:-}\" != --rebooted ]; then\n    echo 'Reboot now, then run this script again with --rebooted.'\n    exit 3\nfi\n"
             .to_owned()
     }
 

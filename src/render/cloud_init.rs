@@ -1,5 +1,5 @@
 //! A plan as cloud-init user-data: a config file that pins what was chosen, and one command. gpusetup does the rest on the
-//! machine, against the host as it is then: packages and kernels may have been upgraded since, and devices numbered anew.
+//! machine, against the host as it is then: packages and kernels may have been upgraded since, and devices renumbered.
 
 use crate::mirrors::Mirrors;
 use crate::plan::Plan;

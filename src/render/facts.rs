@@ -120,6 +120,6 @@ fn by(origin: Origin) -> &'static str {
         Origin::Rpm => "by RPM packages",
         Origin::Runfile => "by NVIDIA's runfile",
         Origin::Archives => "by gpusetup, of NVIDIA's component archives",
-        Origin::Unknown => "by nobody who left a trace",
+        Origin::Unknown => "installed by: unknown",
     }
 }

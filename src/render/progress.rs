@@ -65,8 +65,8 @@ impl ProgressPrinter {
             News::Step(step) => self.line(&format!("{}: {}", step.id, step.title)),
             News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
             News::Kept(operation) => self.kept.push(operation.describe()),
-            News::Undone(operation) => self.line(&format!("  taken back: {}", operation.describe())),
-            News::Recovering(operation) => self.line(&format!("  taken back, begun only: {}", operation.describe())),
+            News::Undone(operation) => self.line(&format!("  undone: {}", operation.describe())),
+            News::Recovering(operation) => self.line(&format!("  undone (was not finished): {}", operation.describe())),
             News::Waiting { what, since } => self.waiting(what, *since),
             News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
         }
@@ -79,8 +79,8 @@ impl ProgressPrinter {
         }
         match std::mem::take(&mut self.kept).as_slice() {
             [] => {}
-            [one] => self.line(&format!("  is so already: {one}")),
-            more => self.line(&format!("  {} things are so already", more.len())),
+            [one] => self.line(&format!("  already done: {one}")),
+            more => self.line(&format!("  {} operations already done", more.len())),
         }
     }
 

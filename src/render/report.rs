@@ -88,7 +88,7 @@ fn one(finding: &Finding, report: &Report) -> String {
 
 fn remedy(finding: &Finding) -> String {
     let Some(remediation) = &finding.remediation else { return String::new() };
-    let mut out = format!("<p class=\"mend\">{}</p>\n", escaped(&remediation.text));
+    let mut out = format!("<p class=\"fix\">{}</p>\n", escaped(&remediation.text));
     if !remediation.commands.is_empty() {
         let _ = writeln!(out, "<pre>{}</pre>", escaped(&remediation.commands.join("\n")));
     }

@@ -20,7 +20,7 @@ pub fn sh(plan: &Plan) -> String {
     for step in &plan.steps {
         out += &format!("\n# {}: {}\n# {}\n", step.id, visible(&step.title), visible(&step.why));
         match step.state {
-            State::Satisfied => out += "# (is so already)\n",
+            State::Satisfied => out += "# (already done)\n",
             State::Skipped => out += "# (left out)\n",
             State::Needed => {
                 let mut folders = BTreeSet::new();

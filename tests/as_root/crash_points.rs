@@ -87,7 +87,7 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
                             taken_back.fetch_add(1, Ordering::Relaxed);
                         }
                         let said = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
-                        if said.out.starts_with("Nothing to go on with") {
+                        if said.out.starts_with("Nothing to resume") {
                             // It died before the journal knew of it, so before the first change, or behind the last.
                             host.gpusetup_plain(apply).succeeds();
                         }

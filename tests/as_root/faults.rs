@@ -64,7 +64,7 @@ impl Bench {
     fn is_mended(&self, host: &Host, served: &Served, finish: bool) {
         if finish {
             let said = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
-            if said.out.starts_with("Nothing to go on with") {
+            if said.out.starts_with("Nothing to resume") {
                 // It never came to the first change.
                 host.gpusetup_plain(&served.apply()).succeeds();
             }

@@ -93,7 +93,7 @@ impl Round<'_> {
             self.again.fetch_add(1, Ordering::Relaxed);
         }
         let said = when_free(&host, &[verb, "--yes"]);
-        if said.out.starts_with("Nothing to go on with") {
+        if said.out.starts_with("Nothing to resume") {
             // It died before the journal knew of it, so before the first change, or behind the last.
             host.gpusetup_plain(self.apply).succeeds();
         }
