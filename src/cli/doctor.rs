@@ -265,20 +265,21 @@ impl Options {
     }
 }
 
-fn show(options: &Options, report: &Report, from: Option<&str>) -> Result<(), Problem> {
+fn show(options: &Options, findings: &Report, from: Option<&str>) -> Result<(), Problem> {
     match (options.look.json, options.format) {
-        (true, _) | (false, Format::Json) => super::print_json(report),
-        (false, Format::Prometheus) => super::print(&render::doctor::prometheus(report)),
+        (true, _) | (false, Format::Json) => super::print_json(findings),
+        (false, Format::Prometheus) => super::print(&render::doctor::prometheus(findings)),
         (false, Format::Text) => {
             let look = Look {
                 from,
                 root: options.host.root.as_deref(),
                 paint: super::paint(options.look.color),
                 unicode: speaks_unicode(),
-                verbose: options.look.verbose,
+                // Somebody who names checks wants their answers.
+                verbose: options.look.verbose || options.checks.iter().any(|check| !report::is_report(check)),
                 width: super::width(),
             };
-            super::print(&render::doctor::text(report, look))
+            super::print(&render::doctor::text(findings, look))
         }
     }
 }

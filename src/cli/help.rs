@@ -17,29 +17,12 @@ const GROUPS: [(&str, &[&str]); 4] = [
 const SHORT: [(&str, &[&str], &[&str]); 6] = [
     (
         "plan",
-        &[
-            "gpu", "for", "driver", "cuda", "cudnn", "with", "profile", "root", "facts", "format", "out", "json",
-            "verbose",
-        ],
+        &["gpu", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
         &["gpusetup plan", "gpusetup plan --gpu 8xh100 --cuda 12.8", "gpusetup plan --for torch==2.9 --out plan.json"],
     ),
     (
         "apply",
-        &[
-            "gpu",
-            "for",
-            "driver",
-            "cuda",
-            "cudnn",
-            "with",
-            "profile",
-            "bundle",
-            "yes",
-            "unattended",
-            "accept-eula",
-            "reboot",
-            "json",
-        ],
+        &["for", "driver", "cuda", "cudnn", "profile", "bundle", "yes", "unattended", "accept-eula", "reboot"],
         &[
             "sudo gpusetup apply",
             "sudo gpusetup apply plan.json",
@@ -48,7 +31,7 @@ const SHORT: [(&str, &[&str], &[&str]); 6] = [
     ),
     (
         "explain",
-        &["gpu", "facts", "root", "json", "verbose"],
+        &["gpu", "root", "json", "verbose"],
         &["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain xid 79", "dmesg | gpusetup explain -"],
     ),
     (

@@ -15,7 +15,7 @@ use crate::paths;
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
-use crate::text::quoted_path;
+use crate::text::{quoted, quoted_path};
 use crate::version::{AddOnVersion, Want};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -543,11 +543,13 @@ impl RequestOptions {
     }
 }
 
-/// What `--with` asks for: `nccl`, `tensorrt==10.13`, `cutensor>=2.2, <3`; several stand behind commas, too.
+/// The add-ons that `--with` names: `nccl`, `tensorrt==10.13`, `cutensor>=2.2, <3`; commas separate several.
 fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Problem> {
-    let refused = |e: &dyn std::fmt::Display| Problem::usage(format!("--with: {e}"));
+    let refused =
+        |e: &dyn std::fmt::Display| Problem::usage(format!("--with: {e}")).attempt("gpusetup db list add-ons");
     let mut asked: Vec<String> = Vec::new();
-    for piece in texts.iter().flat_map(|text| text.split(',')) {
+    // `nccl,` and an empty GPUSETUP_WITH name nothing more.
+    for piece in texts.iter().flat_map(|text| text.split(',')).filter(|piece| !piece.trim().is_empty()) {
         match asked.last_mut() {
             // The other half of a range.
             Some(last) if piece.trim_start().starts_with(['<', '>', '=']) => *last += &format!(",{piece}"),
@@ -558,13 +560,20 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
     for text in &asked {
         let (name, wanted) = text.split_at(text.find(['=', '<', '>']).unwrap_or(text.len()));
         let id: AddOnId = name.trim().to_lowercase().parse().map_err(|e| refused(&e))?;
-        let wanted = wanted.strip_prefix("==").unwrap_or(wanted).trim();
-        let want = if wanted.is_empty() { Want::Best } else { wanted.parse().map_err(|e| refused(&e))? };
+        let version = wanted.strip_prefix("==").or_else(|| wanted.strip_prefix('=')).unwrap_or(wanted).trim();
+        let want = match version {
+            "" if wanted.is_empty() => Want::Best,
+            "" => return Err(refused(&format!("{id}{wanted} has no version"))),
+            version => version.parse().map_err(|e| refused(&e))?,
+        };
         if id == AddOnId::CUDNN {
-            return Err(refused(&"cuDNN has an option of its own: --cudnn"));
+            let version = if version.is_empty() { "latest" } else { version };
+            return Err(
+                Problem::usage("--with: cuDNN has a separate option").attempt(format!("--cudnn {}", quoted(version)))
+            );
         }
         if all.insert(id, want).is_some() {
-            return Err(refused(&format!("{id} is there twice")));
+            return Err(refused(&format!("{id} is named twice")));
         }
     }
     Ok(all)
@@ -581,7 +590,17 @@ where
     Want<V>: std::str::FromStr<Err = crate::version::VersionError>,
 {
     match text {
-        Some(text) => text.parse().map_err(|e| Problem::usage(format!("--{flag}: {e}"))),
+        Some(text) => text.parse().map_err(|e| {
+            let problem = Problem::usage(format!("--{flag}: {e}"));
+            // `580-open` and `open` are a flavour of the kernel modules.
+            match text.strip_suffix("open").map(|rest| rest.trim_end_matches(['-', ' '])) {
+                Some("") if flag == "driver" => problem.attempt("--modules open"),
+                Some(version) if flag == "driver" => {
+                    problem.attempt(format!("--driver {} --modules open", quoted(version)))
+                }
+                _ => problem.attempt(format!("gpusetup db list {}", if flag == "driver" { "drivers" } else { flag })),
+            }
+        }),
         None if layer => Ok(Want::Best),
         None => Ok(Want::Nothing),
     }

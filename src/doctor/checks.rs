@@ -189,7 +189,7 @@ pub const CHECKS: &[Check] = &[
         id: CheckId::GS509,
         reads: "/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log",
         run: driver::on_the_bus,
-        needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge],
+        needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge, Sense::Given],
         runtime: true,
         facts_suffice: true,
         follows_from: &[CheckId::GS903],

@@ -25,7 +25,7 @@ fn tree() -> Tree {
 fn what_is_kept_is_listed() {
     let ran = tree().run(&["cache", "list"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for part in ["x.run\n", "verified\n", "broke off", "rejected", "3 files in /var/cache/gpusetup, 14 B."] {
+    for part in ["x.run\n", "verified\n", "incomplete", "rejected", "3 files in /var/cache/gpusetup, 14 B."] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }
     let listed = tree().run(&["cache", "list", "--json"]).json();

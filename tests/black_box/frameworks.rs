@@ -337,7 +337,12 @@ fn compilers_are_as_new_as_the_wheels_require() {
 
 #[test]
 fn what_is_suggested_instead_works_and_its_doubts_are_told() {
-    let hints = |err: &str| err.lines().filter(|line| line.starts_with("try: ")).map(str::to_owned).collect::<Vec<_>>();
+    let hints = |err: &str| {
+        err.lines()
+            .filter(|line| line.starts_with("hint: ") || line.starts_with("try: "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     // Whatever the libraries: cuDF has no kernels for Maxwell, so neither a container nor a build from source helps.
     let old = Tree::rocky_9();
     old.write("etc/os-release", "PRETTY_NAME=\"CentOS 7\"\nID=centos\nID_LIKE=\"rhel fedora\"\nVERSION_ID=7\n");

@@ -477,7 +477,9 @@ fn old_libraries_and_kernels_get_what_loads_there() {
         (["--driver", "595"], "branch 595 needs Linux 4.15 or newer, and kernel 4.14.355"),
     ] {
         let ran = plan_for(&tree, old("2.26", "4.14.355"), &asked);
-        assert!(ran.code == 4 && ran.out.is_empty() && ran.err.contains(says), "{asked:?}: {}", ran.err);
+        assert!(ran.code == 4 && ran.err.contains(says), "{asked:?}: {}", ran.err);
+        let error: Value = serde_json::from_str(&ran.out).expect("an object");
+        assert_eq!(error["exit_code"], 4, "{asked:?}");
     }
 }
 

@@ -297,7 +297,7 @@ fn facts_alone_are_diagnosed_as_far_as_they_tell() {
         }
     }
     assert!(ran_on > 3, "{alone}");
-    let text = run_with_input(&["doctor", "--facts", "-"], &facts);
+    let text = run_with_input(&["doctor", "--facts", "-", "-v"], &facts);
     let words = text.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["a file of facts does not say it", "GS104 kernel 6.8.0-64-generic has no nvidia module"] {
         assert!(words.contains(part), "{part} is missing:\n{}", text.out);

@@ -1,0 +1,107 @@
+//! What `explain -` recognises: real messages by their causes, and nothing in texts of other things.
+
+use crate::common::{Tree, run_with_input};
+use gpusetup::ids::CheckId;
+use gpusetup::recognise::{Recogniser, known, subjects};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Samples {
+    samples: Vec<Sample>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sample {
+    /// Ids of the messages that are not symptoms.
+    expect: Vec<String>,
+    text: String,
+}
+
+fn samples(text: &str) -> Vec<Sample> {
+    serde_yaml::from_str::<Samples>(text).expect("samples").samples
+}
+
+#[test]
+fn each_sample_is_recognised_as_what_it_is() {
+    let messages = known();
+    let recogniser = Recogniser::new(&messages).expect("an automaton");
+    let known_samples = samples(include_str!("../messages/known.yaml"));
+    let unrelated = samples(include_str!("../messages/unrelated.yaml"));
+    for Sample { expect, text } in known_samples.iter().chain(&unrelated) {
+        let found = recogniser.find(text);
+        let mut roots: Vec<_> = found.iter().filter(|r| !r.is_symptom).map(|r| r.message.id.as_str()).collect();
+        let mut expect: Vec<_> = expect.iter().map(String::as_str).collect();
+        roots.sort_unstable();
+        expect.sort_unstable();
+        assert_eq!(roots, expect, "{text}");
+    }
+    for message in &messages {
+        assert!(known_samples.iter().any(|s| s.expect.contains(&message.id)), "{} has no sample", message.id);
+    }
+}
+
+#[test]
+fn every_check_and_command_of_a_cause_exists() {
+    for message in known() {
+        for cause in &message.causes {
+            for id in &cause.checks {
+                assert!(id.parse::<CheckId>().is_ok(), "{}: there is no check {id}", message.id);
+            }
+            assert!(
+                message.causes.len() == 1 || cause.tell.is_some(),
+                "{}: nothing tells its causes apart",
+                message.id
+            );
+        }
+    }
+    assert!(!subjects().is_empty());
+}
+
+#[test]
+fn a_pasted_text_is_explained() {
+    let log = "[1.0] NVRM: Xid (PCI:0000:65:00): 79, pid=1, GPU has fallen off the bus.\n\
+               \x1b[31mmodprobe: ERROR: could not insert 'nvidia': Key was rejected by service\x1b[0m\n\
+               NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n";
+    let ran = run_with_input(&["explain", "-", "--gpu", "h100"], log);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for part in
+        ["Xid 79", "The kernel refuses the module's signature", "mokutil --sb-state", "Follows from that: nvidia-smi"]
+    {
+        assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
+    }
+    assert!(!ran.out.contains('\x1b'), "nothing of the text reaches the terminal raw: {}", ran.out);
+    assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
+    let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], log).json();
+    assert_eq!((json["messages"][0]["id"].as_str(), json["xids"][0]["xid"].as_u64()), (Some("key-rejected"), Some(79)));
+    let none = run_with_input(&["explain", "-"], "everything is fine\n");
+    assert!(none.code == 0 && none.out.starts_with("Not recognised"), "{}", none.out);
+    assert_eq!(run_with_input(&["explain", "-", "--json"], "").json()["recognised"], false);
+}
+
+#[test]
+fn a_subject_wins_over_a_file_and_a_file_over_words() {
+    let tree = Tree::debian_12();
+    let file = tree.path().join("log.txt");
+    std::fs::write(&file, "RmInitAdapter failed! (0x24:0x65:1456)\n").expect("written");
+    let named = tree.run(&["explain", &file.to_string_lossy()]);
+    assert!(named.out.contains("could not initialise the GPU"), "{}{}", named.out, named.err);
+    let words = tree.run(&["explain", "Failed to initialize NVML: Unknown Error"]);
+    assert!(words.out.contains("lost access to the GPU"), "{}{}", words.out, words.err);
+    assert!(tree.run(&["explain", "driver"]).out.starts_with("driver NVIDIA driver"));
+    let typo = tree.run(&["explain", "drivr"]);
+    assert!(typo.code == 2 && typo.err.contains("try: gpusetup explain driver"), "{}", typo.err);
+}
+
+/// What this host shows is part of the answer: a tree whose next kernel has no module supports the first cause.
+#[test]
+fn the_host_supports_or_contradicts_a_cause() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nvidia"));
+    tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05", "");
+    let status = "Package: nvidia-headless-580-open\nStatus: install ok installed\nVersion: 580.95.05-0ubuntu1\n";
+    tree.write("var/lib/dpkg/status", status);
+    let text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.";
+    let ran = tree.run(&["explain", text]);
+    assert!(ran.out.contains("  here    GS104: kernel 6.8.0-64-generic has no nvidia module"), "{}", ran.out);
+}
