@@ -114,6 +114,7 @@ fn only_packages_tells_package_managers_apart() {
 fn ids_that_are_named_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|file| root.join(file)).to_vec();
+    below(&root.join("docs/src"), &["md"], &mut files);
     for folder in ["tests", "src", "schemas"] {
         below(&root.join(folder), &["rs", "snap", "json"], &mut files);
     }

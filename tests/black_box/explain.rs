@@ -227,9 +227,12 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
 }
 
 #[test]
-fn the_readme_has_the_exit_codes_of_the_program() {
+fn the_docs_have_the_exit_codes_of_the_program() {
     let rows = EXITS.map(|(exit, meaning)| format!("| {exit} | {meaning} |\n")).concat();
-    assert!(include_str!("../../README.md").contains(&rows), "README.md must have these rows:\n{rows}");
+    assert!(
+        include_str!("../../docs/src/exit-codes.md").contains(&rows),
+        "docs/src/exit-codes.md must have these rows:\n{rows}"
+    );
     for (exit, meaning) in EXITS {
         let told = run(&["explain", "exit", &exit.to_string()]);
         let words: Vec<_> = told.out.split_whitespace().collect();

@@ -474,7 +474,7 @@ fn old_libraries_and_kernels_get_what_loads_there() {
     for (asked, says) in [
         (["--cuda", "12.8"], "needs glibc 2.27 or newer, but this host has 2.26"),
         (["--cudnn", "9.10.2.21"], "needs glibc 2.27 or newer, but this host has 2.26"),
-        (["--driver", "595"], "branch 595 needs Linux 4.15 or newer, and kernel 4.14.355"),
+        (["--driver", "595"], "branch 595 needs Linux 4.15 or newer, but this host boots kernel 4.14.355"),
     ] {
         let ran = plan_for(&tree, old("2.26", "4.14.355"), &asked);
         assert!(ran.code == 4 && ran.err.contains(says), "{asked:?}: {}", ran.err);

@@ -13,7 +13,7 @@ fn newcomers_get_the_answers_that_were_reviewed() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let answers = String::from_utf8(ran.stdout).expect("UTF-8");
     for answer in answers.split("\n$ ").skip(1) {
-        let code = answer.lines().find_map(|line| line.strip_prefix("exit ")).expect("an exit code");
+        let code = answer.lines().rev().find_map(|line| line.strip_prefix("exit ")).expect("an exit code");
         let helps = answer.lines().any(|line| {
             ["! try: ", "! hint: ", "!   tip: ", "Usage: ", "! For more"].iter().any(|word| line.contains(word))
         });
