@@ -3,7 +3,7 @@
 use super::cuda::{SearchContext, Toolkit};
 use super::driver::Candidate;
 use super::refusal::Refusal;
-use super::{Conflict, Request};
+use super::{Conflict, Hint, Request};
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, AddOnRange, Artifact, Database};
 use crate::host::AddOnFiles;
 use crate::version::{AddOnVersion, CudaVersion, Want, dotted};
@@ -51,8 +51,9 @@ pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), 
     }
     let required = database.add_ons.iter().find(|a| request.requires(a.id));
     if let Some(of) = required.filter(|_| !request.cuda.is_wanted()) {
-        let sentence = format!("{} needs a CUDA toolkit, but --cuda none excludes it", of.title);
-        return Err(Conflict::request(sentence));
+        let sentence = format!("{} needs a CUDA toolkit, which --profile driver and --cuda none leave out", of.title);
+        let with_toolkit = Request { cuda: Want::Best, cudnn: Want::Best, ..request.clone() };
+        return Err(Conflict::request(sentence).hint(Hint::plan("with a toolkit", with_toolkit.options())));
     }
     Ok(())
 }

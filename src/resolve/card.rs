@@ -180,10 +180,10 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
             "{} is part of {board}; its driver is included in the board's system software (JetPack)",
             card.name
         );
-        return Some(Conflict::new(RuleId::GpuHasBoardDriver, sentence).hint(Hint::plan(
-            "flash the board with a JetPack release that includes the driver; for the toolkit alone",
-            "--profile toolkit",
-        )));
+        return Some(
+            Conflict::new(RuleId::GpuHasBoardDriver, sentence)
+                .hint(Hint::plan("the toolkit alone; the driver comes with JetPack", "--profile toolkit")),
+        );
     }
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors; this host is {arch}", card.name);

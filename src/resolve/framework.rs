@@ -169,7 +169,7 @@ fn wish<'a>(
     let version = version.trim_start_matches('=').trim();
     let Some(framework) = database.framework(name) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
-        return Err(Conflict::new(RuleId::FrameworkKnown, format!("unknown framework `{}` (--for)", name.trim()))
+        return Err(Conflict::request(format!("no framework is called `{}` (--for)", name.trim()))
             .hint(format!("known frameworks: {}", known.join(", "))));
     };
     let Some(release) = database.framework_release(text) else {
