@@ -209,7 +209,8 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
     let host = Tree::ubuntu_24_04();
     let refused = |framework: &str| {
         let ran = host.run(&["plan", "--gpu", "h100", "--for", framework]);
-        assert_eq!(ran.code, 4, "{framework}: {}", ran.out);
+        // A name that no framework has is a typo, a version that none has is not.
+        assert_eq!(ran.code, if framework.contains("==") { 4 } else { 2 }, "{framework}: {}", ran.out);
         ran.err
     };
     assert!(refused("torch==2.99").contains("2.14"));
