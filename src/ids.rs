@@ -1,12 +1,12 @@
-//! Names that users, scripts and tests may rely on: the ids of checks, and the names of the rules that choose. Each is one of a
-//! closed set, so that a typo does not compile.
+//! Names that users, scripts and tests may rely on: the ids of checks, and the names of the resolver's rules. Each set is
+//! closed, so that a typo does not compile.
 
 use crate::compat::{AddOnId, CompanionId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A closed set of names: an enum that is written, printed and read as text. What documents each of them is its title, too.
+/// A closed set of names: an enum that is written, printed and read as text. The doc comment of each variant is also its title.
 macro_rules! ids {
     ($(#[$about:meta])* $name:ident: $($(#[doc = $title:literal])+ $id:ident = $text:literal,)+) => {
         $(#[$about])*
@@ -16,10 +16,10 @@ macro_rules! ids {
         }
 
         impl $name {
-            /// Every one.
+            /// All of them, in order.
             pub const ALL: &[Self] = &[$(Self::$id,)+];
 
-            /// As it is printed and written.
+            /// The name as printed and written.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$id => $text,)+
@@ -39,7 +39,7 @@ macro_rules! ids {
         }
 
         impl $name {
-            /// What is so where all is well, or what it is about: a few words without a full stop.
+            /// The thing that is checked, or the condition that holds on a healthy host: a few words without a full stop.
             pub fn title(self) -> &'static str {
                 let documented = match self {
                     $(Self::$id => concat!($($title),+),)+
@@ -63,7 +63,7 @@ macro_rules! ids {
         impl FromStr for $name {
             type Err = UnknownId;
 
-            /// Upper and lower case are alike.
+            /// Ignores case.
             fn from_str(text: &str) -> Result<Self, UnknownId> {
                 let found = Self::ALL.iter().find(|id| id.as_str().eq_ignore_ascii_case(text));
                 found.copied().ok_or_else(|| UnknownId(text.to_owned()))
@@ -78,17 +78,17 @@ macro_rules! ids {
     };
 }
 
-/// A name that this version does not have.
+/// A name that this version does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not known")]
 pub struct UnknownId(String);
 
-/// A name in a file. Another version of gpusetup may have written it, and know more of them.
+/// A name in a file. Another version of gpusetup, with more names, may have written it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recorded<T> {
     /// One of this version's.
     Known(T),
-    /// Another, as the file has it.
+    /// Another name, as the file has it.
     Unknown(String),
 }
 
@@ -113,7 +113,7 @@ impl<T: fmt::Display> fmt::Display for Recorded<T> {
     }
 }
 
-/// Another version may know more of them: any text will do.
+/// Another version may know more names: any text is accepted.
 #[cfg(feature = "schemas")]
 impl<T> schemars::JsonSchema for Recorded<T> {
     fn inline_schema() -> bool {
@@ -136,143 +136,143 @@ impl<T: fmt::Display> Serialize for Recorded<T> {
 impl<'de, T: FromStr + fmt::Display> Deserialize<'de> for Recorded<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        // What is written in another case is another text, and stays what it is.
+        // A name in another case stays unknown, so that it is written back unchanged.
         let known = text.parse().ok().filter(|id: &T| id.to_string() == text);
         Ok(known.map_or(Self::Unknown(text), Self::Known))
     }
 }
 
 ids! {
-    /// What may be wrong with a host or an installation. A plan's refusal, a failed apply and a finding of doctor about the same
-    /// cause have the same id.
+    /// Problems of a host or an installation. A plan's refusal, a failed apply and a finding of doctor with the same cause have
+    /// the same id.
     CheckId:
-    /// The kernel's headers are there.
+    /// Kernel headers are installed.
     GS101 = "GS101",
-    /// The compiler that built the kernel is there.
+    /// The compiler that built the kernel is installed.
     GS102 = "GS102",
-    /// The kernel is too new for the driver.
+    /// Kernel is not too new for the driver.
     GS103 = "GS103",
-    /// Every kernel has the driver's module.
+    /// Every installed kernel has the driver's module.
     GS104 = "GS104",
-    /// The kernel is none of the distribution's.
+    /// Kernel comes from the distribution's packages.
     GS105 = "GS105",
-    /// One set of kernel modules is in DKMS's care.
+    /// DKMS builds the driver's modules from one source tree.
     GS106 = "GS106",
-    /// The kernel is new enough for the driver.
+    /// Kernel is new enough for the driver.
     GS107 = "GS107",
-    /// nouveau keeps off the GPUs.
+    /// nouveau is blacklisted and bound to no GPU.
     GS201 = "GS201",
-    /// nova keeps off the GPUs.
+    /// nova is blacklisted and bound to no GPU.
     GS202 = "GS202",
-    /// No GPU is held for a virtual machine.
+    /// No GPU is reserved for a virtual machine (vfio-pci).
     GS203 = "GS203",
-    /// The firmware lets the driver's module load.
+    /// Secure Boot accepts the driver's modules.
     GS301 = "GS301",
-    /// A question about Secure Boot's key hangs an install.
+    /// Secure Boot password prompt during an install.
     GS302 = "GS302",
-    /// The driver comes from one place.
+    /// Only one NVIDIA driver is installed.
     GS401 = "GS401",
-    /// Packages of two vendors exclude each other.
+    /// Packages of different vendors do not conflict.
     GS402 = "GS402",
-    /// Only the meta-package is pinned.
+    /// Every package is pinned, not only the meta-package.
     GS403 = "GS403",
-    /// apt has the keys of NVIDIA's repositories.
+    /// apt has valid keys for NVIDIA's repositories.
     GS404 = "GS404",
-    /// Another repository is broken.
+    /// Package lists of other repositories can be fetched.
     GS405 = "GS405",
-    /// A mirror is out of step.
+    /// Mirror has the packages that its lists name.
     GS406 = "GS406",
-    /// nvidia-smi came with the driver.
+    /// nvidia-smi is installed.
     GS407 = "GS407",
-    /// A tool reports success on failure.
+    /// Exit status of commands matches their result.
     GS408 = "GS408",
-    /// The driver's origin is known.
+    /// How the driver was installed is known.
     GS409 = "GS409",
-    /// The distribution's packages are known.
+    /// The distribution's packages are in the database.
     GS410 = "GS410",
-    /// The repositories that the plan needs are enabled.
+    /// Repositories that the plan needs are enabled.
     GS411 = "GS411",
-    /// The driver loaded is the one installed, and has the GPUs.
+    /// NVIDIA kernel module matches the installed driver.
     GS501 = "GS501",
-    /// The driver is in use.
+    /// No program uses the driver.
     GS502 = "GS502",
-    /// Every GPU is known to the driver installed.
+    /// The installed driver supports every GPU.
     GS503 = "GS503",
-    /// The kernel modules' flavour suits every GPU.
+    /// Kernel modules (open or proprietary) support every GPU.
     GS504 = "GS504",
-    /// CUDA computes on every GPU.
+    /// CUDA computes correctly on every GPU.
     GS505 = "GS505",
-    /// CUDA's device is there, or is made when it is asked for.
+    /// CUDA's device /dev/nvidia-uvm is available.
     GS506 = "GS506",
-    /// Programs get the driver's own libcuda.
+    /// Programs load the driver's libcuda.
     GS507 = "GS507",
-    /// The driver answers.
+    /// NVML can read every GPU.
     GS508 = "GS508",
     /// An NVIDIA GPU is on the bus.
     GS509 = "GS509",
-    /// The driver's branch gets fixes.
+    /// NVIDIA still maintains the driver branch.
     GS510 = "GS510",
     /// The model of every GPU can be read.
     GS511 = "GS511",
-    /// The GPU exists in machines like this one.
+    /// The GPU exists for this machine's architecture.
     GS512 = "GS512",
-    /// No network, or a proxy.
+    /// Downloads are available (network, mirror or bundle).
     GS601 = "GS601",
-    /// Temporary files have no room, or must not be executed.
+    /// Directories for temporary files have space and allow execution.
     GS602 = "GS602",
-    /// The package manager is done, and /boot has room.
+    /// Package manager has finished, and /boot has free space.
     GS603 = "GS603",
-    /// Questions of needrestart, debconf and dpkg hang an install.
+    /// Prompts of needrestart, debconf and dpkg during an install.
     GS604 = "GS604",
-    /// apt or dpkg is locked on the first boot.
+    /// Package-manager lock is free.
     GS605 = "GS605",
-    /// HOME and PATH are not set.
+    /// HOME and PATH are set.
     GS606 = "GS606",
     /// Login shells find the default toolkit.
     GS701 = "GS701",
-    /// The library links of cuDNN and other add-ons are whole.
+    /// Library links of cuDNN and other add-ons are intact.
     GS702 = "GS702",
-    /// Programs get the cuDNN and other add-ons that belong to the default toolkit.
+    /// Programs load cuDNN and other add-ons from the default toolkit.
     GS703 = "GS703",
-    /// No LD_LIBRARY_PATH reaches every program.
+    /// LD_LIBRARY_PATH is not set for all users.
     GS704 = "GS704",
-    /// nvcc takes the host's compiler.
+    /// nvcc supports the host's compiler.
     GS705 = "GS705",
-    /// The distribution's nvcc stands before the toolkit's.
+    /// The toolkit's nvcc comes first on PATH.
     GS706 = "GS706",
-    /// The driver runs the default toolkit's programs.
+    /// The driver is new enough for the default toolkit.
     GS707 = "GS707",
-    /// The loader's cache knows cuDNN and other add-ons as they are.
+    /// The loader's cache is up to date for cuDNN and other add-ons.
     GS708 = "GS708",
     /// Every toolkit's compiler works.
     GS709 = "GS709",
-    /// cuDNN computes.
+    /// cuDNN computes correctly.
     GS710 = "GS710",
-    /// NVIDIA lists the system for the toolkit.
+    /// NVIDIA lists this system for the toolkit.
     GS711 = "GS711",
     /// The toolkit is chosen for a known GPU.
     GS712 = "GS712",
-    /// The framework runs on the GPU without limits.
+    /// The framework runs on the GPU without limitations.
     GS713 = "GS713",
-    /// The toolkit's directory has one toolkit.
+    /// The toolkit's directory contains only one toolkit.
     GS714 = "GS714",
     /// The toolkit is below the prefix.
     GS715 = "GS715",
-    /// Fabric Manager runs, and is the driver's own.
+    /// Fabric Manager runs and matches the driver.
     GS801 = "GS801",
-    /// GPUs are divided (MIG) as was asked for.
+    /// MIG mode is active as set, with no GPU reset pending.
     GS802 = "GS802",
-    /// Containers get the GPUs.
+    /// Containers can use the GPUs.
     GS803 = "GS803",
-    /// The firmware gives every GPU room in the address space.
+    /// The firmware assigned address space to every GPU's memory.
     GS901 = "GS901",
-    /// GPUs speak to each other freely.
+    /// PCIe peer-to-peer is not restricted (ACS, IOMMU).
     GS902 = "GS902",
-    /// Nothing tells of a fault of a GPU.
+    /// No GPU errors (Xid) in the kernel log.
     GS903 = "GS903",
-    /// No GPU's memory, heat or power is amiss.
+    /// GPU memory, temperature and power are healthy.
     GS904 = "GS904",
-    /// The driver keeps the GPUs of data centres ready.
+    /// Persistence mode is on for data-centre GPUs.
     GS905 = "GS905",
     /// WSL2.
     GS906 = "GS906",
@@ -280,7 +280,7 @@ ids! {
     GS907 = "GS907",
     /// An immutable system.
     GS908 = "GS908",
-    /// The GPUs' memory is not counted as the host's.
+    /// GPU memory is not counted as host memory.
     GS909 = "GS909",
     /// A virtual GPU (vGPU).
     GS910 = "GS910",
@@ -289,41 +289,41 @@ ids! {
 }
 
 ids! {
-    /// A rule of the resolver about no add-on.
+    /// A rule of the resolver that is not about an add-on.
     RuleId:
-    /// The driver branch knows the GPU.
+    /// The driver branch supports the GPU.
     DriverKnowsGpu = "driver-knows-gpu",
-    /// The driver has kernel modules of a flavour that runs the GPU.
+    /// The driver has kernel modules (open or proprietary) that support the GPU.
     DriverHasModules = "driver-has-modules",
-    /// The driver branch supports a kernel as old as the host's.
+    /// The driver branch supports the host's kernel.
     DriverRunsOnKernel = "driver-runs-on-kernel",
-    /// The driver comes the way that was asked for.
+    /// The driver is installed by the requested method.
     DriverMethod = "driver-method",
-    /// The release is for everybody: neither a beta nor a preview.
+    /// The release is neither a beta nor a preview.
     DriverReleaseKind = "driver-release-kind",
-    /// The driver branch still gets fixes.
+    /// NVIDIA still maintains the driver branch.
     DriverBranchLife = "driver-branch-life",
-    /// The driver is the one asked for.
+    /// The driver is the requested one.
     DriverWanted = "driver-wanted",
     /// The driver's file is published, with a checksum.
     DriverPublished = "driver-published",
-    /// The installed driver fits, and stays.
+    /// The installed driver is suitable and is kept.
     DriverKept = "driver-kept",
-    /// Another driver that fits is preferred.
+    /// Another suitable driver is preferred.
     DriverPreference = "driver-preference",
-    /// The kernel modules are of the flavour asked for.
+    /// The kernel modules are the requested ones (open or proprietary).
     ModulesWanted = "modules-wanted",
-    /// One flavour of the kernel modules runs the GPU.
+    /// Only one kind of kernel modules (open or proprietary) supports the GPU.
     ModulesFitGpu = "modules-fit-gpu",
-    /// The kernel modules are of the branch's default flavour.
+    /// The kernel modules are the branch's default (open or proprietary).
     ModulesDefault = "modules-default",
-    /// The driver is installed already.
+    /// The driver is already installed.
     MethodKept = "method-kept",
     /// A repository of the host offers the driver.
     MethodPackages = "method-packages",
     /// No repository of the host offers the driver.
     MethodRunfile = "method-runfile",
-    /// The runfile was asked for.
+    /// The runfile was requested.
     MethodWanted = "method-wanted",
     /// The toolkit compiles for the GPU.
     CudaTargetsGpu = "cuda-targets-gpu",
@@ -331,19 +331,19 @@ ids! {
     CudaRunsOnDriver = "cuda-runs-on-driver",
     /// The driver branch was made for the toolkit's series or a newer one.
     CudaNativeDriver = "cuda-native-driver",
-    /// nvcc takes the host's gcc.
+    /// nvcc supports the host's gcc.
     CudaHostCompiler = "cuda-host-compiler",
-    /// nvcc compiles with the headers of the host's C library.
+    /// nvcc supports the headers of the host's C library.
     CudaHostHeaders = "cuda-host-headers",
     /// The host's C library is new enough for the toolkit.
     CudaCLibrary = "cuda-c-library",
-    /// The toolkit has the components asked for, as archives.
+    /// The requested components of the toolkit are available as archives.
     CudaComponents = "cuda-components",
-    /// The toolkit is the one asked for.
+    /// The toolkit is the requested one.
     CudaWanted = "cuda-wanted",
     /// The toolkit's file is published, with a checksum.
     CudaPublished = "cuda-published",
-    /// The installed toolkit fits, and stays.
+    /// The installed toolkit is suitable and is kept.
     CudaKept = "cuda-kept",
     /// The framework and its release are known.
     FrameworkKnown = "framework-known",
@@ -353,36 +353,36 @@ ids! {
     FrameworkLoads = "framework-loads",
     /// The framework's wheels have kernels for the GPU.
     FrameworkRunsOnGpu = "framework-runs-on-gpu",
-    /// The framework's build decides.
+    /// The framework's build determines the version.
     FrameworkBuild = "framework-build",
-    /// An extension is named with the framework that it extends.
+    /// An extension is requested together with the framework that it extends.
     FrameworkBeside = "framework-beside",
-    /// The frameworks have a major version of CUDA and cuDNN in common.
+    /// The frameworks share the major versions of CUDA and cuDNN.
     FrameworksTogether = "frameworks-together",
     /// The host has an NVIDIA GPU.
     GpuPresent = "gpu-present",
-    /// The database knows the GPU.
+    /// The GPU is in the database.
     GpuKnown = "gpu-known",
-    /// The GPU is no virtual one, which needs another driver.
+    /// The GPU is physical: a virtual one needs another driver.
     GpuIsPhysical = "gpu-is-physical",
-    /// The GPU is no part of a board that comes with its driver.
+    /// The GPU is not part of a board that provides its own driver.
     GpuHasBoardDriver = "gpu-has-board-driver",
     /// The GPU exists in machines of the host's architecture.
     GpuFitsMachine = "gpu-fits-machine",
-    /// CUDA is made for the machine's architecture.
+    /// CUDA exists for the machine's architecture.
     Architecture = "architecture",
-    /// gpusetup installs on the operating system.
+    /// gpusetup supports the operating system.
     System = "system",
     /// A fact that no source states.
     AssumedFact = "assumed-fact",
     /// The request contradicts itself.
     Request = "request",
-    /// Something must be done first.
+    /// Something on the host must be fixed first.
     Blocked = "blocked",
 }
 
 ids! {
-    /// A rule of the resolver about an add-on; each add-on has them all.
+    /// A rule of the resolver about an add-on. Every add-on has all of these rules.
     AddOnRule:
     /// It is built for the toolkit's CUDA line.
     ForCuda = "for-cuda",
@@ -392,33 +392,33 @@ ids! {
     RunsOnDriver = "runs-on-driver",
     /// The host's C library is new enough for it.
     CLibrary = "c-library",
-    /// A source says what it needs.
+    /// A source states its requirements.
     Known = "known",
-    /// It is the one asked for.
+    /// It is the requested one.
     Wanted = "wanted",
     /// Its archive is published, with a checksum.
     Published = "published",
-    /// The installed one fits, and stays.
+    /// The installed one is suitable and is kept.
     Kept = "kept",
 }
 
-/// A rule of the resolver. A plan's reasons and rejections name the one that decided.
+/// A rule of the resolver. A plan's reasons and rejections name the rule that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// About no add-on.
+    /// Not about an add-on.
     Of(RuleId),
-    /// This companion is published in a version that goes with the driver: `driver-has-imex`.
+    /// This companion is published in a version that matches the driver: `driver-has-imex`.
     DriverHas(CompanionId),
     /// About this add-on: `cudnn-for-cuda`.
     AddOn(AddOnId, AddOnRule),
-    /// A release of the add-on that was asked for is built for the toolkit: `cuda-has-cudnn`.
+    /// A requested release of the add-on is built for the toolkit: `cuda-has-cudnn`.
     CudaHas(AddOnId),
 }
 
-/// What stands before the companion's name in [`Rule::DriverHas`].
+/// The prefix of [`Rule::DriverHas`], before the companion's name.
 const DRIVER_HAS: &str = "driver-has-";
 
-/// What stands before the add-on's name in [`Rule::CudaHas`].
+/// The prefix of [`Rule::CudaHas`], before the add-on's name.
 const CUDA_HAS: &str = "cuda-has-";
 
 impl From<RuleId> for Rule {
