@@ -33,6 +33,7 @@ pub struct Remedy {
 }
 
 impl Remedy {
+    /// These words and commands.
     pub fn new<S: Into<String>>(text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
         Self { text: text.into(), commands: commands.into_iter().map(Into::into).collect() }
     }
