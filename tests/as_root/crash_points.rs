@@ -1,6 +1,6 @@
 //! gpusetup cut off, as by SIGKILL or a power cut, at every touch of the world that an apply makes: right before it, which is right
-//! after the one before, and in the middle of it. Whatever is then found is resumed, to the same end as an undisturbed run, and taken
-//! back, to what was before. The plan is the short one; `tests/run` runs this: it takes root, and minutes.
+//! after the one before, and in the middle of it. Whatever is then found is resumed, to the same end as an undisturbed run, and undone,
+//! to what was before. The plan is the short one; `tests/run` runs this: it takes root, and minutes.
 
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Server, bench, text, timed};

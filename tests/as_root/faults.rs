@@ -1,6 +1,6 @@
 //! What goes wrong while gpusetup is at work: disks, the network, packages, another gpusetup, signals. Every run ends in its
 //! time with the exit code that the contract gives it, says so in `result.json` where that can be written, and leaves nothing
-//! that `resume` or a second `apply` does not finish, and `rollback` not take back. `tests/run` runs this: it takes root,
+//! that `resume` or a second `apply` does not finish, and `rollback` does not undo. `tests/run` runs this: it takes root,
 //! and minutes.
 
 use crate::faulty::{Fault, Faulty};
@@ -60,7 +60,7 @@ impl Bench {
         self.base.clone_as(&format!("{}-{n}", self.name))
     }
 
-    /// What a fault left can be finished, or can be taken back and made anew.
+    /// What a fault left can be finished, or undone and done again.
     fn is_mended(&self, host: &Host, served: &Served, finish: bool) {
         if finish {
             let said = host.gpusetup_plain(&["resume", "--yes"]).succeeds();

@@ -16,7 +16,7 @@ fn changed(file: &Path, change: impl FnOnce(&mut Value)) -> PathBuf {
     path
 }
 
-/// The driver's packages as a repository has them in these versions, the oldest first; one comes along with them. Others are
+/// The driver's packages as a repository has them in these versions, the oldest first; one is a dependency. Others are
 /// there as the host has them, where it has.
 fn offer(host: &Host, names: &[String], versions: &[&str]) {
     let together: Vec<_> = versions.iter().map(|v| format!("nvidia-part (= {v})")).collect();
@@ -104,7 +104,7 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     fs::write(&file, lock_inside(&first, &by_packages)).expect("written");
     let lock: Value = serde_json::from_slice(&fs::read(&file).expect("there")).expect("JSON");
     assert_eq!(schema::mistakes("lock.json", &lock), [""; 0]);
-    assert_eq!(lock["packages"]["nvidia-part"], OLD, "what comes along is locked too: {lock}");
+    assert_eq!(lock["packages"]["nvidia-part"], OLD, "dependencies are locked too: {lock}");
     assert!(names.iter().all(|n| lock["packages"][n].is_string()), "{lock}");
     // From outside no program of the host is asked: the packages named are known, and that it is not all of them is said.
     let outside = first.gpusetup_plain(&[&by_packages[..], &["--lock", text(&file)]].concat()).succeeds();
@@ -149,7 +149,7 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
         assert_eq!(version(&offline, name), format!("installed {OLD}"));
     }
 
-    // A third one, where the locked version is gone: of all packages, and of what comes along alone.
+    // A third one, where the locked version is gone: of all packages, and of a dependency alone.
     let third = Host::new("locked-gone");
     offer(&third, &names, &[NEW]);
     let said = third.gpusetup_plain(&apply);

@@ -49,63 +49,63 @@ struct Breakage {
 #[derive(PartialEq)]
 enum Fix {
     /// A sound one, and a rollback makes it sick again.
-    Mends,
-    /// A sound one; a rollback takes the rest back, and this stays mended.
-    MendsForGood,
+    Repairs,
+    /// A sound one; a rollback takes the rest back, and this stays repaired.
+    RepairsForGood,
     /// Nothing: a person has to decide.
     Leaves,
 }
-use Fix::{Leaves, Mends, MendsForGood};
+use Fix::{Leaves, Repairs, RepairsForGood};
 
 const BREAKAGES: &[Breakage] = &[
     Breakage {
         what: "a link that libraries are found by is gone",
         check: "GS702",
         script: "rm /usr/local/cuda/lib64/libcudnn.so.9",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "a copy stands in place of a link",
         check: "GS702",
         script: "cd /usr/local/cuda/lib64 && cp --remove-destination libcudnn_ops.so.9.10.2 libcudnn_ops.so.9",
-        fix: Mends,
+        fix: Repairs,
     },
-    Breakage { what: "the default toolkit is gone", check: "GS701", script: "rm /usr/local/cuda", fix: Mends },
+    Breakage { what: "the default toolkit is gone", check: "GS701", script: "rm /usr/local/cuda", fix: Repairs },
     Breakage {
         what: "the loader's cache does not know cuDNN",
         check: "GS708",
         script: "mv /etc/ld.so.conf.d/gpusetup-cuda.conf /root; ldconfig; mv /root/gpusetup-cuda.conf /etc/ld.so.conf.d",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "the loader does not look where cuDNN is",
         check: "GS708",
         script: "rm /etc/ld.so.conf.d/gpusetup-cuda.conf; ldconfig",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "login shells do not find nvcc",
         check: "GS701",
         script: "rm /etc/profile.d/gpusetup-cuda.sh",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "the kernel has lost the driver's modules",
         check: "GS104",
         script: "rm -r /lib/modules/*/updates && depmod $(ls /lib/modules)",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "the link to the kernel's headers is gone, and the modules with it",
         check: "GS101",
         script: "rm /lib/modules/*/build; rm -r /lib/modules/*/updates; depmod $(ls /lib/modules)",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "the package of the kernel's headers was removed",
         check: "GS101",
         script: "apt-get -qq purge linux-headers-$(ls /lib/modules) >&2",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "nouveau is back in the initramfs, and nothing keeps it out",
@@ -115,7 +115,7 @@ const BREAKAGES: &[Breakage] = &[
                  cd /etc/initramfs-tools/hooks && printf '%s\\n' '#!/bin/sh' '[ \"$1\" != prereqs ] || exit 0' \
                      '. /usr/share/initramfs-tools/hook-functions' 'manual_add_modules nouveau' >nouveau && \
                  chmod +x nouveau && update-initramfs -u -k all >&2",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "somebody had the initramfs load nouveau",
@@ -139,16 +139,16 @@ const BREAKAGES: &[Breakage] = &[
         fix: Leaves,
     },
     Breakage {
-        what: "nvidia-smi did not come along",
+        what: "nvidia-smi is missing",
         check: "GS407",
         script: "apt-get -qq purge nvidia-smi >&2",
-        fix: Mends,
+        fix: Repairs,
     },
     Breakage {
         what: "dpkg was cut off",
         check: "GS603",
         script: "cd /root && apt-get -qq update && apt-get -qq download hello && dpkg --unpack hello_*.deb >&2",
-        fix: MendsForGood,
+        fix: RepairsForGood,
     },
 ];
 
@@ -759,7 +759,7 @@ fn nouveau_is_away(host: &Host) {
     for image in host.ask("ls /boot/initrd.img-*").lines() {
         let files = host.ask(&format!("lsinitramfs {image}"));
         assert!(!files.contains("nouveau.ko"), "{image}");
-        assert!(files.contains(blacklist), "{image} was not made anew");
+        assert!(files.contains(blacklist), "{image} was not rebuilt");
     }
 }
 
@@ -832,13 +832,13 @@ fn broken_hosts(host: &Host) {
         broken.ask(script);
         let (report, sick) = findings(&broken);
         assert!(sick.iter().any(|(id, _)| id == check), "{what}: no {check} in {report:#}");
-        timed(what, || mend(&broken, fix, &sick));
+        timed(what, || repair(&broken, fix, &sick));
     }
 }
 
 /// `doctor --fix` on a clone of the broken host, and its way back.
-fn mend(broken: &Host, fix: &Fix, sick: &[(String, String)]) {
-    let host = broken.clone_as("mended");
+fn repair(broken: &Host, fix: &Fix, sick: &[(String, String)]) {
+    let host = broken.clone_as("repaired");
     let same = || {
         let ignored = [RECORDS, AFTER_ROLLBACK, &["etc/apt"]].concat();
         assert_eq!(differences(&broken.root(), &host.root(), &ignored), [""; 0]);
@@ -855,7 +855,7 @@ fn mend(broken: &Host, fix: &Fix, sick: &[(String, String)]) {
     is_healthy(&host);
     host.gpusetup(&["rollback", "--yes"]).succeeds();
     match fix {
-        Mends => same(),
+        Repairs => same(),
         _ => is_healthy(&host),
     }
 }

@@ -224,7 +224,7 @@ fn halfway() -> &'static Halfway {
         nouveau_has_come(&mut machine);
         let boot_id = machine.ask("cat /proc/sys/kernel/random/boot_id");
         // In the middle of dpkg's work: the package's files are there, and nothing is configured. Later in it, all that the
-        // machine then takes back was made under emulation.
+        // machine then undoes was made under emulation.
         let unpacked = "tail -n +1 -F /var/log/dpkg.log | grep -m 1 'status unpacked nvidia-kernel-dkms'";
         machine.ask_until(unpacked).succeeds();
         let disk = machine.freezes();

@@ -345,7 +345,7 @@ fn an_archive_made_to_harm_is_refused() {
         assert_eq!(ran.code, 10, "{name} {kind:?}: {}{}", ran.out, ran.err);
     }
     assert!(!bench.path("escaped").exists() && !Path::new("/tmp/escaped").exists());
-    // The manifest comes first, or nothing could be held against it.
+    // The manifest comes first, or nothing could be compared with it.
     let late: Vec<_> = entries().skip(1).chain(entries().take(1)).collect();
     assert_eq!(verify(&late).code, 10);
     // One that itself names a file elsewhere.
@@ -392,7 +392,7 @@ fn a_signature_is_asked_for_by_its_key() {
     let replayed = plan(&[]);
     assert!(replayed.code == 10 && replayed.err.contains("2999.1.1"), "{} {}", replayed.code, replayed.err);
     assert_eq!(plan(&["--allow-older"]).code, 0);
-    // A manifest that somebody made anew around other bytes is not the one that was signed.
+    // A manifest that somebody rewrote for other bytes is not the one that was signed.
     let mut value = manifest(&bundle);
     value["files"]["gpusetup"] = serde_json::json!({"size": 4, "sha256": sha256("evil")});
     fs::write(bundle.join("gpusetup"), "evil").expect("written");
@@ -420,7 +420,7 @@ fn the_plan_of_a_host_comes_out_of_the_bundle() {
             let chosen = tree.run(&["plan", "--bundle", &bench.text(out), "--json"]).json();
             assert_eq!(chosen["fingerprint"], fingerprint(plan), "{out}");
         }
-        // Another card of the same kind in another slot: planned anew, for what was asked for.
+        // Another card of the same kind in another slot: planned again, for the same request.
         let alike = Tree::ubuntu_24_04().gpu("0000:65:00.0", "20b2", None).gxx(13);
         let ran = alike.run(&["plan", "--bundle", &bench.text(out), "--json"]);
         assert!(ran.err.contains("made for a host with the same system"), "{}", ran.err);

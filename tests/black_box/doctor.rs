@@ -194,15 +194,15 @@ fn a_repair_is_shown_first_and_can_be_taken_back() {
     let asked = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix"]);
     assert!(asked.code == 2 && asked.err.contains("--yes"), "nobody is there to ask: {}", asked.err);
     assert!(!link.is_symlink());
-    let mended = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes", "--json"]);
-    assert_eq!(mended.json()["summary"]["fail"], 0);
-    assert_eq!(std::fs::read_link(&link).expect("mended"), Path::new("cuda-12.4"));
-    // Broken anew, it is mended anew: what the first repair did is no longer so.
+    let repaired = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes", "--json"]);
+    assert_eq!(repaired.json()["summary"]["fail"], 0);
+    assert_eq!(std::fs::read_link(&link).expect("repaired"), Path::new("cuda-12.4"));
+    // Broken again, it is repaired again: what the first repair did no longer holds.
     std::fs::remove_file(&link).expect("removed");
     assert_eq!(tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]).code, 0);
     assert!(link.is_symlink());
     let again = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]);
-    assert!(again.code == 0, "nothing is left to mend: {}{}", again.out, again.err);
+    assert!(again.code == 0, "nothing is left to repair: {}{}", again.out, again.err);
     assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
     assert!(!link.is_symlink(), "sick again");
 }

@@ -294,13 +294,13 @@ fn the_next_run_goes_on_where_the_last_one_broke_off() {
     let last = server.asked().pop().expect("asked");
     assert!(last.contains("if-range: \"first\""), "of the same file: {last}");
     assert!(!bench.file().with_file_name("file.part.begun").exists(), "nothing of it is left over");
-    // What another server's file begins with is gone on with, but by its sum alone.
+    // What another server's file begins with is resumed, but only by its checksum.
     let bench = Bench::of(&server.url, &BODY);
     let folder = bench.file().parent().expect("a folder").to_owned();
     fs::create_dir_all(&folder).expect("made");
     fs::write(folder.join("file.part"), b"of another day").expect("written");
     assert_eq!(bench.apply(&[], &[]).code, 0);
-    assert_eq!(server.ranges()[3..], ["14-", ""], "it did not fit, and was begun anew");
+    assert_eq!(server.ranges()[3..], ["14-", ""], "it did not fit, and was downloaded from scratch");
 }
 
 /// A certificate for this machine's loopback address, and what is wrong with it.

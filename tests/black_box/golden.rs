@@ -1,6 +1,6 @@
 //! Plans for some sixty hosts that people have: clouds' images, NVIDIA's own machines, workstations, mixed rigs, hosts with the
 //! debris of earlier attempts. Each answer is held to a snapshot: a change of facts or rules shows in the review what it
-//! changes for whom. `INSTA_UPDATE=always cargo test --test black_box golden::` writes them anew.
+//! changes for whom. `INSTA_UPDATE=always cargo test --test black_box golden::` writes them again.
 
 use crate::fleet;
 use crate::fleet::{no_wishes, switch, unit};

@@ -250,7 +250,7 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
     fs::write(installed.join("database.tar.xz"), "nothing").expect("written");
     let (code, said) = plan();
     assert!(code == 10 && said.contains("damaged") && said.contains("--built-in"), "{code} {said}");
-    // A newer one mends it.
+    // A newer one repairs it.
     assert_eq!(bench.update_with(&bench.made("2030.2.1", "")).0, 0);
     assert_eq!(bench.in_use(), "2030.2.1");
     assert_eq!(bench.gpusetup(&["db", "update", "--built-in"]).0, 0);

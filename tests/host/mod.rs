@@ -252,16 +252,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The host of this name, which is made anew when `key` is not what it was.
+    /// The host of this name, which is made again when `key` changed.
     pub fn host(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
         if std::fs::read_to_string(Self::said(name)).ok().as_deref() == Some(key) {
             return Self { root: store().join("kept").join(name).join("root") };
         }
-        Self::anew(name, key, from, make)
+        Self::made(name, key, from, make)
     }
 
-    /// The same, made anew in any case.
-    pub fn anew(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
+    /// The same, always made again.
+    pub fn made(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
         let (dir, said) = (store().join("kept").join(name), Self::said(name));
         std::fs::create_dir_all(store().join("kept")).expect("made");
         let _ = std::fs::remove_file(&said);

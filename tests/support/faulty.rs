@@ -38,7 +38,7 @@ pub enum Fault {
     Flipped(usize),
     /// It is another state of the file, and the server says so.
     Tagged(&'static str),
-    /// The same, but the server goes on with it for whoever has the beginning of another.
+    /// The same, but the server resumes it for a client that has the beginning of another.
     TaggedBlindly(&'static str),
     /// The server says that it is compressed.
     Encoded,

@@ -32,7 +32,7 @@ pub fn installed(planned: &str) -> Kept {
 /// The same, installed now by who looks at how that goes. Most of it is a compiler's time: the others begin with this host.
 #[allow(dead_code, reason = "one of those who have the stack looks")]
 pub fn installed_by(install: impl FnOnce(&Host)) -> Kept {
-    Kept::anew(NAME, &planned(), || Host::new(NAME), install)
+    Kept::made(NAME, &planned(), || Host::new(NAME), install)
 }
 
 /// The driver's modules as that host built them, for those who need not see it done again: the tarball that Debian's package

@@ -58,7 +58,7 @@ pub struct Case {
     pub runs: bool,
     /// All that doctor finds: `GS104 fail`, and what only follows: `GS501 fail < GS104`.
     pub found: &'static [&'static str],
-    /// The finding to mend first, and a part of its first command: `GS104: dkms install`.
+    /// The finding to fix first, and a part of its first command: `GS104: dkms install`.
     pub first: &'static str,
     /// The checks that might be misled, for a healthy twin.
     of: &'static [&'static str],

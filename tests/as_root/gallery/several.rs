@@ -1,4 +1,4 @@
-//! Hosts with several illnesses: what counts is which is to be mended first.
+//! Hosts with several illnesses: what counts is which is to be fixed first.
 
 use super::case::Several;
 
@@ -44,7 +44,7 @@ pub const CASES: &[Several] = &[
         "GS603: --configure -a",
     ),
     several(
-        "an initramfs with nouveau that there is no room to make anew",
+        "an initramfs with nouveau that there is no room to rebuild",
         &["nouveau took the GPU out of the initramfs", "no room in /boot for another initramfs"],
         &["GS603 fail", "GS201 fail < GS603", "GS501 fail < GS201"],
         "GS603: sudo apt-get autoremove --purge",

@@ -134,7 +134,7 @@ hangs() {
 # quick_images: every initramfs made from now on is a small one
 quick_images() { echo MODULES=list >/etc/initramfs-tools/conf.d/quick; }
 
-# image_with MODULE...: the initramfs anew, with these modules, and nothing forced into the kernel
+# image_with MODULE...: rebuilds the initramfs with these modules, and nothing forced into the kernel
 image_with() {
   # shellcheck disable=SC2016 # the hook's own
   printf '#!/bin/sh\n[ "$1" != prereqs ] || exit 0\n. /usr/share/initramfs-tools/hook-functions\nmanual_add_modules %s\n' "$*" \

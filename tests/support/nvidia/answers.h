@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The value of a key; the answers are read anew for each question, which is little. */
+/* The value of a key; the answers are read again for each question, which is little. */
 static const char *answer(int gpu, const char *key, const char *otherwise)
 {
 	static char value[256];
