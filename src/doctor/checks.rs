@@ -1,5 +1,4 @@
-//! The checks, in the order in which a GPU meets what they look at: kernel, driver, toolkit, cuDNN. A cause stands before
-//! what follows from it.
+//! The checks, from the bottom of the stack to the top: kernel, driver, toolkit, cuDNN. A cause comes before its consequences.
 
 mod add_on;
 mod bus;
@@ -24,25 +23,25 @@ use crate::ids::CheckId;
 /// A check.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
-    /// Its id; a plan's warning about the same thing has the same.
+    /// Its id. A plan's warning about the same problem has the same id.
     pub id: CheckId,
-    /// What it looks at, for `--list-checks`.
+    /// What it reads, for `--list-checks`.
     pub reads: &'static str,
     /// From evidence to verdict.
     pub run: fn(&Evidence) -> Verdict,
-    /// The senses that it reads. If one of them failed, the check ends in an error.
+    /// The senses that it needs. If one of them failed, the check ends in an error.
     pub needs: &'static [Sense],
-    /// What it looks at changes while the host runs, not only when something is installed.
+    /// Whether the state it checks can change at run time, not only when something is installed.
     pub runtime: bool,
-    /// What it looks at is in the facts, or is an [`Answer`](super::Answer) that says itself that nobody was asked: it can be
-    /// run on a file of facts, and its absence in one makes no finding.
+    /// Whether a file of facts is enough to run it: what it reads is in the facts, or is an [`Answer`](super::Answer) that can
+    /// be `NotAsked`.
     pub facts_suffice: bool,
-    /// Checks whose failure may be the cause of this one's, nearest first.
+    /// Checks whose failure may cause this one's, nearest first.
     pub follows_from: &'static [CheckId],
 }
 
 impl Check {
-    /// What is sound when it passes.
+    /// The thing that is checked.
     pub fn title(&self) -> &'static str {
         self.id.title()
     }
@@ -52,7 +51,7 @@ impl Check {
 pub const CHECKS: &[Check] = &[
     Check {
         id: CheckId::GS603,
-        reads: "dpkg's record, the room on /boot, the size of the initramfs images",
+        reads: "dpkg's record, the free space on /boot, the size of the initramfs images",
         run: packages::done,
         needs: &[Sense::Images],
         runtime: false,
@@ -61,7 +60,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS404,
-        reads: "apt's lists of repositories, the keys that they name, what apt asks of a key",
+        reads: "apt's repository lists, their keys, apt's key policy",
         run: repositories::keys,
         needs: &[Sense::Apt],
         runtime: false,
@@ -124,7 +123,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS104,
-        reads: "nvidia.ko below /lib/modules/KERNEL, its version, the driver's version, the log of what DKMS could not build",
+        reads: "nvidia.ko in /lib/modules/KERNEL, its version, the driver's version, DKMS's logs of failed builds",
         run: kernel::modules,
         needs: &[Sense::Dkms, Sense::DkmsLogs],
         runtime: false,
@@ -178,7 +177,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS903,
-        reads: "Xids, GPUs that did not come up or fell off the bus, faults of NVSwitches, in the kernel's log since the last boot; GPUs that NVML calls lost",
+        reads: "Xids, failed GPU initialisations, GPUs off the bus and NVSwitch errors in the kernel's log since the last boot; GPUs that NVML reports as lost",
         run: log::faults,
         needs: &[Sense::KernelLog, Sense::Libraries],
         runtime: true,
@@ -196,7 +195,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS501,
-        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, who drives each GPU, the kernel's log, NVML's own word",
+        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the driver bound to each GPU, the kernel's log, NVML",
         run: driver::loaded,
         needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge],
         runtime: true,
@@ -216,7 +215,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS508,
-        reads: "what NVML says when it is started, and which GPUs it has",
+        reads: "whether NVML starts, and which GPUs it lists",
         run: nvml::answers,
         needs: &[Sense::Libraries],
         runtime: true,
@@ -225,7 +224,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS904,
-        reads: "what NVML says of each GPU: memory errors, rows remapped, pages retired, slowdowns",
+        reads: "NVML's report on each GPU: memory errors, remapped rows, retired pages, throttling",
         run: nvml::health,
         needs: &[Sense::Libraries],
         runtime: true,
@@ -234,7 +233,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS905,
-        reads: "what NVML says of persistence, /run/nvidia-persistenced",
+        reads: "NVML's persistence mode, /run/nvidia-persistenced",
         run: nvml::persistence,
         needs: &[Sense::Libraries],
         runtime: true,
@@ -243,7 +242,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS802,
-        reads: "what NVML says of MIG, now and behind a reset; who has the GPUs open",
+        reads: "NVML's current and pending MIG mode; which programs have the GPUs open",
         run: nvml::mig,
         needs: &[Sense::Libraries],
         runtime: true,
@@ -270,7 +269,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS801,
-        reads: "what nv-fabricmanager says its version is, its unit, the driver's version, what NVML says of the GPUs' fabric",
+        reads: "the version of nv-fabricmanager, its unit, the driver's version, NVML's fabric state of each GPU",
         run: fabric::manager,
         needs: &[Sense::Libraries, Sense::FabricManager],
         runtime: true,
@@ -288,7 +287,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS803,
-        reads: "container engines, NVIDIA's container toolkit, docker's and containerd's configuration, CDI's descriptions",
+        reads: "container engines, NVIDIA's container toolkit, docker's and containerd's configuration, CDI specifications",
         run: containers::get_gpus,
         needs: &[Sense::Containers],
         runtime: false,
@@ -297,7 +296,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS909,
-        reads: "whether a kubelet is there, the nvidia module's parameters",
+        reads: "whether a kubelet is installed, the nvidia module's parameters",
         run: containers::count_memory,
         needs: &[Sense::Coherent],
         runtime: false,
@@ -315,7 +314,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS505,
-        reads: "what CUDA's driver library says when it is started, and the numbers that a kernel comes to; in a container /dev/nvidiactl, NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES",
+        reads: "whether CUDA's driver library starts, and the results of a test kernel; in a container /dev/nvidiactl, NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES",
         run: cuda::computes,
         needs: &[Sense::KernelLog, Sense::Libraries, Sense::Given],
         runtime: true,
@@ -336,7 +335,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS707,
-        reads: "the newest CUDA that NVML says the driver runs, the default toolkit, the oldest driver that runs that",
+        reads: "the newest CUDA that the driver runs according to NVML, the default toolkit, the oldest driver for that toolkit",
         run: cuda::versions,
         needs: &[Sense::Libraries],
         runtime: false,
@@ -345,7 +344,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS709,
-        reads: "what `nvcc --version` says, and a small program that nvcc compiles and that is started",
+        reads: "the output of `nvcc --version`, and a small program compiled with nvcc and started",
         run: toolkit::answers,
         needs: &[Sense::Nvcc, Sense::Compiled],
         runtime: false,
@@ -363,7 +362,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS705,
-        reads: "what nvcc and the host's compiler say when they compile a small program; gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
+        reads: "the result of compiling a small program; gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
         run: toolkit::host_compiler,
         needs: &[Sense::Compiled, Sense::HostCompiler],
         runtime: false,
@@ -372,7 +371,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS701,
-        reads: "the link PREFIX/cuda, which nvcc a login shell and a plain shell find",
+        reads: "the link PREFIX/cuda, the nvcc that a login shell and a plain shell find",
         run: toolkit::on_path,
         needs: &[Sense::Shells],
         runtime: false,
@@ -399,7 +398,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS703,
-        reads: "what cudnnGetVersion and the like say in a library loaded by its SONAME, the add-ons on the host",
+        reads: "the result of cudnnGetVersion and the like in each library loaded by its SONAME, the add-ons on the host",
         run: add_on::winner,
         needs: &[Sense::AddOnVersions, Sense::LoaderDirectories, Sense::LoaderCache],
         runtime: false,
@@ -408,7 +407,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS710,
-        reads: "the numbers that a small convolution comes to",
+        reads: "the result of a small convolution",
         run: cuda::convolution,
         needs: &[Sense::KernelLog, Sense::Libraries],
         runtime: true,
@@ -417,10 +416,10 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
-/// No command: what is to be done is said in words.
+/// No command: the text alone is the advice.
 const NOTHING: [&str; 0] = [];
 
-/// Why nothing of the kernel's side can be said here, if so: somebody else's kernel, or no driver of NVIDIA's to look at.
+/// Why the kernel side cannot be checked here, if so: the kernel belongs to another system, or no NVIDIA driver is installed.
 fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
     let whose = match seen.facts.machine.kind {
         MachineKind::Container => causes::CONTAINER,
@@ -433,7 +432,7 @@ fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
     Some(Verdict::skip(whose))
 }
 
-/// The kernel that boots next, where its modules are there.
+/// The kernel that boots next, if its modules are installed.
 fn next_kernel(seen: &Evidence) -> Option<&Kernel> {
     let release = seen.facts.kernel()?;
     seen.facts.kernels.installed.iter().find(|k| k.release == release)

@@ -1,4 +1,4 @@
-//! cuDNN and other add-ons: the links they are found by, the loader's cache, and which one of several programs get.
+//! cuDNN and other add-ons: their library links, the loader's cache, and which of several copies programs load.
 
 use crate::compat::AddOnId;
 use crate::doctor::{Answer, Evidence, Verdict};
@@ -19,7 +19,7 @@ pub fn links(seen: &Evidence) -> Verdict {
 fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
     let title = seen.title_of(found.add_on);
     let directory = found.directory.display();
-    // One that leads to a missing link is whole again when that is there.
+    // A link to a missing link is intact again once that one exists.
     let leads_to_missing = |f: &LibraryFile| {
         let target = f.link.as_ref().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
         found.files.iter().any(|other| other.soname.as_ref() == Some(&target))
@@ -27,27 +27,27 @@ fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
     let broken = found.files.iter().filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
     let broken = broken.map(|f| {
         let target = f.link.as_ref().map(|t| t.display().to_string()).unwrap_or_default();
-        Verdict::fail(format!("the link {directory}/{} leads to no library", f.name))
+        Verdict::fail(format!("the link {directory}/{} does not lead to a library", f.name))
             .saw(format!("{} -> {target}", f.name))
-            .advise(format!("install {title}'s files anew"), anew(found, seen))
+            .advise(format!("reinstall {title}"), reinstall(found, seen))
     });
     let sonames: BTreeSet<_> = found.files.iter().filter_map(|f| f.soname.as_deref()).collect();
     let own_file = |soname: &str| {
         let own = found.files.iter().filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
         own.max_by_key(|f| f.name.len()).map_or("", |f| &f.name)
     };
-    // What is wrong with a name that should be a link, and what it should lead to.
+    // Each name that should be a link: the cause, the evidence, the name and the target.
     let missing = sonames.iter().filter(|s| !found.files.iter().any(|f| f.name == **s)).map(|soname| {
         let file = own_file(soname);
-        let cause = format!("{directory} has no link {soname}, by which programs find {file}");
+        let cause = format!("the link {soname} is missing in {directory}: programs need it to find {file}");
         (cause, format!("the SONAME of {file} is {soname}"), (*soname).to_owned(), file.to_owned())
     });
     let copies = found.files.iter().filter_map(|f| Some((f, original(found, f)?))).map(|(copy, original)| {
         let name = &copy.name;
-        let cause = format!("{directory}/{name} is a copy where a link belongs: it stays when {title} is updated");
+        let cause = format!("{directory}/{name} is a copy instead of a link: it stays old when {title} is updated");
         // libX.so leads to libX.so.N, and that to the file.
         let target = copy.soname.as_ref().filter(|s| *s != name).unwrap_or(&original.name);
-        (cause, format!("{name} has the bytes of {}", original.name), name.clone(), target.clone())
+        (cause, format!("{name} has the same content as {}", original.name), name.clone(), target.clone())
     });
     let wrong: Vec<_> = missing.chain(copies).collect();
     let links = wrong.iter().map(|(_, _, name, target)| {
@@ -55,22 +55,22 @@ fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
     });
     let repair: Vec<_> = links.chain([rebuild_cache()]).collect();
     let wrong = wrong.iter().map(|(cause, evidence, ..)| {
-        Verdict::fail(cause.clone()).saw(evidence.clone()).repair("make the links", repair.clone())
+        Verdict::fail(cause.clone()).saw(evidence.clone()).repair("create the links", repair.clone())
     });
     let version = found.version.map(|v| format!("{title} {v}, ")).unwrap_or_default();
     let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", found.files.len()));
     Verdict::worst(broken.chain(wrong).chain([whole])).unwrap_or_else(Verdict::pass)
 }
 
-/// The file whose bytes `copy` has, where `copy` has the name of a link: of equal ones the longest name is the library's
-/// own.
+/// The file with the same content as `copy`, if `copy` has the name of a link. Of several such files, the one with the longest
+/// name is the library itself.
 fn original<'a>(found: &'a AddOnFiles, copy: &LibraryFile) -> Option<&'a LibraryFile> {
     let sum = copy.sha256.as_ref()?;
     let alike = found.files.iter().filter(|f| f.sha256.as_ref() == Some(sum) && f.name.starts_with(&copy.name));
     alike.filter(|f| f.name.len() > copy.name.len()).max_by_key(|f| f.name.len())
 }
 
-fn anew(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
+fn reinstall(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
     let package = seen.add_on(found.add_on).map(|a| a.library.to_lowercase());
     match (found.origin, package) {
         (Origin::Dpkg, Some(package)) => {
@@ -87,13 +87,13 @@ fn install_again(add_on: AddOnId, seen: &Evidence) -> String {
     format!("sudo gpusetup apply --profile toolkit{with}")
 }
 
-/// The files of an add-on in the default toolkit: what nvcc's programs are compiled against.
+/// The files of an add-on in the default toolkit, which nvcc compiles against.
 fn in_default_toolkit(seen: &Evidence, add_on: AddOnId) -> Option<&AddOnFiles> {
     let toolkit = seen.default_toolkit.as_ref()?;
     seen.facts.files_of(add_on).find(|c| c.directory.starts_with(toolkit))
 }
 
-/// The add-on that a library of this SONAME, or another file name, is of.
+/// The add-on that has a library with this SONAME or file name.
 fn add_on_of(seen: &Evidence, soname: &str) -> Option<AddOnId> {
     seen.known_add_ons.iter().find(|a| a.has_library(soname)).map(|a| a.id)
 }
@@ -104,14 +104,14 @@ pub fn cache(seen: &Evidence) -> Verdict {
         return Verdict::skip(NONE);
     }
     if seen.facts.loader_cache.is_none() {
-        return Verdict::fail("there is no /etc/ld.so.cache that can be read")
+        return Verdict::fail("/etc/ld.so.cache is missing or cannot be read")
             .alone()
-            .repair("make it anew", [rebuild_cache()]);
+            .repair("rebuild the loader's cache", [rebuild_cache()]);
     }
     let gone = seen.cached.iter().filter(|c| !c.exists).map(|c| {
-        Verdict::fail(format!("the loader's cache names {}, which is gone", c.path.display()))
+        Verdict::fail(format!("the loader's cache lists {}, which no longer exists", c.path.display()))
             .saw(format!("{} => {}", c.soname, c.path.display()))
-            .repair("make the cache anew", [rebuild_cache()])
+            .repair("rebuild the loader's cache", [rebuild_cache()])
     });
     let each = seen.facts.add_on_files().map(|found| {
         let default = in_default_toolkit(seen, found.add_on).map(|c| &c.directory);
@@ -123,21 +123,24 @@ pub fn cache(seen: &Evidence) -> Verdict {
                 return Verdict::pass().saw(evidence);
             }
             let title = seen.title_of(found.add_on);
-            return Verdict::fail(format!("the loader does not look where {title} is: {shown}"))
+            return Verdict::fail(format!("the loader does not search the directory of {title}: {shown}"))
                 .alone()
                 .saw(evidence)
-                .repair("put the folder on its path", [loader_path(&seen.prefix.join("cuda")), rebuild_cache()]);
+                .repair(
+                    "add the directory to the loader's path",
+                    [loader_path(&seen.prefix.join("cuda")), rebuild_cache()],
+                );
         }
-        // ldconfig lists libraries by this beginning; plugins, as NVSHMEM has them, are opened by their paths.
+        // ldconfig lists only libraries with this prefix; plugins, such as NVSHMEM's, are opened by their paths.
         let sonames = found.files.iter().filter_map(|f| f.soname.as_deref()).filter(|s| s.starts_with("lib"));
         let sonames: BTreeSet<_> = sonames.collect();
         let known = |s: &str| seen.cached.iter().any(|c| c.soname == s && c.directory == *directory);
         match sonames.iter().find(|s| found.files.iter().any(|f| f.name == **s) && !known(s)) {
             None => Verdict::pass().saw(format!("{shown}: {} libraries, all in the cache", sonames.len())),
-            Some(soname) => Verdict::fail(format!("the loader's cache does not know {soname} of {shown}"))
+            Some(soname) => Verdict::fail(format!("the loader's cache does not list {soname} of {shown}"))
                 .alone()
-                .saw("/etc/ld.so.cache was not made anew since".to_owned())
-                .repair("make the cache anew", [rebuild_cache()]),
+                .saw("/etc/ld.so.cache has not been rebuilt since".to_owned())
+                .repair("rebuild the loader's cache", [rebuild_cache()]),
         }
     });
     Verdict::worst(each.chain(gone)).unwrap_or_else(|| Verdict::skip(NONE))
@@ -155,41 +158,41 @@ pub fn winner(seen: &Evidence) -> Verdict {
             in_default_toolkit(seen, add_on).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
         let loaded = match answer {
             Answer::Is(version) => *version,
-            // It may be on nobody's path by intent, in a toolkit that is not the default one.
+            // It may be off the loader's path on purpose, in a toolkit that is not the default one.
             Answer::Failed(why) if first.is_none() && own.is_none() => {
                 return Verdict::skip(format!("no {title} is on the loader's path")).saw(why.clone());
             }
             Answer::Failed(why) => {
                 let verdict = Verdict::fail(format!("programs cannot load {soname}")).saw(why.clone());
-                return verdict.advise(format!("install {title}'s files anew"), [again()]);
+                return verdict.advise(format!("reinstall {title}"), [again()]);
             }
-            Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not asked")).saw(why.clone()),
+            Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not checked")).saw(why.clone()),
         };
         let function = seen.add_on(add_on).map_or("it", |a| &a.version_call.function);
-        let said = all.saw(format!("{function} says {loaded}"));
+        let said = all.saw(format!("{function} returns {loaded}"));
         let Some((own, version)) = own.and_then(|c| Some((c, c.version?))) else { return said };
         if version.has_files_of(loaded) {
             return said;
         }
         let place = first.map_or("another place".to_owned(), |c| c.directory.display().to_string());
         let cause = format!(
-            "programs get {title} {loaded} from {place}, and the default toolkit has {version} in {}",
+            "programs load {title} {loaded} from {place}, but the default toolkit has {version} in {}",
             own.directory.display()
         );
-        let mend = |v: Verdict| {
+        let advise = |v: Verdict| {
             v.advise(
-                "remove the one that is not wanted, or take its folder out of the loader's path",
+                "remove the unwanted one, or remove its directory from the loader's path",
                 [format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted(&place)), "sudo ldconfig".to_owned()],
             )
         };
-        // What was compiled for a newer one may not run with an older; the other way round it does.
+        // A program compiled for a newer release may not run with an older one; the reverse works.
         let older = loaded.release() < version.release();
         let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
-        // The loader knows both, and prefers the other: no link and no cache is to blame.
+        // The loader knows both and prefers the other: neither links nor the cache are the cause.
         let knows_both = seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
         let verdict = if knows_both { verdict.alone() } else { verdict };
-        Verdict::worst([mend(verdict), said]).unwrap_or_else(Verdict::pass)
+        Verdict::worst([advise(verdict), said]).unwrap_or_else(Verdict::pass)
     });
-    let why = if seen.facts.add_on_files().next().is_none() { NONE } else { "no file of cuDNN's says its SONAME" };
+    let why = if seen.facts.add_on_files().next().is_none() { NONE } else { "no file of cuDNN has a SONAME" };
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
 }

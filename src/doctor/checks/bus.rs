@@ -1,55 +1,55 @@
-//! GPUs that speak to each other over PCI.
+//! Traffic between GPUs over PCI.
 
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::MachineKind;
 use crate::packages;
 use crate::text::quoted;
 
-/// NVIDIA's own words: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> of ports that redirect,
-/// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> of the IOMMU.
+/// Sources: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> for ports that redirect,
+/// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> for the IOMMU.
 pub fn speak_freely(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if facts.machine.kind != MachineKind::Physical || facts.machine.is_tree {
-        return Verdict::skip("only the machine itself knows how its GPUs are joined");
+        return Verdict::skip("only a running physical machine shows how its GPUs are connected");
     }
-    // Programs that join GPUs over PCI run on these; desktops with two cards have their IOMMU on for good reasons.
+    // Only data-centre GPUs: desktops with two GPUs have good reasons to enable the IOMMU.
     let joined = seen.cards.iter().flatten().filter(|card| card.data_center).count();
     if joined < 2 {
-        return Verdict::skip("there are not several data-centre GPUs to be joined");
+        return Verdict::skip("the host has fewer than two data-centre GPUs");
     }
     if facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
-        return Verdict::skip("a GPU is held for a virtual machine, which needs both");
+        return Verdict::skip("a GPU is reserved for a virtual machine, which needs the IOMMU and ACS");
     }
     let iommu = seen.bus.iommu.iter().filter(|(_, kind)| kind.starts_with("DMA"));
     let translated = iommu.map(|(gpu, kind)| format!("{gpu}: the IOMMU's domain is {kind}")).collect::<Vec<_>>();
     let translates = (!translated.is_empty()).then(|| {
-        let cause = "the IOMMU translates what GPUs say to each other, which CUDA does not support on bare metal: copies \
+        let cause = "the IOMMU translates traffic between GPUs, which CUDA does not support on bare metal: copies \
                      between GPUs may be slow, wrong or hang";
         let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::saw);
-        verdict.advise("have it pass them on untranslated, by iommu=pt on the kernel's command line; then boot", untranslated(seen))
+        verdict.advise("add iommu=pt to the kernel's command line, then reboot", untranslated(seen))
     });
     let of =
         |wanted: bool| seen.bus.detours.iter().filter(move |(_, d)| **d == Answer::Is(wanted)).map(|(port, _)| port);
     let ports: Vec<_> = of(true).collect();
     let detours = (!ports.is_empty()).then(|| {
-        let cause = "ports of PCI switches send what GPUs say to each other by way of the processor (ACS)";
+        let cause = "ports of PCI switches redirect traffic between GPUs through the CPU (ACS)";
         let verdict = ports.iter().fold(Verdict::warn(cause), |v, port| v.saw(format!("{port} redirects")));
         verdict.advise(
-            "switch ACS off in the firmware's setup, unless virtual machines are to have the GPUs; or so, until the next boot",
+            "disable ACS in the firmware's setup, unless virtual machines use the GPUs; or disable it until the next boot",
             ports.iter().map(|port| format!("sudo setpci -s {} ECAP_ACS+6.w=0000", quoted(port))),
         )
     });
     let unseen = seen.bus.detours.values().find_map(|d| if let Answer::NotAsked(why) = d { Some(why) } else { None });
     let straight = of(false).fold(Verdict::pass(), |v, port| v.saw(format!("{port} does not redirect")));
-    let straight = unseen.into_iter().fold(straight, |v, why| v.saw(format!("ACS could not be seen: {why}")));
+    let straight = unseen.into_iter().fold(straight, |v, why| v.saw(format!("ACS could not be read: {why}")));
     let all = translates.into_iter().chain(detours).chain([straight]);
     match Verdict::worst(all) {
-        Some(verdict) if verdict == Verdict::pass() => verdict.saw("no IOMMU translates, and no port redirects"),
+        Some(verdict) if verdict == Verdict::pass() => verdict.saw("no IOMMU translates and no port redirects"),
         found => found.unwrap_or_else(Verdict::pass),
     }
 }
 
-/// Commands that put it on the kernel's command line.
+/// Commands that add iommu=pt to the kernel's command line.
 fn untranslated(seen: &Evidence) -> Vec<String> {
     let manager = seen.facts.os.package_manager.map(packages::of);
     manager.map(|manager| (manager.by_hand.add_kernel_parameter)("iommu=pt")).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The driver as a whole: whether it knows the GPUs, where it comes from, whether it may load and has.
+//! The driver as a whole: whether it supports the GPUs, how it was installed, whether it may load and is loaded.
 
 use super::log::{of_idle_gpus, of_module};
 use super::rivals::held_by;
@@ -13,30 +13,33 @@ use crate::resolve::Card;
 use crate::text::{quoted, quoted_path};
 use std::path::{Path, PathBuf};
 
-/// A GPU that has fallen off the bus leaves a host that looks well: the driver is there, and nothing is wrong with any GPU.
+/// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and no GPU has a problem.
 pub fn on_the_bus(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if !facts.gpus.is_empty() {
         return Verdict::pass().saw(format!("{} NVIDIA GPUs", facts.gpus.len()));
     }
     if !facts.has_no_gpu() {
-        return Verdict::skip("whether there is a GPU cannot be seen on the bus here");
+        return Verdict::skip("the PCI bus does not show here whether there is a GPU");
     }
     const COMMANDS: [&str; 2] = ["lspci -d 10de:", "sudo poweroff"];
     let said = if let Answer::Is(said) = &seen.kernel_log { said.as_slice() } else { &[] };
-    // Xid 79 says it in another form.
+    // Xid 79 means the same.
     let lost = |said: &&Said| matches!(said, Said::OffTheBus(_) | Said::Xid { number: 79, .. });
     if let Some(lost) = said.iter().find(lost) {
-        return Verdict::fail("a GPU has fallen off the bus, and no NVIDIA GPU is left")
+        return Verdict::fail("a GPU has fallen off the PCI bus, and no NVIDIA GPU is left")
             .saw(format!("the kernel's log: {lost:?}"))
-            .advise("switch the host off and on again; look at power, cooling and slot if it comes back", COMMANDS);
+            .advise(
+                "power the host off and on again; if this happens again, check power, cooling and the slot",
+                COMMANDS,
+            );
     }
     let loaded = facts.loaded_modules.as_ref().is_some_and(|all| all.iter().any(|m| m.name == "nvidia"));
     let state = match (&facts.driver, loaded) {
         (_, true) => "loaded",
         (Some(_), false) => "installed",
         (None, false) => {
-            // A container that says which GPUs it wants is judged by whether it got them.
+            // For a container that requests GPUs, GS505 checks whether it got them.
             let has_said = seen.given.as_ref().is_some_and(|given| given.asked != Asked::Unsaid);
             return if seen.accepts_no_gpu || has_said {
                 Verdict::skip("there is no NVIDIA GPU")
@@ -45,12 +48,12 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
             };
         }
     };
-    Verdict::warn(format!("the driver is {state}, and no NVIDIA GPU is on the bus: one may have fallen off it"))
-        .saw("/sys/bus/pci/devices has no device of NVIDIA's".to_owned())
-        .advise("see whether the host has a GPU; if it has, switch the host off and on again", COMMANDS)
+    Verdict::warn(format!("the driver is {state}, but no NVIDIA GPU is on the PCI bus: one may have fallen off it"))
+        .saw("/sys/bus/pci/devices has no device of vendor 10de".to_owned())
+        .advise("if the host has a GPU, power the host off and on again", COMMANDS)
 }
 
-/// A host without any sign of a GPU: what usually hides one from a machine of this kind.
+/// A host without any sign of a GPU: the usual causes on a machine of this kind.
 fn no_gpu(kind: MachineKind) -> Verdict {
     let (cause, remedy, commands): (_, _, &[&str]) = match kind {
         MachineKind::Container => (
@@ -92,7 +95,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let range = match (card.first_branch, card.last_branch) {
             (first, Some(last)) => format!("branches {} to {last}", first.map_or("?".to_owned(), |f| f.to_string())),
             (Some(first), None) => format!("branch {first} and newer"),
-            (None, None) => "every branch of today".to_owned(),
+            (None, None) => "every current branch".to_owned(),
         };
         let evidence = format!("{at}: {}: {range}", card.name);
         let Some(driver) = &seen.facts.driver else { return Verdict::pass().saw(evidence) };
@@ -103,26 +106,28 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             _ => return Verdict::pass().saw(evidence),
         };
         let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
-        Verdict::fail(format!("driver {} does not fit: {cause}", driver.version))
+        Verdict::fail(format!("driver {} does not support this GPU: {cause}", driver.version))
             .saw(evidence)
-            .advise("install a branch that knows it", [format!("gpusetup plan{fits}")])
+            .advise("install a driver branch that supports the GPU", [format!("gpusetup plan{fits}")])
     });
     let told = of_idle_gpus(seen, |said| match said {
         Said::Legacy { gpu, branch } => Some((
             gpu.address(),
-            format!("the driver says that {gpu} needs one of branch {branch}, and leaves it alone"),
+            format!("the driver reports that {gpu} needs a driver of branch {branch}, and ignores the GPU"),
         )),
         Said::Unknown(gpu) if !is_known(seen, gpu) => {
-            Some((gpu.address(), format!("the driver says that it does not know {gpu}")))
+            Some((gpu.address(), format!("the driver reports that it does not support {gpu}")))
         }
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
-        Verdict::fail(cause).saw("the kernel's log").advise("install a branch that knows it", ["gpusetup plan"])
+        Verdict::fail(cause)
+            .saw("the kernel's log")
+            .advise("install a driver branch that supports the GPU", ["gpusetup plan"])
     });
     let misled = of_idle_gpus(seen, |said| match said {
         Said::Unknown(gpu) if is_known(seen, gpu) => {
-            Some((gpu.address(), format!("the driver says that it does not know {gpu}, which its branch does")))
+            Some((gpu.address(), format!("the driver reports that it does not support {gpu}, but its branch does")))
         }
         _ => None,
     });
@@ -131,17 +136,17 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
     Verdict::worst(each.chain(told)).unwrap_or_else(|| Verdict::skip("there is no NVIDIA GPU"))
 }
 
-/// What the database says of the GPU that a sentence of the kernel's is about.
+/// The database's entry for a GPU that the kernel's log names.
 fn card_of<'a>(seen: &'a Evidence, logged: &LoggedGpu) -> Option<&'a Card> {
     let address = logged.address()?;
     let (_, card) = seen.facts.gpus.iter().zip(&seen.cards).find(|(gpu, _)| gpu.address == address)?;
     card.as_ref().ok()
 }
 
-/// A driver that says of a GPU what is not so.
+/// The driver's message about a GPU is wrong.
 fn unreadable(cause: String) -> Verdict {
     Verdict::fail(cause).saw("the kernel's log").advise(
-        "look whether the GPU itself can be read: in a virtual machine it may not be",
+        "check whether the GPU can be read at all: in a virtual machine it may not be",
         ["sudo dmesg | grep -e NVRM -e nvidia"],
     )
 }
@@ -150,7 +155,7 @@ fn runs_open(seen: &Evidence, logged: &LoggedGpu) -> bool {
     card_of(seen, logged).is_some_and(|card| card.modules.contains(&ModuleFlavour::Open))
 }
 
-/// Whether the branch of the driver knows the GPU that a sentence of the kernel's is about.
+/// Whether the driver's branch supports a GPU that the kernel's log names.
 fn is_known(seen: &Evidence, logged: &LoggedGpu) -> bool {
     let Some((card, driver)) = card_of(seen, logged).zip(seen.facts.driver.as_ref()) else { return false };
     let branch = driver.version.branch;
@@ -167,16 +172,16 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     let Some(other) = others.first() else { return all };
     let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
     let cause = format!("two drivers are installed over each other: {} and {}", driver.version, other.version);
-    let mend = if runfile {
+    let fail = if runfile {
         Verdict::fail(cause).alone().helped(causes::remove_runfile()).then(["gpusetup plan"])
     } else {
-        Verdict::fail(cause).advise("let the package manager finish the update that stopped halfway", ["gpusetup plan"])
+        Verdict::fail(cause).advise("let the package manager finish the interrupted update", ["gpusetup plan"])
     };
-    Verdict::worst([mend, all]).unwrap_or_else(Verdict::pass)
+    Verdict::worst([fail, all]).unwrap_or_else(Verdict::pass)
 }
 
-/// Whether two drivers lie beside each other, and Debian's alternatives choose one. Older facts do not say it, but for a
-/// runfile's, which is never among them.
+/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts lack this; a runfile's driver
+/// is never such an alternative.
 fn are_alternatives(one: &InstalledDriver, other: &InstalledDriver) -> bool {
     [one, other].into_iter().all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
 }
@@ -187,7 +192,7 @@ fn origin(origin: Origin) -> &'static str {
         Origin::Rpm => "RPM packages",
         Origin::Runfile => "NVIDIA's runfile",
         Origin::Archives => "NVIDIA's archives",
-        Origin::Unknown => "somebody who left no trace",
+        Origin::Unknown => "an unknown installer",
     }
 }
 
@@ -197,27 +202,27 @@ pub fn flavour(seen: &Evidence) -> Verdict {
     }
     let told = of_idle_gpus(seen, |said| match said {
         Said::NeedsOpen(gpu) => {
-            Some((gpu.address(), format!("the driver says that {gpu} needs the open kernel modules")))
+            Some((gpu.address(), format!("the driver reports that {gpu} needs the open kernel modules")))
         }
         Said::NotForOpen(gpu) if !runs_open(seen, gpu) => {
-            Some((gpu.address(), format!("the driver says that the open kernel modules do not run {gpu}")))
+            Some((gpu.address(), format!("the driver reports that the open kernel modules do not support {gpu}")))
         }
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
-        Verdict::fail(cause).saw("the kernel's log").advise("install the other flavour", ["gpusetup plan"])
+        Verdict::fail(cause).saw("the kernel's log").advise("install the other kernel modules", ["gpusetup plan"])
     });
     let misled = of_idle_gpus(seen, |said| match said {
         Said::NotForOpen(gpu) if runs_open(seen, gpu) => Some((
             gpu.address(),
-            format!("the driver says that the open kernel modules do not run {gpu}, which they do"),
+            format!("the driver reports that the open kernel modules do not support {gpu}, but they do"),
         )),
         _ => None,
     });
     // Seen of an H100 in a confidential guest: NVIDIA/open-gpu-kernel-modules#587.
     let told = told.chain(misled.into_iter().map(unreadable));
     let Some((driver, flavour)) = seen.facts.driver.as_ref().and_then(|d| Some((d, d.modules?))) else {
-        let hidden = || Verdict::skip("the flavour of the kernel modules does not show");
+        let hidden = || Verdict::skip("it is unknown whether the kernel modules are open or proprietary");
         return Verdict::worst(told).unwrap_or_else(hidden);
     };
     let cards = seen.cards.iter().flatten();
@@ -227,12 +232,12 @@ pub fn flavour(seen: &Evidence) -> Verdict {
             return Verdict::pass().saw(evidence);
         }
         let needed = flavour.other();
-        Verdict::fail(format!("{}, and the {flavour} ones are installed", causes::needs_modules(&card.name, needed)))
+        Verdict::fail(format!("{}, but the {flavour} ones are installed", causes::needs_modules(&card.name, needed)))
             .saw(evidence)
-            .advise("install the other flavour", [format!("gpusetup plan --modules {needed}")])
+            .advise("install the other kernel modules", [format!("gpusetup plan --modules {needed}")])
     });
     let each = each.chain(told);
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU that the database knows"))
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU of this host is in the database"))
 }
 
 pub fn secure_boot(seen: &Evidence) -> Verdict {
@@ -242,9 +247,9 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     if let Some(refusal) =
         refusal(seen).filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && is_loaded(seen) != Some(true))
     {
-        let cause = "the kernel refused the nvidia module: it takes only those that a key it trusts has signed";
+        let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
         return Verdict::fail(cause).saw(refusal).advise(
-            "enrol the key, reboot, and confirm it at the console; or let the kernel take others (module.sig_enforce)",
+            "enrol the key, reboot, and confirm it at the console; or let the kernel accept unsigned modules (module.sig_enforce)",
             causes::enrol_key(Some(Path::new(causes::DKMS_KEY))).commands,
         );
     }
@@ -254,26 +259,26 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         SecureBoot::Unknown => return Verdict::skip("whether Secure Boot is on could not be read"),
         SecureBoot::Enabled => {}
     }
-    let evidence = |v: Verdict| v.saw("Secure Boot is on: the kernel loads signed modules only");
+    let evidence = |v: Verdict| v.saw("Secure Boot is on: the kernel loads only signed modules");
     match &seen.signer {
         Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
-        Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, and the nvidia module is not signed")).advise(
-            "enrol DKMS's key at the console, then build again (or switch Secure Boot off in the firmware)",
+        Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, but the nvidia module is not signed")).advise(
+            "enrol DKMS's key at the console, then build the module again; or disable Secure Boot in the firmware",
             causes::enrol_key(Some(&certificate(seen))).commands,
         ),
         Answer::Failed(why) | Answer::NotAsked(why) => {
-            Verdict::skip(format!("Secure Boot is on; who signed the module could not be read: {why}"))
+            Verdict::skip(format!("Secure Boot is on, but the module's signer could not be read: {why}"))
         }
     }
 }
 
-/// The certificate of the key that modules are signed with here; DKMS makes one where there is none.
+/// The certificate of the key that signs modules on this host; by default the one that DKMS creates.
 fn certificate(seen: &Evidence) -> PathBuf {
     let key = seen.facts.signing_key.as_ref();
     key.map_or_else(|| PathBuf::from(causes::DKMS_KEY), |key| key.path.clone())
 }
 
-/// Whether the firmware knows the key that signed the module. A module that is loaded was let in.
+/// Whether the key that signed the module is enrolled. A loaded module was accepted.
 fn key(seen: &Evidence, signer: &str) -> Verdict {
     if is_loaded(seen) == Some(true) {
         return Verdict::pass();
@@ -281,20 +286,18 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
     let enrol = |v: Verdict| v.helped(causes::enrol_key(Some(&certificate(seen))));
     match (refusal(seen), seen.key_is_enrolled) {
         (Some(refusal), _) => enrol(
-            Verdict::fail(format!(
-                "the kernel refused the nvidia module: the firmware does not know the key of {signer}"
-            ))
-            .saw(refusal),
+            Verdict::fail(format!("the kernel refused the nvidia module: the key of {signer} is not enrolled"))
+                .saw(refusal),
         ),
         (None, Some(false)) => enrol(
-            Verdict::fail(format!("the firmware does not know the key of {signer}, which signed the nvidia module"))
-                .saw("neither shim's list of keys nor the firmware's has it"),
+            Verdict::fail(format!("the key of {signer}, which signed the nvidia module, is not enrolled"))
+                .saw("neither shim's key list nor the firmware's contains it"),
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
         (None, None) if is_loaded(seen) == Some(false) => {
             let test = format!("sudo mokutil --test-key {}", quoted_path(&certificate(seen)));
-            Verdict::warn("the nvidia module is signed, and not loaded: the firmware may not know the key").advise(
-                "look whether the key is enrolled; enrol it if not (mokutil --import)",
+            Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled").advise(
+                "check whether the key is enrolled; if not, enrol it (mokutil --import)",
                 [test, "mokutil --list-enrolled".to_owned()],
             )
         }
@@ -302,18 +305,18 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
     }
 }
 
-/// What the kernel said when it did not let the module in.
+/// The kernel's message when it refused the module.
 fn refusal(seen: &Evidence) -> Option<String> {
     let Answer::Is(said) = &seen.kernel_log else { return None };
     said.iter().find_map(|s| if let Said::Refused(line) = s { Some(line.clone()) } else { None })
 }
 
-/// Whether the nvidia module is in the kernel; none where no kernel runs.
+/// Whether the nvidia module is loaded. None if no kernel runs (a tree).
 fn is_loaded(seen: &Evidence) -> Option<bool> {
     Some(seen.facts.loaded_modules.as_ref()?.iter().any(|m| m.name == "nvidia"))
 }
 
-/// CUDA speaks to a device of its own, which nvidia-smi does without.
+/// CUDA needs /dev/nvidia-uvm; nvidia-smi does not.
 pub fn devices(seen: &Evidence) -> Verdict {
     let Some(devices) = seen.devices.as_ref().filter(|_| is_loaded(seen) == Some(true)) else {
         return Verdict::skip("the driver is not loaded here");
@@ -323,13 +326,13 @@ pub fn devices(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw("/dev/nvidia-uvm");
     }
     if seen.has_modprobe {
-        return Verdict::pass().saw("nvidia-modprobe makes /dev/nvidia-uvm for the first program that asks");
+        return Verdict::pass().saw("nvidia-modprobe creates /dev/nvidia-uvm for the first program that needs it");
     }
-    Verdict::fail("/dev/nvidia-uvm is missing, and nothing makes it: nvidia-smi works, and CUDA does not (error 999)")
+    Verdict::fail("/dev/nvidia-uvm is missing, and nothing creates it: nvidia-smi works, but CUDA fails (error 999)")
         .advise("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
 }
 
-/// Whether the driver that is loaded has every GPU, but for those that are held for something else by intent.
+/// Whether every GPU is bound to the loaded driver, except those that are reserved for another driver on purpose.
 fn has_all_gpus(seen: &Evidence) -> Verdict {
     let is_left = |gpu: &&Gpu| match gpu.bound_to.as_deref() {
         None => !gpu.driver_unseen,
@@ -337,9 +340,9 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
     };
     let left: Vec<_> = seen.facts.gpus.iter().filter(is_left).collect();
     let Some(first) = left.first() else { return Verdict::pass() };
-    let cause = format!("the nvidia module is loaded, and has not taken the GPU at {}", first.address);
+    let cause = format!("the nvidia module is loaded, but the GPU at {} is not bound to it", first.address);
     left.iter().fold(Verdict::fail(cause), |v, gpu| v.saw(held_by(gpu))).advise(
-        "have it look at the GPU again; what the kernel says then names the cause",
+        "probe the GPU again; the kernel's log then shows the cause",
         [
             format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", quoted(&first.address)),
             "sudo dmesg | tail".to_owned(),
@@ -347,7 +350,7 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
     )
 }
 
-/// By the versions of the files; NVML, which compares its own with the module's, has the last word.
+/// Compares the versions of the files. NVML, which compares its own version with the module's, takes precedence.
 pub fn loaded(seen: &Evidence) -> Verdict {
     let verdict = loaded_by_files(seen);
     let Some(said) = super::nvml::mismatch(seen).filter(|_| no_driver_of_its_own(seen).is_none()) else {
@@ -356,10 +359,10 @@ pub fn loaded(seen: &Evidence) -> Verdict {
     if verdict.status == Status::Fail {
         return verdict.saw(said);
     }
-    let cause = "the module in the kernel is of another version than the driver's libraries: programs fail with \
+    let cause = "the loaded kernel module does not match the driver's libraries: programs fail with \
                  \"Driver/library version mismatch\"";
     let mismatch = Verdict::fail(cause).saw(said).advise(
-        "boot; if it is so still, two drivers are installed over each other",
+        "reboot; if the mismatch remains, two drivers are installed over each other",
         ["sudo reboot".to_owned(), format!("gpusetup doctor {}", CheckId::GS401)],
     );
     verdict.evidence.into_iter().fold(mismatch, Verdict::saw)
@@ -371,33 +374,33 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
         return Verdict::skip("there is no NVIDIA GPU");
     }
     if facts.gpus.iter().all(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
-        return Verdict::skip("every GPU is held for a virtual machine");
+        return Verdict::skip("every GPU is reserved for a virtual machine");
     }
     let driver = match (&facts.driver, no_driver_of_its_own(seen)) {
         (Some(driver), None) => driver,
         (None, Some(skip))
             if matches!(facts.machine.kind, crate::host::MachineKind::Physical | crate::host::MachineKind::Virtual) =>
         {
-            let why = "there is an NVIDIA GPU, and no NVIDIA driver is installed";
+            let why = "the host has an NVIDIA GPU, but no NVIDIA driver is installed";
             return skip
                 .evidence
                 .into_iter()
                 .fold(Verdict::fail(why), Verdict::saw)
                 .alone()
-                .advise("see what would be installed", ["gpusetup plan"]);
+                .advise("see which driver gpusetup would install", ["gpusetup plan"]);
         }
         (_, Some(skip)) => return skip,
         (None, None) => return Verdict::skip("no NVIDIA driver is installed"),
     };
     let installed = format!("installed: {} ({})", driver.version, driver.evidence);
     let Some(modules) = &facts.loaded_modules else {
-        return Verdict::skip("no kernel of this tree runs").saw(installed);
+        return Verdict::skip("a tree has no running kernel").saw(installed);
     };
     let Some(module) = modules.iter().find(|m| m.name == "nvidia") else {
         return not_loaded(seen).saw(installed);
     };
     let Some(version) = &module.version else {
-        return Verdict::skip("the loaded module does not say its version").saw(installed);
+        return Verdict::skip("the loaded module does not report its version").saw(installed);
     };
     let evidence = format!("loaded: {version}");
     let strangers = strangers(seen, version);
@@ -407,65 +410,71 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
             return gpus.saw(evidence).saw(installed);
         };
         let cause = format!(
-            "since the host booted a program came with the driver's libraries {stranger}, and the module is {version}: it has \
-             a copy of its own"
+            "a program used its own copy of the driver's libraries {stranger} since the last boot, but the module is {version}"
         );
         return Verdict::warn(cause).saw(evidence).saw(installed).saw("the kernel's log: API mismatch").advise(
-            "look for the copy: in containers, in what LD_LIBRARY_PATH names, in programs that bring their libraries along",
+            "find the copy: in containers, in LD_LIBRARY_PATH, or in programs that ship their own libraries",
             [format!("sudo find / -xdev -name {}", quoted(&format!("libcuda.so.{stranger}")))],
         );
     }
     let cause = format!(
-        "the kernel still has the nvidia module {version}, and the libraries are {}: programs fail with \"Driver/library \
+        "the kernel still has the nvidia module {version}, but the libraries are {}: programs fail with \"Driver/library \
          version mismatch\"",
         driver.version
     );
     let ready = next_kernel(seen).and_then(|k| k.nvidia_module) == Some(driver.version);
     let failed = Verdict::fail(cause).saw(evidence).saw(installed);
-    // The host has booted into this kernel since the new module came: something else brought the old one.
+    // The new module was installed before this boot, so the old one came from the initramfs.
     let in_image = next_kernel(seen).filter(|k| {
         ready && seen.module_before_boot == Some(true) && seen.facts.kernels.running.as_ref() == Some(&k.release)
     });
     let failed = match in_image.and_then(|k| rebuild_image(&seen.facts, k)) {
         Some(rebuild) => failed
-            .saw("the driver's own module was there before the host booted: the old one is in the initramfs")
-            .repair("make the initramfs anew, then boot again", [rebuild])
+            .saw("the new module was installed before the last boot: the old one is in the initramfs")
+            .repair("rebuild the initramfs, then reboot", [rebuild])
             .then(["sudo reboot"]),
-        None if ready => failed.advise("boot again: the new module is there", ["sudo reboot"]),
-        None => failed.advise("build the module first, then boot again", ["sudo reboot"]),
+        None if ready => failed.advise("reboot: the new module is already installed", ["sudo reboot"]),
+        None => failed.advise("build the module first, then reboot", ["sudo reboot"]),
     };
-    strangers.iter().fold(failed, |v, client| v.saw(format!("the kernel's log: it refused a program with {client}")))
+    strangers.iter().fold(failed, |v, client| {
+        v.saw(format!("the kernel's log: the module refused a program with libraries {client}"))
+    })
 }
 
-/// What the nvidia module had to say when it was tried, or that it was not.
+/// Why the nvidia module is not loaded, by the kernel's log.
 fn not_loaded(seen: &Evidence) -> Verdict {
     let said = of_module(seen);
     let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::saw);
     let Answer::Is(log) = &seen.kernel_log else { return never_tried() };
     if log.iter().any(|s| matches!(s, Said::Unfit(_))) {
-        let cause = "the nvidia module is not loaded: it was built for another kernel than the one that runs";
-        return all(Verdict::fail(cause))
-            .advise("have it built for this one, then load it", ["sudo dkms autoinstall", "sudo modprobe nvidia"]);
+        let cause = "the nvidia module is not loaded: it was built for another kernel than the running one";
+        return all(Verdict::fail(cause)).advise(
+            "build the module for this kernel, then load it",
+            ["sudo dkms autoinstall", "sudo modprobe nvidia"],
+        );
     }
     if log.iter().any(|s| matches!(s, Said::NotProbed(_) | Said::Held { .. })) {
-        let cause = "the nvidia module is not loaded: when it was, another driver had the GPU, and it went again";
-        return all(Verdict::fail(cause)).advise("load it once more", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
+        let cause = "the nvidia module was unloaded again, because another driver had the GPU";
+        return all(Verdict::fail(cause))
+            .advise("load the module again", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
     }
     if log.iter().any(|s| matches!(s, Said::ProbeFailed(_))) {
-        let cause = "the nvidia module is not loaded: no GPU came up when it was, and it went again";
-        return all(Verdict::fail(cause))
-            .advise("look at what it said of the GPU", ["sudo modprobe nvidia", "sudo dmesg | grep NVRM"]);
+        let cause = "the nvidia module was unloaded again, because it could initialise no GPU";
+        return all(Verdict::fail(cause)).advise(
+            "load the module again and read its messages about the GPU",
+            ["sudo modprobe nvidia", "sudo dmesg | grep NVRM"],
+        );
     }
     all(never_tried())
 }
 
 fn never_tried() -> Verdict {
     Verdict::fail("the nvidia module is not loaded")
-        .advise("load it; what the kernel says then names the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"])
+        .advise("load the module; the kernel's log then shows the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"])
 }
 
-/// Versions of the driver's libraries with which programs came to the module that is loaded now, and were refused. What
-/// another module refused is over.
+/// Versions of the driver's libraries that the currently loaded module refused. What an earlier module refused no longer
+/// matters.
 fn strangers<'a>(seen: &'a Evidence, loaded: &str) -> Vec<&'a String> {
     let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
     let refused = |said: &'a Said| match said {

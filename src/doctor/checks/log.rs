@@ -1,4 +1,4 @@
-//! What the kernel's log tells of GPUs that are themselves sick.
+//! Errors of GPUs in the kernel's log.
 
 use super::NOTHING;
 use crate::compat::XidAction;
@@ -6,7 +6,7 @@ use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
 use crate::text::quoted;
 
-/// By the kernel's log, and by what NVML says of GPUs that do not answer it.
+/// GPU errors in the kernel's log, and GPUs that NVML cannot read.
 pub fn faults(seen: &Evidence) -> Verdict {
     let mut all = match said(seen) {
         Ok(said) => [Verdict::pass()].into_iter().chain(said.iter().filter_map(|said| fault(seen, said))).collect(),
@@ -14,11 +14,11 @@ pub fn faults(seen: &Evidence) -> Verdict {
     };
     all.extend(super::nvml::faults(seen));
     let verdict = Verdict::worst(all).unwrap_or_else(Verdict::pass);
-    // Only a driver says such things: one that is gone said them, and without another nothing works anyway.
+    // Only a driver logs such errors: this one was removed since, and without a driver no GPU works anyway.
     if is_driver_gone(seen) { verdict.at_most_a_warning() } else { verdict }
 }
 
-/// Whether this host's driver was removed since it spoke.
+/// Whether this host's driver was removed after it logged messages.
 fn is_driver_gone(seen: &Evidence) -> bool {
     let facts = &seen.facts;
     let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
@@ -34,17 +34,17 @@ pub fn room(seen: &Evidence) -> Verdict {
     };
     let without = said.iter().filter_map(|s| if let Said::NoRoom(gpu) = s { Some(gpu) } else { None });
     let each = without.map(|gpu| {
-        Verdict::fail(format!("the firmware gave the GPU at {gpu} no room for its memory"))
+        Verdict::fail(format!("the firmware assigned no address space to the memory of the GPU at {gpu}"))
             .saw(format!("{gpu}: a BAR of 0M"))
             .advise(
-                "switch on \"Above 4G Decoding\" (and Resizable BAR) in the firmware's setup; in a virtual machine give it more address space for PCI",
+                "enable \"Above 4G Decoding\" (and Resizable BAR) in the firmware's setup; give a virtual machine more PCI address space",
                 [format!("lspci -vv -s {gpu}")],
             )
     });
     Verdict::worst([Verdict::pass()].into_iter().chain(each)).unwrap_or_else(Verdict::pass)
 }
 
-/// What the kernel said that means this, of GPUs that NVIDIA's driver does not have now: what it says of others is over.
+/// Messages of the kernel about GPUs that are not bound to NVIDIA's driver now. Messages about other GPUs are out of date.
 pub fn of_idle_gpus<'a>(
     seen: &'a Evidence,
     means: impl Fn(&'a Said) -> Option<(Option<&'a str>, String)>,
@@ -59,21 +59,22 @@ pub fn of_idle_gpus<'a>(
     said.iter().filter_map(means).filter(|(of, _)| is_idle(*of)).map(|(_, sentence)| sentence).collect()
 }
 
-/// What the kernel said of how the nvidia module came, or did not.
+/// Messages of the kernel about loading the nvidia module.
 pub fn of_module(seen: &Evidence) -> Vec<String> {
     let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
     let told = |said: &Said| match said {
-        Said::NotProbed(n) => Some(format!("the kernel's log: {n} GPUs were another driver's when the module came")),
-        Said::ProbeFailed(n) => Some(format!("the kernel's log: {n} GPUs did not come up in the module")),
-        Said::Held { gpu, by } => Some(format!("the kernel's log: {gpu} was {by}'s when the module came")),
+        Said::NotProbed(n) => {
+            Some(format!("the kernel's log: {n} GPUs were bound to another driver when the module was loaded"))
+        }
+        Said::ProbeFailed(n) => Some(format!("the kernel's log: the module could not initialise {n} GPUs")),
+        Said::Held { gpu, by } => Some(format!("the kernel's log: {gpu} was bound to {by} when the module was loaded")),
         Said::Unfit(line) | Said::Refused(line) => Some(format!("the kernel's log: {line}")),
         _ => None,
     };
     said.iter().filter_map(told).collect()
 }
 
-/// What the log says, or why nothing can be said of it. A GPU that fell off the bus is no longer to be seen, and is told of
-/// all the same.
+/// The messages in the log, or why there are none. A GPU that fell off the bus is no longer visible, but still reported.
 fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
     match &seen.kernel_log {
         Answer::Is(said) if said.is_empty() && seen.facts.gpus.is_empty() => {
@@ -90,51 +91,54 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
         Said::Xid { gpu, number, text } => {
             let evidence = format!("{gpu}: Xid {number}: {text}");
             let Some(xid) = seen.xids.iter().find(|x| x.xid == *number) else {
-                let cause = format!("Xid {number} is in the log, which the database does not know");
+                let cause = format!("the kernel's log has Xid {number}, which is not in the database");
                 return Some(Verdict::warn(cause).saw(evidence).advise(catalog(*number), NOTHING));
             };
             let cause = format!("Xid {number} at {gpu}: {}", xid.means);
             let ill = |verdict: Verdict| verdict.saw(evidence.clone());
             match xid.action {
                 XidAction::Nothing => ill(Verdict::pass()),
-                XidAction::RestartApplication => ill(Verdict::warn(cause))
-                    .advise("start the program again, and look for the fault in it first", NOTHING),
+                XidAction::RestartApplication => {
+                    ill(Verdict::warn(cause)).advise("restart the program, and look for the fault in it first", NOTHING)
+                }
                 XidAction::ResetGpu => ill(Verdict::fail(cause))
-                    .advise("end what uses the GPU, then reset it; boot the host if that fails", reset(gpu)),
+                    .advise("stop the programs that use the GPU, then reset it; reboot if the reset fails", reset(gpu)),
                 XidAction::Reboot => ill(Verdict::fail(cause))
-                    .advise("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
+                    .advise("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"]),
                 XidAction::CheckHardware => {
-                    ill(Verdict::fail(cause)).advise("look at the board's power cables", NOTHING)
+                    ill(Verdict::fail(cause)).advise("check the power cables of the board", NOTHING)
                 }
                 XidAction::Update => {
-                    ill(Verdict::fail(cause)).advise("update driver and firmware", ["gpusetup plan --upgrade"])
+                    ill(Verdict::fail(cause)).advise("update the driver and the firmware", ["gpusetup plan --upgrade"])
                 }
                 XidAction::Workflow | XidAction::AskNvidia => {
                     ill(Verdict::fail(cause)).advise(catalog(*number), NOTHING)
                 }
             }
         }
-        Said::OffTheBus(gpu) => Verdict::fail(format!("{} no longer answers on the PCI bus", the_gpu(gpu)))
+        Said::OffTheBus(gpu) => Verdict::fail(format!("{} no longer responds on the PCI bus", the_gpu(gpu)))
             .saw(format!("{}: fallen off the bus", the_gpu(gpu)))
-            .advise("boot the host; look at power, cooling and slot if it comes back", ["sudo reboot"]),
-        Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not bring {} up", the_gpu(gpu)))
+            .advise("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"]),
+        Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not initialise {}", the_gpu(gpu)))
             .saw(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
             .advise(
-                "boot the host from cold; if it comes back, try the board in another slot or host",
+                "power the host off and on again; if the error returns, try the board in another slot or host",
                 ["sudo poweroff"],
             ),
         Said::FirmwareHangs(gpu) => {
             let gpu = if gpu.is_empty() { "a GPU" } else { gpu };
-            Verdict::fail(format!("the firmware that runs on {gpu} does not answer: the GPU needs a reset"))
-                .saw(format!("{gpu}: the GSP timed out, or still ran from before"))
-                .advise("boot the host from cold; if it comes back, update the driver", ["sudo poweroff"])
+            Verdict::fail(format!("the GSP firmware of {gpu} does not respond: the GPU needs a reset"))
+                .saw(format!("{gpu}: the GSP timed out, or was still running from before"))
+                .advise("power the host off and on again; if the error returns, update the driver", ["sudo poweroff"])
         }
         Said::SwitchFault { switch, number, text } => {
             let name = seen.sxids.iter().find(|x| x.sxid == *number).map(|x| format!(" ({})", x.name));
             let name = name.unwrap_or_default();
-            Verdict::fail(format!("the NVSwitch at {switch} had a fatal error: what ran on its links is ended"))
-                .saw(format!("{switch}: SXid {number}{name}: {text}"))
-                .advise("boot the host, which resets switches and GPUs", ["sudo reboot"])
+            Verdict::fail(format!(
+                "the NVSwitch at {switch} had a fatal error: programs that used its links were aborted"
+            ))
+            .saw(format!("{switch}: SXid {number}{name}: {text}"))
+            .advise("reboot the host to reset the NVSwitches and GPUs", ["sudo reboot"])
         }
         Said::NeedsOpen(_)
         | Said::NotForOpen(_)
@@ -151,12 +155,12 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
     })
 }
 
-/// Logs do not always say which.
+/// The log does not always name the GPU.
 fn the_gpu(address: &str) -> String {
     if address.is_empty() { "a GPU".to_owned() } else { format!("the GPU at {address}") }
 }
 
 fn catalog(number: u16) -> String {
     const CATALOG: &str = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html";
-    format!("go through what NVIDIA says of Xid {number}: {CATALOG}")
+    format!("follow NVIDIA's description of Xid {number}: {CATALOG}")
 }

@@ -1,4 +1,4 @@
-//! What NVML, the driver's management library, tells of the driver and of each GPU. Nothing is changed, whatever it tells.
+//! What NVML, the driver's management library, reports about the driver and each GPU. Nothing is changed.
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
@@ -9,14 +9,14 @@ use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowd
 use crate::operation::{Operation, Service};
 use crate::text::quoted;
 
-/// The driver answers: what is refused for a fault of a GPU, or for a library of another version, other checks tell of.
+/// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
 pub fn answers(seen: &Evidence) -> Verdict {
     let nvml = match &seen.nvml {
         Answer::Is(nvml) => nvml,
         Answer::NotAsked(why) => return Verdict::skip(why.clone()),
         Answer::Failed(why) => {
-            return Verdict::fail(format!("the driver does not answer: {why}")).saw(why.clone()).advise(
-                "see what the kernel says of it, then boot: what hangs in the driver cannot be ended",
+            return Verdict::fail(format!("NVML does not respond: {why}")).saw(why.clone()).advise(
+                "see what the kernel reports, then reboot: a process that hangs in the driver cannot be killed",
                 ["sudo dmesg | grep -E 'NVRM|nvidia'", "sudo reboot"],
             );
         }
@@ -26,20 +26,20 @@ pub fn answers(seen: &Evidence) -> Verdict {
     }
     let driver = nvml.driver.as_deref().unwrap_or("of unknown version");
     let mut verdicts =
-        vec![Verdict::pass().saw(format!("NVML: driver {driver}, {} GPUs answer", answering(nvml).count()))];
+        vec![Verdict::pass().saw(format!("NVML: driver {driver}, {} GPUs respond", answering(nvml).count()))];
     let silent = nvml.gpus.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
     verdicts.extend(silent.filter(|(_, refused)| !is_fault(refused)).map(|(gpu, refused)| {
-        Verdict::fail(format!("the GPU {} does not answer: {}", gpu.shown(), refused.says))
+        Verdict::fail(format!("the GPU {} does not respond: {}", gpu.shown(), refused.says))
             .saw(refused.to_string())
-            .advise("see what the kernel says of it", ["sudo dmesg | grep NVRM"])
+            .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
     }));
-    // In a container the bus shows the host's GPUs, of which it may have been given some.
+    // In a container the bus shows all GPUs of the host; the container may have only some of them.
     let bound = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("nvidia")).count();
     if seen.facts.machine.kind != MachineKind::Container && nvml.gpus.len() + (nvml.excluded as usize) < bound {
         verdicts.push(
-            Verdict::fail(format!("the driver has {bound} GPUs, and answers for {} of them", nvml.gpus.len()))
+            Verdict::fail(format!("the driver has {bound} GPUs, but NVML lists only {}", nvml.gpus.len()))
                 .saw(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
-                .advise("see why the others did not come up", ["sudo dmesg | grep NVRM"]),
+                .advise("see why the other GPUs failed to initialise", ["sudo dmesg | grep NVRM"]),
         );
     }
     Verdict::worst(verdicts).unwrap_or_else(Verdict::pass)
@@ -49,45 +49,49 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
     let in_container = seen.facts.machine.kind == MachineKind::Container;
     let verdict = match refused.code {
         Some(MISMATCH) if no_driver_of_its_own(seen).is_none() => {
-            return Verdict::skip(format!("{} tells of a library and a module of different versions", CheckId::GS501));
+            return Verdict::skip(format!(
+                "{} reports that the library and the kernel module differ in version",
+                CheckId::GS501
+            ));
         }
-        Some(_) if is_fault(refused) => return Verdict::skip(format!("{} tells of a GPU's fault", CheckId::GS903)),
-        Some(MISMATCH) => Verdict::fail("the host's driver is of another version than the libraries here")
-            .advise("start the container anew: it then gets the libraries of the host's driver", [""; 0]),
-        _ if seen.facts.machine.kind == MachineKind::Jetson => {
-            Verdict::skip("a Jetson's driver need not speak for its GPU by NVML")
-        }
+        Some(_) if is_fault(refused) => return Verdict::skip(format!("{} reports the GPU's error", CheckId::GS903)),
+        Some(MISMATCH) => Verdict::fail("the driver's libraries in this container do not match the host's driver")
+            .advise("restart the container: it then gets the libraries of the host's driver", [""; 0]),
+        _ if seen.facts.machine.kind == MachineKind::Jetson => Verdict::skip("a Jetson's driver need not support NVML"),
         None => without_library(seen, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
-            Verdict::fail("programs find no libnvidia-ml.so.1, by which everybody asks the driver")
+            Verdict::fail("programs cannot find NVML, libnvidia-ml.so.1")
                 .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
         }),
-        Some(NO_PERMISSION) => Verdict::warn("this user may not ask the driver: what it would say was not seen")
-            .advise("look who may use the devices, or ask as root", ["ls -l /dev/nvidia*", "sudo gpusetup doctor"]),
-        Some(NOT_LOADED) => Verdict::fail("the driver's library says that the driver is not loaded").advise(
-            "load it; what the kernel says then names the cause",
+        Some(NO_PERMISSION) => Verdict::warn("this user has no access to the driver: the GPUs were not checked")
+            .advise(
+                "check the permissions of the devices, or run doctor as root",
+                ["ls -l /dev/nvidia*", "sudo gpusetup doctor"],
+            ),
+        Some(NOT_LOADED) => Verdict::fail("NVML reports that the driver is not loaded").advise(
+            "load the module; the kernel's log then shows the cause",
             ["sudo modprobe nvidia", "sudo dmesg | tail"],
         ),
-        // A reload of systemd takes the devices away from containers: nvidia-container-toolkit's issues 48 and 251.
-        Some(UNKNOWN | BY_SYSTEM) if in_container => Verdict::fail(
-            "the container may no longer use the GPUs' devices: its cgroup was set anew",
-        )
-        .advise("start the container anew; on the host, have it given its devices by CDI", ["ls -l /dev/nvidia*"]),
-        Some(_) => Verdict::fail(format!("the driver's library does not start: {}", refused.says)).advise(
-            "see what the kernel says of it, and boot if it is hung",
+        // A systemd reload removes containers' access to the devices: nvidia-container-toolkit's issues 48 and 251.
+        Some(UNKNOWN | BY_SYSTEM) if in_container => {
+            Verdict::fail("the container has lost access to the GPUs' devices: its cgroup was reset")
+                .advise("restart the container; on the host, pass the devices by CDI", ["ls -l /dev/nvidia*"])
+        }
+        Some(_) => Verdict::fail(format!("NVML does not start: {}", refused.says)).advise(
+            "see what the kernel reports; reboot if the driver hangs",
             ["sudo dmesg | grep NVRM", "sudo reboot"],
         ),
     };
     verdict.saw(refused.to_string())
 }
 
-/// NVML's numbers: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+/// NVML's error codes: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
 const NO_PERMISSION: i32 = 4;
 const NOT_LOADED: i32 = 9;
 const BY_SYSTEM: i32 = 17;
 const MISMATCH: i32 = 18;
 const UNKNOWN: i32 = 999;
 
-/// Numbers that tell of a GPU which is itself sick: power, interrupts, infoROM, lost, to be reset.
+/// Error codes of a faulty GPU: power, interrupts, infoROM, lost, reset required.
 fn is_fault(refused: &Refused) -> bool {
     matches!(refused.code, Some(8 | 11 | 14 | 15 | 16))
 }
@@ -96,49 +100,49 @@ fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
     nvml.gpus.iter().filter(|g| g.refused.is_none())
 }
 
-/// That NVML's library is of another version than the module which is loaded, in its own words.
+/// NVML's message if its library does not match the loaded module.
 pub fn mismatch(seen: &Evidence) -> Option<String> {
     let Answer::Is(nvml) = &seen.nvml else { return None };
     nvml.refused.as_ref().filter(|r| r.code == Some(MISMATCH)).map(Refused::to_string)
 }
 
-/// GPUs that say, by NVML, that they are themselves sick.
+/// Faults of GPUs that NVML reports.
 pub fn faults(seen: &Evidence) -> Vec<Verdict> {
     let Answer::Is(nvml) = &seen.nvml else { return Vec::new() };
     let whole = nvml.refused.iter().map(|refused| ("a GPU".to_owned(), refused));
     let each = nvml.gpus.iter().filter_map(|g| Some((format!("the GPU {}", g.shown()), g.refused.as_ref()?)));
     let sick = whole.chain(each).filter(|(_, refused)| is_fault(refused));
     sick.map(|(gpu, refused)| {
-        let (cause, mend, command) = match refused.code {
-            Some(8) => ("has not all of its power cables", "connect them", "sudo poweroff"),
+        let (cause, text, command) = match refused.code {
+            Some(8) => ("lacks power cables", "connect all power cables", "sudo poweroff"),
             Some(11) => (
-                "gets no interrupts through to the driver",
-                "boot with another PCI slot or firmware",
+                "cannot deliver interrupts to the driver",
+                "try another PCI slot or firmware version",
                 "sudo dmesg | grep NVRM",
             ),
-            Some(14) => ("has a damaged infoROM", "ask who sold it for another", "nvidia-smi -q"),
+            Some(14) => ("has a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q"),
             Some(16) => (
                 "must be reset before it can be used",
-                "end what uses it, then reset it",
+                "stop the programs that use the GPU, then reset it",
                 "sudo nvidia-smi --gpu-reset",
             ),
             _ => (
-                "is lost: it no longer answers on the bus",
-                "boot the host; look at power, cooling and slot if it comes back",
+                "is lost: it no longer responds on the PCI bus",
+                "reboot; if the error returns, check power, cooling and the slot",
                 "sudo reboot",
             ),
         };
-        Verdict::fail(format!("{gpu} {cause}")).saw(refused.to_string()).advise(mend, [command])
+        Verdict::fail(format!("{gpu} {cause}")).saw(refused.to_string()).advise(text, [command])
     })
     .collect()
 }
 
-/// What NVML says of the GPUs that answer, or why nothing.
+/// The GPUs that respond to NVML, or why there are none.
 fn gpus(seen: &Evidence) -> Result<Vec<&NvmlGpu>, Verdict> {
     match &seen.nvml {
         Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
-        Answer::Failed(_) => Err(Verdict::skip("the driver does not answer")),
-        Answer::Is(nvml) if nvml.refused.is_some() => Err(Verdict::skip("the driver does not answer")),
+        Answer::Failed(_) => Err(Verdict::skip("NVML does not respond")),
+        Answer::Is(nvml) if nvml.refused.is_some() => Err(Verdict::skip("NVML does not respond")),
         Answer::Is(nvml) => Ok(answering(nvml).collect()),
     }
 }
@@ -150,7 +154,7 @@ fn reset(gpu: &NvmlGpu) -> String {
     }
 }
 
-/// Memory, power and heat. What to do is NVIDIA's word:
+/// Memory, power and temperature. The remedies are NVIDIA's:
 /// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html>,
 /// <https://docs.nvidia.com/deploy/dynamic-page-retirement/index.html>.
 pub fn health(seen: &Evidence) -> Verdict {
@@ -161,7 +165,7 @@ pub fn health(seen: &Evidence) -> Verdict {
     let each = gpus
         .into_iter()
         .flat_map(|gpu| [Some(well(gpu)), rows(gpu), pages(gpu), errors(gpu), recovery(gpu), slowed(gpu)]);
-    Verdict::worst(each.flatten()).unwrap_or_else(|| Verdict::skip("no GPU answers"))
+    Verdict::worst(each.flatten()).unwrap_or_else(|| Verdict::skip("no GPU responds"))
 }
 
 fn well(gpu: &NvmlGpu) -> Verdict {
@@ -169,7 +173,7 @@ fn well(gpu: &NvmlGpu) -> Verdict {
     let power = gpu.power.map(|p| format!("{} of {} W", p.draw / 1000, p.limit / 1000));
     let ecc = gpu.ecc.map(|ecc| match (ecc.enabled, ecc.uncorrected_ever) {
         (false, _) => "no error correction".to_owned(),
-        (true, Some(count)) => format!("{count} uncorrected memory errors in its life"),
+        (true, Some(count)) => format!("{count} uncorrected memory errors in its lifetime"),
         (true, None) => "error correction".to_owned(),
     });
     let rows = gpu.remapped_rows.map(|r| format!("{} rows remapped", r.corrected + r.uncorrected));
@@ -188,25 +192,23 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
     );
     if rows.failed {
         return Some(
-            Verdict::fail(format!("the memory of the GPU {at} has no rows left that could stand in for bad ones"))
+            Verdict::fail(format!("the memory of the GPU {at} has no spare rows left to replace bad ones"))
                 .saw(evidence)
                 .advise(
-                    "have it confirmed by NVIDIA's field diagnostic, and the board replaced",
+                    "confirm it with NVIDIA's field diagnostic, then have the board replaced",
                     ["nvidia-smi -q -d ROW_REMAPPER", "dcgmi diag -r 3"],
                 ),
         );
     }
     rows.pending.then(|| {
-        Verdict::warn(format!(
-            "the memory of the GPU {at} has bad rows, which others stand in for behind its next reset"
-        ))
-        .saw(evidence)
-        .advise("let what runs there come to its end, then reset it", [reset(gpu)])
+        Verdict::warn(format!("the memory of the GPU {at} has bad rows, which spare rows replace at its next reset"))
+            .saw(evidence)
+            .advise("let running programs finish, then reset the GPU", [reset(gpu)])
     })
 }
 
 fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
-    /// From where NVIDIA looks into replacing a board; 64 is all that there is room to note.
+    /// From this count on NVIDIA considers replacing a board; at most 64 pages can be retired.
     const MANY: usize = 60;
     let pages = gpu.retired_pages?;
     let at = gpu.shown();
@@ -214,15 +216,15 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
     let evidence = format!("{at}: {all} pages retired, {} of them for errors of two bits", pages.double_bit);
     if all >= MANY {
         return Some(
-            Verdict::fail(format!("{all} pages of the memory of the GPU {at} are bad: soon no more can be left out"))
+            Verdict::fail(format!("{all} memory pages of the GPU {at} are retired: the limit of 64 is near"))
                 .saw(evidence)
-                .advise("ask who sold the board for another", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
+                .advise("ask the vendor for a replacement board", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
         );
     }
     pages.pending.then(|| {
-        Verdict::warn(format!("the GPU {at} still uses pages of its memory that are bad"))
+        Verdict::warn(format!("the GPU {at} still uses bad memory pages"))
             .saw(evidence)
-            .advise("reset it, or boot: they are left out then", [reset(gpu), "sudo reboot".to_owned()])
+            .advise("reset the GPU or reboot to retire the pages", [reset(gpu), "sudo reboot".to_owned()])
     })
 }
 
@@ -231,11 +233,11 @@ fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
     let at = gpu.shown();
     Some(
         Verdict::warn(format!(
-            "the memory of the GPU {at} had {count} errors that could not be corrected since the driver was loaded"
+            "the memory of the GPU {at} had {count} uncorrectable errors since the driver was loaded"
         ))
         .saw(format!("{at}: {count} uncorrected, volatile"))
         .advise(
-            "reset it when it is idle; if they come back, test its memory",
+            "reset the GPU when it is idle; if the errors return, test its memory",
             [reset(gpu), "dcgmi diag -r 3".to_owned()],
         ),
     )
@@ -246,36 +248,36 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
     let (what, commands) = match gpu.recovery? {
         Recovery::None => return None,
         Recovery::Reset => ("a reset", vec![reset(gpu)]),
-        Recovery::Reboot => ("a boot of the host", vec!["sudo reboot".to_owned()]),
-        Recovery::DrainP2p => ("an end of all that it does together with other GPUs", vec!["nvidia-smi".to_owned()]),
-        Recovery::DrainAndReset => ("nothing new to do, and a reset when it is done", vec![reset(gpu)]),
+        Recovery::Reboot => ("a reboot", vec!["sudo reboot".to_owned()]),
+        Recovery::DrainP2p => ("all peer-to-peer work on it to stop", vec!["nvidia-smi".to_owned()]),
+        Recovery::DrainAndReset => ("no new work, and a reset when it is idle", vec![reset(gpu)]),
     };
     Some(
-        Verdict::fail(format!("the GPU {at} had a fault, and the driver asks for {what}"))
+        Verdict::fail(format!("the GPU {at} had an error, and the driver requests {what}"))
             .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
-            .advise("end what uses it, then do so", commands),
+            .advise("stop the programs that use the GPU, then do that", commands),
     )
 }
 
 fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
     let at = gpu.shown();
     let heat = gpu.temperature.map(|t| format!(" ({t} C)")).unwrap_or_default();
-    let (cause, mend) = match gpu.slowdown.iter().find(|s| **s == Slowdown::PowerBrake).or(gpu.slowdown.first())? {
+    let (cause, text) = match gpu.slowdown.iter().find(|s| **s == Slowdown::PowerBrake).or(gpu.slowdown.first())? {
         Slowdown::PowerBrake => {
-            (format!("the power supply slows the GPU {at} down"), "look at the host's power supplies and cables")
+            (format!("the power supply throttles the GPU {at}"), "check the host's power supplies and cables")
         }
         Slowdown::Heat => {
-            (format!("the GPU {at} is too hot, and runs at half its speed or less{heat}"), "look at fans and air")
+            (format!("the GPU {at} is too hot and runs at half its speed or less{heat}"), "check fans and airflow")
         }
         Slowdown::Warmth => {
-            (format!("the GPU {at} is hotter than the driver wants it, and slowed down{heat}"), "look at fans and air")
+            (format!("the GPU {at} is above its target temperature and throttled{heat}"), "check fans and airflow")
         }
     };
     let evidence = format!("{at}: slowdown: {:?}", gpu.slowdown);
-    Some(Verdict::warn(cause).saw(evidence).advise(mend, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
+    Some(Verdict::warn(cause).saw(evidence).advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
 }
 
-/// For GPUs of data centres: elsewhere a screen keeps the driver up, or a battery wants it down.
+/// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the GPU to power down.
 /// <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
 pub fn persistence(seen: &Evidence) -> Verdict {
     let gpus = match gpus(seen) {
@@ -283,10 +285,10 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         Err(skip) => return skip,
     };
     if no_driver_of_its_own(seen).is_some() {
-        return Verdict::skip("the driver is not this system's own");
+        return Verdict::skip("this system does not manage the driver");
     }
     if gpus.iter().any(|g| g.display == Some(true)) {
-        return Verdict::skip("a screen is attached: it keeps the driver up");
+        return Verdict::skip("a display is attached, which keeps the GPU initialised");
     }
     let is_of_data_center = |gpu: &NvmlGpu| {
         let card = seen.facts.gpus.iter().zip(&seen.cards).find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
@@ -299,27 +301,27 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         if on {
             return Some(Verdict::pass().saw(evidence));
         }
-        let cause =
-            format!("the driver drops the GPU {at} when nobody uses it, and takes seconds to bring it up again");
+        let cause = format!(
+            "the driver shuts down the GPU {at} when it is not in use, and needs seconds to initialise it again"
+        );
         let verdict = Verdict::warn(cause).saw(evidence);
         Some(if seen.persistenced == Some(true) {
             verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").advise(
-                "take that out of its unit, or switch it on until the next boot",
+                "remove that option from its unit, or enable persistence mode until the next boot",
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
         } else if seen.has_persistence_unit {
             let daemon = Operation::Service(Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true });
-            verdict.repair("have the persistence daemon keep it up", [daemon])
+            verdict.repair("enable the persistence daemon", [daemon])
         } else {
-            let mend =
-                "install the persistence daemon (the package nvidia-persistenced), or switch it on until the next boot";
-            verdict.advise(mend, ["sudo nvidia-smi -pm 1"])
+            let text = "install the package nvidia-persistenced, or enable persistence mode until the next boot";
+            verdict.advise(text, ["sudo nvidia-smi -pm 1"])
         })
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("there is no GPU made for data centres"))
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("the host has no data-centre GPU"))
 }
 
-/// Whether GPUs are divided as somebody asked for.
+/// Whether the MIG mode that was set is active.
 pub fn mig(seen: &Evidence) -> Verdict {
     let gpus = match gpus(seen) {
         Ok(gpus) => gpus,
@@ -333,20 +335,20 @@ pub fn mig(seen: &Evidence) -> Verdict {
             return Verdict::pass().saw(evidence);
         }
         let cause =
-            format!("MIG was switched {} on the GPU {at}, which takes a reset to come about", word(mig.pending));
+            format!("MIG was switched {} on the GPU {at}, but the GPU has not been reset since", word(mig.pending));
         let verdict =
             seen.holders.iter().fold(Verdict::warn(cause).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
         let drm = seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
-        let verdict = if drm { verdict.saw("nvidia_drm is loaded, which may hold it too") } else { verdict };
+        let verdict = if drm { verdict.saw("nvidia_drm is loaded and may also keep the GPU in use") } else { verdict };
         verdict.advise(
-            "end what uses the GPU, then reset it; boot where it cannot be reset (in a virtual machine)",
+            "stop the programs that use the GPU, then reset it; reboot if it cannot be reset (in a virtual machine)",
             [reset(gpu), "sudo reboot".to_owned()],
         )
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU here can be divided"))
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
 }
 
-/// GPUs that are not in their fabric, by bus address, and how far each came.
+/// GPUs that are not in their fabric: bus address and state.
 pub fn outside_fabric(seen: &Evidence) -> Vec<(String, String)> {
     let told = gpus(seen).unwrap_or_default();
     let fabric = told.into_iter().filter_map(|gpu| Some((gpu.shown().to_owned(), gpu.fabric?)));
@@ -362,7 +364,7 @@ fn outside(fabric: Fabric) -> Option<String> {
     }
 }
 
-/// How many GPUs say that they are in a fabric.
+/// How many GPUs are in their fabric.
 pub fn inside_fabric(seen: &Evidence) -> usize {
     let told = gpus(seen).unwrap_or_default();
     told.into_iter().filter_map(|gpu| gpu.fabric).filter(|f| outside(*f).is_none()).count()

@@ -1,4 +1,4 @@
-//! What the package manager left behind.
+//! The state that the package manager left.
 
 use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
@@ -17,11 +17,11 @@ pub fn done(seen: &Evidence) -> Verdict {
     let room = match (boot, largest) {
         (Some(boot), Some(largest)) if boot.free_bytes < largest => {
             let cause = format!(
-                "/boot has {} free, and an initramfs of {} is written beside the old one: the next rebuild fails",
+                "/boot has {} free, but a new initramfs of {} is written next to the old one: the next rebuild fails",
                 bytes(boot.free_bytes),
                 bytes(largest)
             );
-            // What keeps a cure from working comes before it.
+            // A problem that blocks another finding's repair is a failure.
             let verdict = if is_image_stale(seen) { Verdict::fail(cause) } else { Verdict::warn(cause) };
             verdict.helped(causes::unused_kernels(seen.facts.os.package_manager))
         }
@@ -33,7 +33,7 @@ pub fn done(seen: &Evidence) -> Verdict {
 
 fn cut_off(unfinished: &[String]) -> Verdict {
     let verdict = Verdict::fail(causes::cut_off(unfinished));
-    // The record is read wherever there is one, whatever manager the host has.
+    // dpkg's record is read on any host that has one.
     let found = ALL.iter().find_map(|manager| {
         let (all, finish) = (of(*manager), packages::finish(*manager)?);
         Some((all.record_file.as_ref()?, finish, all.interruption.as_ref()?))
@@ -41,7 +41,7 @@ fn cut_off(unfinished: &[String]) -> Verdict {
     let Some((record, finish, interruption)) = found else { return verdict };
     verdict
         .saw(format!("{} and {}", record.path, record.journal.folder))
-        .repair("let it finish; if that fails, /boot may be full", [finish])
+        .repair("let the package manager finish; if that fails, /boot may be full", [finish])
         .then([format!("sudo {}", interruption.by_hand), "df -h /boot".to_owned()])
 }
 
@@ -52,12 +52,12 @@ pub fn smi(seen: &Evidence) -> Verdict {
     if seen.has_smi {
         return Verdict::pass();
     }
-    let verdict = Verdict::fail("the driver is installed without nvidia-smi: it is in a package of its own");
+    let verdict = Verdict::fail("the driver is installed without nvidia-smi, which is in a separate package");
     match (seen.facts.os.package_manager, seen.missing_packages.as_slice()) {
         (Some(manager), [_, ..]) => {
             let install = Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
-            verdict.repair("install what did not come along", [install])
+            verdict.repair("install the missing packages", [install])
         }
-        _ => verdict.advise("install the package of the driver's programs, of the driver's version", NOTHING),
+        _ => verdict.advise("install the package that contains nvidia-smi, in the driver's version", NOTHING),
     }
 }

@@ -1,12 +1,12 @@
-//! NVIDIA's repositories, as apt has them.
+//! NVIDIA's repositories in apt's configuration, and their keys.
 
 use crate::doctor::{Answer, Evidence, Repository, RepositoryKey, Verdict};
 use crate::host::MachineKind;
 use crate::text::{quoted, quoted_path};
 
-/// The key of CUDA's repositories until April 2022, by its id: NVIDIA/cuda-repo-management#4.
+/// The id of the key of CUDA's repositories until April 2022: NVIDIA/cuda-repo-management#4.
 const OLD: &str = "F60F4B3D7FA2AF80";
-/// Those since, NVIDIA/cuda-repo-management#4 and #39; the second, of Debian 13, is told by the end of its id alone.
+/// The ids of the keys since then, NVIDIA/cuda-repo-management#4 and #39; of the second, for Debian 13, only the end is known.
 const NEW: [&str; 2] = ["A4B469963BF863CC", "8793F200"];
 
 pub fn keys(seen: &Evidence) -> Verdict {
@@ -16,10 +16,10 @@ pub fn keys(seen: &Evidence) -> Verdict {
         .iter()
         .map(|repository| Verdict::worst([key(seen, repository)].into_iter().chain(foreign(seen, repository))));
     let found = Verdict::worst(conflicts.chain(each.flatten()));
-    found.unwrap_or_else(|| Verdict::skip("apt has no repository of NVIDIA's"))
+    found.unwrap_or_else(|| Verdict::skip("apt has no repository of NVIDIA"))
 }
 
-/// apt reads no list at all while two entries of one repository name different keys.
+/// apt refuses to read any list while two entries of one repository name different keys.
 fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     let same = |other: &&Repository| other.uri == one.uri && other.suite == one.suite;
     let other = before.iter().filter(same).find(|other| !says_the_same(&other.signed_by, &one.signed_by))?;
@@ -29,10 +29,10 @@ fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
         Some(first) => format!("{}: Signed-By {first}", r.file.display()),
     };
     let cause =
-        format!("{} is in {twin} and in {file}, each with another Signed-By: apt reads no list at all", one.uri);
+        format!("{} is in {twin} and in {file}, with different Signed-By: apt refuses to read any list", one.uri);
     let superfluous = if one.signed_by.is_empty() { one } else { other };
     Some(Verdict::fail(cause).saw(shown(other)).saw(shown(one)).advise(
-        "take one of the two away",
+        "remove one of the two entries",
         [
             format!("grep -n {} {}", quoted(&one.uri), quoted_path(&superfluous.file)),
             format!("sudo editor {}", quoted_path(&superfluous.file)),
@@ -45,7 +45,7 @@ fn says_the_same(one: &str, other: &str) -> bool {
     words(one) == words(other)
 }
 
-/// Whether apt has a key for the repository, and takes it.
+/// Whether apt has a key for the repository, and accepts it.
 fn key(seen: &Evidence, repository: &Repository) -> Verdict {
     let uri = &repository.uri;
     let keys = match &repository.keys {
@@ -53,7 +53,7 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
         Answer::NotAsked(why) => return Verdict::skip("the keys of NVIDIA's repositories could not be read").saw(why),
         Answer::Failed(why) => {
             return Verdict::fail(format!("apt has no key for {uri}: {why}")).advise(
-                "install NVIDIA's package of its key for this repository",
+                "install NVIDIA's keyring package for this repository",
                 [
                     format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
                     "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
@@ -68,22 +68,21 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
         return all;
     }
     if new.is_empty() && !old.is_empty() {
-        let cause = format!("apt has only the key that NVIDIA signed with until April 2022 (7fa2af80) for {uri}");
-        // Without Signed-By all trusted keys count, and one of them may be newer than what is known here.
+        let cause = format!("apt has only NVIDIA's old key (7fa2af80), in use until April 2022, for {uri}");
+        // Without Signed-By all trusted keys count, and one of them may be a newer key that is not known here.
         let verdict = if repository.signed_by.is_empty() { Verdict::warn(cause) } else { Verdict::fail(cause) };
         return fetch_key(repository, verdict.saw(format!("{uri}: key {}", old[0].fingerprint)));
     }
     if let (Some((policy, day)), false, true) =
         (&seen.apt.refuses_sha1, new.is_empty(), new.iter().all(|key| key.is_weak))
     {
-        let cause =
-            format!("apt has refused the key of {uri} since {day}: it is bound to NVIDIA's name by SHA-1 alone");
+        let cause = format!("apt has refused the key of {uri} since {day}: its self-signature uses only SHA-1");
         return Verdict::fail(cause)
             .saw(format!("key {}", new[0].fingerprint))
-            .saw(format!("what apt takes: {}", policy.display()))
+            .saw(format!("apt's policy: {}", policy.display()))
             .advise(
-                "take the repository of this system's own release, whose key may be newer; where there is none, and you accept \
-                 SHA-1, let apt take it for longer",
+                "use the repository of this system's release, whose key may be newer; if there is none, and you accept SHA-1, \
+                 let apt accept the key for longer",
                 [
                     "sudo install -D -m 644 /usr/share/apt/default-sequoia.config \
                      /etc/crypto-policies/back-ends/apt-sequoia.config"
@@ -98,12 +97,12 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
     all
 }
 
-/// NVIDIA's own ways to a repository's key.
+/// NVIDIA's documented ways to get a repository's key.
 fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
     let Repository { uri, file, signed_by, .. } = repository;
     if uri.contains("/compute/cuda/repos/") {
         return verdict.advise(
-            "take this entry away, and install NVIDIA's package of the key, which brings its own",
+            "remove this entry, and install NVIDIA's keyring package, which adds a new one",
             [
                 format!("sudo editor {}", quoted_path(file)),
                 format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
@@ -114,15 +113,15 @@ fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
     let key = "https://nvidia.github.io/libnvidia-container/gpgkey";
     let commands = (uri.contains("/libnvidia-container/") && signed_by.ends_with(".gpg"))
         .then(|| format!("curl -fsSL {key} | sudo gpg --dearmor --yes -o {}", quoted(signed_by)));
-    verdict.advise("fetch the key again, as NVIDIA's guide to this repository says", commands)
+    verdict.advise("fetch the key again, as described in NVIDIA's guide to this repository", commands)
 }
 
-/// A repository of CUDA's for another release than this system.
+/// A CUDA repository for another release than this system's.
 fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
     let (_, path) = repository.uri.split_once("/compute/cuda/repos/")?;
     let (of, arch) = path.split_once('/').unwrap_or((path, ""));
     let os = &seen.facts.os;
-    // Derivatives take their parent's, and cross compilers another machine's.
+    // Derivatives use their parent's repository, and cross compilers that of another machine.
     if !["debian", "ubuntu"].contains(&os.id.as_str()) || os.version.is_empty() || arch.starts_with("cross") {
         return None;
     }
@@ -132,14 +131,14 @@ fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
         return None;
     }
     let cause =
-        format!("apt has NVIDIA's repository for {of}, and this is {}: its packages are built for that", os.name);
+        format!("apt uses NVIDIA's repository for {of}, but this system is {}: the packages may not fit", os.name);
     let file = quoted_path(&repository.file);
-    // What is a name to the shell can be a program to sed.
+    // Characters that are plain to the shell can be special to sed.
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
     let command = match plain(of) && plain(&own) {
         true => format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {file}"),
         false => format!("sudo editor {file}"),
     };
-    let advice = format!("take {own}'s, where NVIDIA has one");
+    let advice = format!("use the repository for {own}, if NVIDIA has one");
     Some(Verdict::warn(cause).saw(repository.file.display().to_string()).advise(advice, [command]))
 }

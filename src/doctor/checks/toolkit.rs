@@ -23,13 +23,14 @@ pub fn stubs(seen: &Evidence) -> Verdict {
                 return Verdict::pass().saw(evidence);
             }
             if seen.forward_compatible.contains(&entry.path) {
-                return Verdict::pass().saw(format!("{evidence}: a newer CUDA's, which this driver carries"));
+                return Verdict::pass()
+                    .saw(format!("{evidence}: cuda-compat of a newer CUDA, which this driver supports"));
             }
             let directory = entry.directory.display();
-            Verdict::fail(format!("programs get the libcuda of {directory}, which is not the driver's"))
+            Verdict::fail(format!("programs load the libcuda in {directory}, which is not the driver's"))
                 .saw(evidence)
                 .advise(
-                    format!("take {directory} out of the loader's path"),
+                    format!("remove {directory} from the loader's path"),
                     [
                         format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted_path(&entry.directory)),
                         "sudo ldconfig".to_owned(),
@@ -39,14 +40,13 @@ pub fn stubs(seen: &Evidence) -> Verdict {
         .collect();
     for (file, line) in seen.library_paths.iter().filter(|(_, line)| line.contains("/stubs")) {
         let cause =
-            format!("{} puts a folder of stubs on LD_LIBRARY_PATH: programs get no real libcuda", file.display());
-        verdicts.push(
-            Verdict::fail(cause)
-                .saw(line.clone())
-                .advise("take the folder out", [format!("sudo sensible-editor {}", quoted_path(file))]),
-        );
+            format!("{} adds a directory of stubs to LD_LIBRARY_PATH: programs load no real libcuda", file.display());
+        verdicts.push(Verdict::fail(cause).saw(line.clone()).advise(
+            "remove the directory from LD_LIBRARY_PATH",
+            [format!("sudo sensible-editor {}", quoted_path(file))],
+        ));
     }
-    Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("the loader knows no libcuda"))
+    Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("no libcuda is on the loader's path"))
 }
 
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -54,36 +54,36 @@ pub fn answers(seen: &Evidence) -> Verdict {
         let path = toolkit.path.display();
         Some(match seen.nvcc.get(&toolkit.path)? {
             Answer::Is(version) if version.series() == toolkit.version.series() => {
-                compiles(seen, toolkit).saw(format!("{path}: nvcc says {version}"))
+                compiles(seen, toolkit).saw(format!("{path}: nvcc reports {version}"))
             }
             Answer::Is(version) => {
-                Verdict::fail(format!("{path} is CUDA {}, and its nvcc says {version}", toolkit.version)).advise(
-                    "two releases lie over each other: remove the folder and install one",
+                Verdict::fail(format!("{path} is CUDA {}, but its nvcc reports {version}", toolkit.version)).advise(
+                    "two releases are mixed in the directory: remove it, then install one release",
                     ["gpusetup plan --profile toolkit"],
                 )
             }
             Answer::Failed(why) => Verdict::fail(format!("the nvcc of {path} does not run"))
                 .saw(why.clone())
-                .advise("install the toolkit anew", ["gpusetup plan --profile toolkit"]),
-            Answer::NotAsked(why) => Verdict::skip("no nvcc could be asked").saw(why.clone()),
+                .advise("install the toolkit again", ["gpusetup plan --profile toolkit"]),
+            Answer::NotAsked(why) => Verdict::skip("nvcc was not checked").saw(why.clone()),
         })
     });
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no CUDA toolkit with a compiler is installed"))
 }
 
-/// What came of a program that the toolkit compiled. What is the host compiler's fault is told by the check of that.
+/// The result of a test program that the toolkit compiled. GS705 reports problems of the host compiler.
 fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
     let path = toolkit.path.display();
     let (said, cause) = match seen.compiled.get(&toolkit.path) {
         None => return Verdict::pass(),
         Some(Answer::Is(line)) => return Verdict::pass().saw(format!("{path}: {line}")),
-        Some(Answer::NotAsked(why)) => return Verdict::skip(format!("no program was compiled: {why}")),
+        Some(Answer::NotAsked(why)) => return Verdict::skip(format!("no test program was compiled: {why}")),
         Some(Answer::Failed(said)) => (said, Cause::of(said)),
     };
     if cause.is_some_and(Cause::is_of_the_host) {
         return Verdict::pass();
     }
-    let cause = cause.map_or("it does not compile and start a small program", Cause::sentence);
+    let cause = cause.map_or("it cannot compile and start a small program", Cause::sentence);
     let verdict = Verdict::fail(format!("the toolkit {path} does not work: {cause}"));
     said.lines().fold(verdict, Verdict::saw).advise("install the toolkit again", ["gpusetup plan --profile toolkit"])
 }
@@ -91,16 +91,16 @@ fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
 pub fn library_path(seen: &Evidence) -> Verdict {
     let each = seen.library_paths.iter().filter(|(_, line)| !line.contains("/stubs")).map(|(file, line)| {
         let cause = format!(
-            "{} sets LD_LIBRARY_PATH for everybody: programs that bring libraries of their own get these instead",
+            "{} sets LD_LIBRARY_PATH for all users: programs that ship their own libraries load these instead",
             file.display()
         );
         let commands = [format!("sudo sensible-editor {}", quoted_path(file))];
-        Verdict::warn(cause).saw(line.clone()).advise("take it out: the loader's cache finds the toolkit", commands)
+        Verdict::warn(cause).saw(line.clone()).advise("remove it: the loader's cache finds the toolkit", commands)
     });
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
 }
 
-/// By what came of a compile, where one was made; else by gcc's version and what the database knows.
+/// By the result of a test compilation, if there was one; otherwise by gcc's version and the database.
 pub fn host_compiler(seen: &Evidence) -> Verdict {
     let each = seen.facts.toolkits.iter().filter(|t| t.has_nvcc).filter_map(|toolkit| {
         let path = toolkit.path.display();
@@ -110,19 +110,17 @@ pub fn host_compiler(seen: &Evidence) -> Verdict {
                 Some(cause) => Some(said.lines().fold(no_host_compiler(seen, toolkit, cause), Verdict::saw)),
                 None => by_version(seen, toolkit),
             },
-            Some(Answer::NotAsked(why)) => {
-                by_version(seen, toolkit).map(|verdict| verdict.saw(format!("{path}: no program was compiled: {why}")))
-            }
+            Some(Answer::NotAsked(why)) => by_version(seen, toolkit)
+                .map(|verdict| verdict.saw(format!("{path}: no test program was compiled: {why}"))),
             None => by_version(seen, toolkit),
         }
     });
-    let why =
-        if seen.facts.gcc.is_none() { "there is no gcc" } else { "no toolkit whose limits are known is installed" };
+    let why = if seen.facts.gcc.is_none() { "gcc is not installed" } else { "no installed toolkit has a known limit" };
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
 }
 
 fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict {
-    let verdict = Verdict::fail(format!("the nvcc of CUDA {} compiles nothing: {}", toolkit.version, cause.sentence()));
+    let verdict = Verdict::fail(format!("the nvcc of CUDA {} cannot compile: {}", toolkit.version, cause.sentence()));
     match (cause, seen.newest_gcc.get(&toolkit.path)) {
         (Cause::NewCompiler, Some(newest)) => verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest)),
         (Cause::NoCompiler, _) => {
@@ -133,15 +131,15 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
         (Cause::LinksC, _) => match &seen.host_compiler {
             Some((file, line)) => verdict
                 .saw(format!("{}: {line}", file.display()))
-                .advise("name g++ instead of gcc", [format!("sudo sensible-editor {}", quoted_path(file))]),
-            None => verdict.advise("find the variable that names gcc, and name g++ instead", ["env | grep NVCC_"]),
+                .advise("set it to g++ instead of gcc", [format!("sudo sensible-editor {}", quoted_path(file))]),
+            None => verdict.advise("find the variable that is set to gcc, and set it to g++", ["env | grep NVCC_"]),
         },
         _ => verdict.advise("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
     }
 }
 
 fn older_gcc(newest: u16) -> String {
-    format!("install gcc-{newest} and g++-{newest}, and give them to nvcc")
+    format!("install gcc-{newest} and g++-{newest}, and link them for nvcc")
 }
 
 fn side_by_side(toolkit: &Toolkit, newest: u16) -> [String; 3] {
@@ -154,7 +152,7 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
     let version = seen.facts.gcc.as_deref()?;
     let major: u16 = version.split('.').next()?.parse().ok()?;
     let newest = *seen.newest_gcc.get(&toolkit.path)?;
-    let evidence = format!("CUDA {} takes gcc {newest} at most; gcc here: {version}", toolkit.version);
+    let evidence = format!("CUDA {} supports gcc up to {newest}; gcc here: {version}", toolkit.version);
     if major <= newest {
         return Some(Verdict::pass().saw(evidence));
     }
@@ -165,11 +163,11 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
     if let Some((file, line)) = seen.host_compiler.as_ref().filter(|(_, line)| takes(toolkit.version, line)) {
         return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
     }
-    let cause = format!("CUDA {} compiles nothing: {}", toolkit.version, causes::newest_gcc(newest, version));
+    let cause = format!("CUDA {} cannot compile: {}", toolkit.version, causes::newest_gcc(newest, version));
     Some(Verdict::fail(cause).saw(evidence).advise(older_gcc(newest), side_by_side(toolkit, newest)))
 }
 
-/// Whether the nvcc of a release takes the host compiler that a line of a profile sets, as tried in `compat/compilers.yaml`.
+/// Whether a release's nvcc obeys the host compiler that a line of a profile sets, as tested in `compat/compilers.yaml`.
 fn takes(version: CudaVersion, line: &str) -> bool {
     let first = if line.contains("NVCC_CCBIN=") { (13, 0) } else { (11, 2) };
     (version.major, version.minor) >= first
@@ -183,7 +181,7 @@ pub fn on_path(seen: &Evidence) -> Verdict {
     };
     let default = prefix.join("cuda");
     let linked = link(seen, &default, newest);
-    // One that was put together of libraries alone has none to be found.
+    // A toolkit of libraries only has no nvcc.
     if below.iter().all(|t| !t.has_nvcc && t.components.is_some()) {
         return linked;
     }
@@ -203,19 +201,19 @@ fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
             if seen.facts.toolkits.iter().any(|t| t.path == *toolkit) {
                 return verdict;
             }
-            Verdict::warn(format!("the default toolkit {shown} leads to {}, which is no toolkit", toolkit.display()))
-                .repair("point it to a toolkit", [lead])
+            Verdict::warn(format!("the default toolkit {shown} leads to {}, which is not a toolkit", toolkit.display()))
+                .repair("link it to an installed toolkit", [lead])
         }
         (Some(Node::Link { target }), None) => {
-            Verdict::fail(format!("the default toolkit {shown} leads to {}, which is gone", target.display()))
-                .repair("point it to a toolkit that is there", [lead])
+            Verdict::fail(format!("the default toolkit {shown} leads to {}, which does not exist", target.display()))
+                .repair("link it to an installed toolkit", [lead])
         }
         (Some(Node::Directory), _) => Verdict::pass().saw(format!("{shown} is a toolkit itself")),
-        (None, _) => Verdict::skip(format!("what stands at {shown} could not be read")),
+        (None, _) => Verdict::skip(format!("{shown} could not be read")),
         (Some(Node::Absent | Node::File { .. } | Node::Other), _) => {
             Verdict::fail(format!("there is no default toolkit: {shown} is missing"))
                 .saw(format!("CUDA {} is in {}", newest.version, newest.path.display()))
-                .repair("point it to a toolkit that is there", [lead])
+                .repair("link it to an installed toolkit", [lead])
         }
     }
 }
@@ -224,30 +222,30 @@ fn shells(seen: &Evidence, default: &Path) -> Verdict {
     let Shells { login, plain } = match &seen.shells {
         Answer::Is(shells) => shells,
         Answer::Failed(why) | Answer::NotAsked(why) => {
-            return Verdict::skip("which nvcc shells find could not be asked").saw(why.clone());
+            return Verdict::skip("it is not known which nvcc shells find").saw(why.clone());
         }
     };
     let bin = default.join("bin").display().to_string();
     let Some(found) = login else {
         let profile = profile(default, false);
-        return Verdict::fail("login shells do not find nvcc").repair(format!("put {bin} on their PATH"), [profile]);
+        return Verdict::fail("login shells do not find nvcc").repair(format!("add {bin} to their PATH"), [profile]);
     };
     let mut verdict = Verdict::pass().saw(format!("login shells find {}", found.display()));
     match plain {
-        // Nothing in /etc reaches them all: sudo, cron and units have a PATH of their own.
+        // Nothing in /etc reaches them all: sudo, cron and units set their own PATH.
         None => {
             verdict =
                 verdict.saw(format!("shells that read no profile (cron, units, ssh HOST COMMAND) need {bin}/nvcc"));
         }
         Some(other) if other != found => {
             let cause = format!(
-                "login shells find {}, and shells that read no profile (cron, units) {}",
+                "login shells find {}, but shells that read no profile (cron, units) find {}",
                 found.display(),
                 other.display()
             );
             verdict = Verdict::warn(cause)
                 .saw(format!("plain shells find {}", other.display()))
-                .advise("give the full path there, or remove the other toolkit", [format!("{bin}/nvcc --version")]);
+                .advise("use the full path there, or remove the other toolkit", [format!("{bin}/nvcc --version")]);
         }
         Some(other) => verdict = verdict.saw(format!("plain shells find {}", other.display())),
     }
