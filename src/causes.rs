@@ -79,7 +79,7 @@ pub const CONTAINER: &str = "a container shares the host's kernel: install the k
 
 /// A distribution whose packages are not in the database (GS410).
 pub fn unknown_packages(system: &str) -> String {
-    format!("the packages of {system} are not in the database")
+    format!("the database does not know the packages of {system}")
 }
 
 /// The hint for hosts where gpusetup must not install a driver, and the options to pass.
