@@ -279,7 +279,7 @@ fn nobody_asks_for_a_tree_or_without_a_driver() {
     let ran = host.tree.run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&ran.out).expect("JSON");
     let report = Report(report);
-    report.says("GS508", "skip", "the driver of a tree does not run");
-    report.says("GS505", "skip", "the driver of a tree does not run");
+    report.says("GS508", "skip", "a tree has no running driver");
+    report.says("GS505", "skip", "a tree has no running driver");
     assert_eq!(schema::mistakes("doctor.json", &report.0), [""; 0]);
 }
