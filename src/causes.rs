@@ -80,7 +80,7 @@ pub const CONTAINER: &str = "a container shares the host's kernel: install the k
 
 /// A distribution whose packages are not in the database (GS410).
 pub fn unknown_packages(system: &str) -> String {
-    format!("the packages of {system} are not in the database")
+    format!("the database does not know the packages of {system}")
 }
 
 /// The hint for hosts where gpusetup must not install a driver, and the options to pass.
@@ -458,7 +458,7 @@ pub fn of(id: CheckId) -> Cause {
         )
         .fix("choose a CUDA that supports them, or install another gcc", ["gpusetup plan --profile toolkit --cuda latest"]),
         CheckId::GS706 => Cause::new("the distribution's nvcc comes before the toolkit's on PATH")
-            .only("doctor reports it as part of GS701"),
+            .only("doctor reports it with the default toolkit"),
         CheckId::GS707 => Cause::new("the driver is older than the toolkit's programs need")
             .fix("install a newer driver, or an older toolkit", ["gpusetup plan --upgrade"]),
         CheckId::GS708 => Cause::new(

@@ -1,5 +1,5 @@
-//! Whether an install is sound. The evidence is gathered once for all; each check is a small pure function from it to a
-//! finding that names the cause and what mends it; what only follows from another finding is said to. Nothing is changed.
+//! Diagnoses an installation. The evidence is gathered once. Each check is a small pure function from the evidence to a finding
+//! that names the cause and the fix. A finding that follows from another one says so. Nothing is changed.
 
 pub mod anonymise;
 pub mod archive;
@@ -41,100 +41,100 @@ use std::time::Duration;
 /// The schema that [`Report`] is printed in.
 pub const SCHEMA: &str = "gpusetup.doctor/1";
 
-/// All that was found.
+/// The result of all checks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Report {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: &'static str,
-    /// The version of gpusetup that looked.
+    /// The version of gpusetup that ran the checks.
     pub tool: &'static str,
     /// The database that the checks used.
     pub database: DatabaseId,
     /// The facts of the host that was examined.
     pub host: Facts,
-    /// What the driver's management library said; none where it was not asked, or did not answer.
+    /// What NVML reported. None if it was not asked or did not answer.
     pub nvml: Option<Nvml>,
-    /// What CUDA's driver library said; none where it was not asked, or did not answer.
+    /// What CUDA's driver library reported. None if it was not asked or did not answer.
     pub cuda: Option<Cuda>,
-    /// How many checks ended in each way.
+    /// The number of checks by status.
     pub summary: Summary,
-    /// Every check, in the order in which a GPU meets what they look at.
+    /// Every check, from the bottom of the stack to the top.
     pub checks: Vec<Finding>,
 }
 
-/// How many checks ended how.
+/// The number of checks by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Summary {
     /// Checks that passed.
     pub pass: usize,
-    /// Checks that found something that works, but not for long or not for everybody.
+    /// Checks that found a problem that does not stop the host from working now.
     pub warn: usize,
-    /// Checks that found something that does not work.
+    /// Checks that found something broken.
     pub fail: usize,
-    /// Checks that do not apply here, or that could not look.
+    /// Checks that do not apply here, or that could not read the host's state.
     pub skip: usize,
-    /// Checks that failed themselves.
+    /// Checks that failed because of an error in gpusetup.
     pub error: usize,
 }
 
-/// How a check ended, the worse the greater.
+/// How a check ended, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It means nothing here, or could not be seen.
+    /// Does not apply here, or could not be checked.
     Skip,
-    /// What the check looks at is sound.
+    /// No problem.
     Pass,
-    /// Works, but not for long or not for everybody.
+    /// A problem that does not stop the host from working now.
     Warn,
-    /// The check itself did not come to an end.
+    /// The check itself failed.
     Error,
-    /// Does not work.
+    /// Something is broken.
     Fail,
 }
 
-/// What a check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Finding {
     /// The id of the check, `GS501`.
     pub id: CheckId,
-    /// The part of the stack that it looks at.
+    /// The part of the stack that it checks.
     pub area: Area,
-    /// What is sound when it passes.
+    /// The thing that is checked.
     pub title: &'static str,
     /// How the check ended.
     pub status: Status,
     /// What was read on the host.
     pub evidence: Vec<String>,
-    /// Why it is so, in a sentence; for a skipped check why it was skipped. None where all is well.
+    /// The cause, in a sentence; for a skipped check the reason. None if the check passed.
     pub cause: Option<String>,
-    /// What fixes it.
+    /// The fix.
     pub remediation: Option<Remediation>,
     /// Whether `doctor --fix` can fix it.
     pub fixable: bool,
-    /// The check whose finding this one follows from: fix that first.
+    /// The check with the root cause of this finding: fix that first.
     pub consequence_of: Option<CheckId>,
 }
 
-/// What fixes a problem.
+/// The fix for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Remediation {
     /// What to do, in a sentence.
     pub text: String,
-    /// The commands that do it, in their order.
+    /// The commands that do it, in order.
     pub commands: Vec<String>,
-    /// What of it `doctor --fix` does.
+    /// The operations that `doctor --fix` performs.
     #[serde(skip)]
     pub repair: Vec<Operation>,
 }
 
-/// What a check comes to.
+/// The verdict of a check, before it becomes a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     status: Status,
@@ -149,38 +149,38 @@ impl Verdict {
         Self { status, evidence: Vec::new(), cause, remediation: None, causes: None }
     }
 
-    /// It follows from no other check's finding, though others of this check may.
+    /// This verdict is a root cause, even if other verdicts of this check may follow from other checks.
     pub fn alone(self) -> Self {
         self.only_from(&[])
     }
 
-    /// Of the checks that this one follows from it may follow only from these.
+    /// Restricts the possible root causes to these checks.
     pub fn only_from(mut self, causes: &'static [CheckId]) -> Self {
         self.causes = Some(causes);
         self
     }
 
-    /// All is well.
+    /// No problem.
     pub fn pass() -> Self {
         Self::new(Status::Pass, None)
     }
 
-    /// It means nothing here, or could not be seen, for this reason.
+    /// Does not apply here, or could not be checked, for this reason.
     pub fn skip(why: impl Into<String>) -> Self {
         Self::new(Status::Skip, Some(why.into()))
     }
 
-    /// It works, but not for long or not for everybody.
+    /// A problem that does not stop the host from working now.
     pub fn warn(cause: impl Into<String>) -> Self {
         Self::new(Status::Warn, Some(cause.into()))
     }
 
-    /// It does not work.
+    /// Something is broken.
     pub fn fail(cause: impl Into<String>) -> Self {
         Self::new(Status::Fail, Some(cause.into()))
     }
 
-    /// The same, and no failure.
+    /// Lowers a failure to a warning.
     pub fn at_most_a_warning(mut self) -> Self {
         if self.status == Status::Fail {
             self.status = Status::Warn;
@@ -188,25 +188,25 @@ impl Verdict {
         self
     }
 
-    /// With one more thing that was read.
+    /// Adds a line of evidence.
     pub fn saw(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
         self
     }
 
-    /// With what mends it.
+    /// Adds a fix that the user must apply.
     pub fn advise<S: Into<String>>(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
         let commands = commands.into_iter().map(Into::into).collect();
         self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair: Vec::new() }));
         self
     }
 
-    /// With what helps against this cause, in the words of whoever else speaks of it.
+    /// Adds the remedy that [`crate::causes`] has for this problem.
     pub fn helped(self, remedy: Remedy) -> Self {
         self.advise(remedy.text, remedy.commands)
     }
 
-    /// With what repairs it safely: `--fix` does that, and a person may by the same commands.
+    /// Adds a safe repair. `--fix` performs it, and the user can run the same commands.
     pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
         let repair: Vec<_> = operations.into_iter().collect();
         let commands = repair.iter().map(Operation::by_hand).collect();
@@ -214,12 +214,12 @@ impl Verdict {
         self
     }
 
-    /// Whether it can be mended safely.
+    /// Whether `--fix` can repair it.
     pub fn is_repairable(&self) -> bool {
         self.remediation.as_ref().is_some_and(|r| !r.repair.is_empty())
     }
 
-    /// With what a person must do behind that.
+    /// Adds commands that the user must run afterwards.
     pub fn then<S: Into<String>>(mut self, commands: impl IntoIterator<Item = S>) -> Self {
         if let Some(remediation) = &mut self.remediation {
             remediation.commands.extend(commands.into_iter().map(Into::into));
@@ -227,8 +227,8 @@ impl Verdict {
         self
     }
 
-    /// One verdict from several about parts of the same: the first of the worst, with the evidence of all. Where it can be
-    /// mended safely, so is what else can be.
+    /// Merges verdicts on parts of the same thing: the first of the worst ones, with the evidence of all. If it is repairable,
+    /// the repairs of the others are added.
     pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().reduce(|mut all, mut one| {
             if one.status > all.status {
@@ -247,13 +247,13 @@ impl Verdict {
     }
 }
 
-/// Puts what is new behind what is there, and what both have behind that: a cache is made when all it is to know is there.
+/// Appends `more`, without duplicates. What both have moves to the end: the loader's cache is rebuilt after all other changes.
 fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
     to.retain(|one| !more.contains(one));
     to.extend(more);
 }
 
-/// Runs the checks named by `only`, or all, on what was seen.
+/// Runs the checks in `only`, or all checks if it is empty.
 pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Report {
     let wanted: Vec<_> = CHECKS.iter().filter(|c| only.is_empty() || only.contains(&c.id)).copied().collect();
     let evidence = Arc::new(evidence);
@@ -272,7 +272,7 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
     fn said<T>(answer: Answer<T>) -> Option<T> {
         if let Answer::Is(said) = answer { Some(said) } else { None }
     }
-    // A check that never ended still holds the evidence.
+    // A check that never ended still owns a reference to the evidence.
     let Evidence { facts: host, nvml, cuda, .. } = Arc::unwrap_or_clone(evidence);
     Report {
         schema: SCHEMA,
@@ -286,11 +286,11 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
     }
 }
 
-/// What a check may take. All of them together take less than a millisecond.
+/// The time limit of a check. All of them together take less than a millisecond.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// What each check comes to. A mistake in one must not cost the others: the host may be of a kind that nobody has seen. One
-/// thread runs them all; another goes on behind a check that does not end, and the first ends with the process.
+/// The verdict of each check. A bug in one check must not affect the others. One thread runs them all. If a check does not end,
+/// a new thread runs the remaining ones, and the old thread ends with the process.
 fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Vec<Verdict> {
     let mut verdicts = Vec::with_capacity(checks.len());
     while verdicts.len() < checks.len() {
@@ -305,9 +305,9 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
         });
         verdicts.extend(std::iter::from_fn(|| hear.recv_timeout(longest).ok()));
         if verdicts.len() < checks.len() {
-            verdicts.push(error(&format!("the check itself did not end within {longest:?}: please report it")));
+            verdicts.push(error(&format!("the check did not end within {longest:?}: please report this bug")));
         } else {
-            // It has told all that it had to, and breaks off nowhere else.
+            // The worker has sent every verdict and cannot panic elsewhere.
             let _ = worker.join();
         }
     }
@@ -317,27 +317,27 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
 fn ended(check: &Check, evidence: &Evidence) -> Verdict {
     let mut broken = check.needs.iter().map(|sense| sense.name()).chain([check.id.as_str()]);
     if let Some(what) = broken.find_map(|name| evidence.broken.get(name)) {
-        return error(&format!("gpusetup itself broke off while it looked at {what}: please report it"));
+        return error(&format!("gpusetup failed while reading {what}: please report this bug"));
     }
     if evidence.only_facts && !check.facts_suffice {
         return Verdict::skip(NOT_IN_FACTS);
     }
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (check.run)(evidence)));
-    ended.unwrap_or_else(|_| error("the check itself broke off: please report it"))
+    ended.unwrap_or_else(|_| error("the check failed: please report this bug"))
 }
 
 fn error(cause: &str) -> Verdict {
     Verdict::new(Status::Error, Some(cause.to_owned()))
 }
 
-/// The finding, with the cause among the checks that failed: the first in the check's own list.
+/// The finding, with its root cause: the first check in `follows_from` that failed.
 fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
     let Verdict { status, evidence, cause, remediation, causes } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
     let may_follow = |c: &&CheckId| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c);
     let consequence_of = check.follows_from.iter().find(|c| is_ill && may_follow(c)).copied();
     let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
-    // What was read may be anybody's words; it is shown on terminals.
+    // The texts may come from untrusted files, and are shown on terminals.
     let lines = |texts: Vec<String>| texts.iter().map(|text| one_line(text)).collect();
     let (evidence, cause) = (lines(evidence), cause.map(|text| one_line(&text)));
     let remediation = remediation.map(|r| {
@@ -358,20 +358,20 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
 }
 
 impl Report {
-    /// The one finding to mend first: a failure that follows from no other, else a warning.
+    /// The finding to fix first: a failure that follows from no other, else a warning.
     pub fn first(&self) -> Option<&Finding> {
         let of = |status| self.checks.iter().find(|f| f.status == status && f.consequence_of.is_none());
         of(Status::Fail).or_else(|| of(Status::Error)).or_else(|| of(Status::Warn))
     }
 
-    /// Whether anything failed; with `strict` also whether anything was warned of.
+    /// Whether a check failed; with `strict` also whether one warned.
     pub fn has_failed(&self, strict: bool) -> bool {
         let Summary { warn, fail, error, .. } = self.summary;
         fail + error > 0 || strict && warn > 0
     }
 }
 
-/// Reads a text as each program's whose answers are read here.
+/// Parses a text as the output of each program that doctor runs. For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
     evidence::read_anything(text);
@@ -431,12 +431,16 @@ mod tests {
     fn every_check_has_an_id_of_its_own_and_knows_its_causes() {
         for id in CheckId::ALL {
             let has_check = CHECKS.iter().any(|c| c.id == *id);
-            assert_ne!(has_check, causes::of(*id).elsewhere.is_some(), "{id}: a check, or where else it is seen to");
+            assert_ne!(
+                has_check,
+                causes::of(*id).elsewhere.is_some(),
+                "{id} needs either a check or the name of what detects it"
+            );
         }
         for (n, check) in CHECKS.iter().enumerate() {
-            assert!(CHECKS[..n].iter().all(|c| c.id != check.id), "{} is there twice", check.id);
+            assert!(CHECKS[..n].iter().all(|c| c.id != check.id), "{} is listed twice", check.id);
             for cause in check.follows_from {
-                assert!(CHECKS[..n].iter().any(|c| c.id == *cause), "{}: {cause} must stand before it", check.id);
+                assert!(CHECKS[..n].iter().any(|c| c.id == *cause), "{}: {cause} must come before it", check.id);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The areas of a host that checks belong to: the first lines of a report.
+//! The areas that checks belong to. A report begins with a line for each.
 
 use crate::ids::CheckId;
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl Area {
         }
     }
 
-    /// As it is printed.
+    /// The name in a report.
     pub fn title(self) -> &'static str {
         match self {
             Self::Gpu => "GPU",

@@ -1,4 +1,4 @@
-//! What the NVIDIA libraries of the examined host say, and when they are not asked.
+//! Asks the NVIDIA libraries of the examined host, or says why they are not asked.
 
 use crate::compat::AddOn;
 use crate::host::{Facts, MachineKind, holders};
@@ -10,21 +10,21 @@ use crate::version::AddOnVersion;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the libraries of a host said, and what belongs to their answers.
+/// The answers of a host's libraries.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Readings {
     /// NVML.
     pub nvml: Answer<Nvml>,
     /// CUDA's driver library.
     pub cuda: Answer<Cuda>,
-    /// A small convolution by each cuDNN, by SONAME.
+    /// The result of a small convolution with each cuDNN, by SONAME.
     pub convolution: BTreeMap<String, Answer<Convolution>>,
-    /// Who has the GPUs' devices open; looked up only where they are in somebody's way.
+    /// The programs that have the GPUs' devices open; read only if a GPU waits for a reset.
     pub holders: Vec<String>,
 }
 
 impl Readings {
-    /// Nobody was asked, for this reason.
+    /// No library was asked, for this reason.
     pub fn nothing(why: &str, cudnn: &[String]) -> Self {
         Self {
             nvml: Answer::NotAsked(why.to_owned()),
@@ -35,12 +35,12 @@ impl Readings {
     }
 }
 
-/// Asks NVML and CUDA side by side, then cuDNN where CUDA computes.
+/// Asks NVML and CUDA in parallel, then cuDNN if CUDA computes.
 pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     if let Some(why) = silent(system, facts) {
         return Readings::nothing(&why, cudnn);
     }
-    // Without a persistence daemon each GPU is brought up anew for whoever asks, some seconds a piece.
+    // Without a persistence daemon each GPU is initialised again for every client, which takes some seconds per GPU.
     let each = Duration::from_secs(5) * u32::try_from(facts.gpus.len()).unwrap_or(1).max(1);
     let limit = |seconds| nvidia::limit(Duration::from_secs(seconds) + each);
     let (nvml, cuda) = std::thread::scope(|scope| {
@@ -64,37 +64,37 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     Readings { nvml, cuda, convolution, holders }
 }
 
-/// Why nobody is asked, if so.
+/// Why no library is asked, if so.
 fn silent(system: &System, facts: &Facts) -> Option<String> {
     if has_stand_ins() {
         return None;
     }
     if !system.is_live() {
-        return Some("the driver of a tree does not run".to_owned());
+        return Some("a tree has no running driver".to_owned());
     }
     let cached = facts.loader_cache.iter().flat_map(|c| &c.entries);
     let has_library = cached.into_iter().any(|(soname, _)| soname == "libnvidia-ml.so.1" || soname == "libcuda.so.1");
     let has_device = system.exists("/dev/nvidiactl");
-    // A container may have been given the GPUs without the libraries, which is worth a word.
+    // A container may have the GPUs without the libraries, which is a finding.
     let given = facts.machine.kind == MachineKind::Container && has_device;
     if facts.driver.is_none() && !has_library && !given {
         return Some("no NVIDIA driver is installed".to_owned());
     }
     match facts.machine.kind {
-        // Theirs is on no bus, and behind devices of other names.
+        // Their GPU is not on the PCI bus, and its devices have other names.
         MachineKind::Wsl2 | MachineKind::Jetson => {}
-        MachineKind::Container if !has_device => return Some("the container was given no GPU".to_owned()),
+        MachineKind::Container if !has_device => return Some("the container has no GPU".to_owned()),
         _ if facts.gpus.is_empty() && !has_device => return Some("there is no NVIDIA GPU".to_owned()),
         _ => {}
     }
-    // A client would have nvidia-modprobe load it, which changes the host.
+    // A client would make nvidia-modprobe load it, which changes the host.
     let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
     let loaded = facts.loaded_modules.as_ref().is_none_or(|all| all.iter().any(|m| m.name == "nvidia"));
     (own_kernel && !loaded).then(|| "the nvidia module is not loaded".to_owned())
 }
 
-/// What the library that this machine's loader finds for `soname` (or the one at a path) answers, by a child.
+/// The version of the library that this machine's loader finds for `soname` (or at a path), asked in a child process.
 pub fn add_on_version(add_on: &AddOn, soname: &str) -> Answer<AddOnVersion> {
-    // Loading reads some hundred megabytes, cold.
+    // Loading reads some hundred megabytes from a cold disk.
     ask_version(own(), add_on, soname, Duration::from_secs(30))
 }

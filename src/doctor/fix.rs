@@ -1,9 +1,9 @@
-//! The safe repairs of what was found ill, for a plan of them. What needs a person's judgement is left to the person.
+//! The safe repairs for a report's findings. A fix that needs judgement is left to the user.
 
 use super::{Finding, Remediation, Report};
 use crate::plan::Repair;
 
-/// What mends what can be mended safely, causes before what follows from them.
+/// The safe repairs, root causes first.
 pub fn repairs(report: &Report) -> Vec<Repair> {
     report.checks.iter().filter(|f| f.fixable).filter_map(of).collect()
 }

@@ -1,26 +1,26 @@
-//! The senses of doctor: what it looks at on a host, each apart from the others. If one fails, the checks that need it end in an
-//! error; none of them passes.
+//! The parts of a host that doctor reads, each independent of the others. If reading one fails, the checks that need it end in
+//! an error; none of them passes.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// One look at the host.
+/// One part of the host that doctor reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sense {
     /// The kernel's log.
     KernelLog,
-    /// modprobe's configuration: what keeps nouveau and nova out.
+    /// modprobe's configuration: whether nouveau and nova are blacklisted.
     Denials,
-    /// Who signed the driver's module.
+    /// The signer of the driver's module.
     Signer,
     /// NVML, CUDA and cuDNN, each in a child process.
     Libraries,
-    /// What the initramfs images hold.
+    /// The contents of the initramfs images.
     Images,
     /// The versions that cuDNN's libraries report.
     AddOnVersions,
-    /// What `nvcc --version` says.
+    /// The output of `nvcc --version`.
     Nvcc,
     /// A small program that each nvcc compiles.
     Compiled,
@@ -32,17 +32,17 @@ pub enum Sense {
     HostCompiler,
     /// Fabric Manager and its unit.
     FabricManager,
-    /// The logs of builds that failed.
+    /// DKMS's logs of failed builds.
     DkmsLogs,
-    /// The links to kernels' headers.
+    /// The links to the kernel headers.
     Headers,
-    /// Whether the firmware has the key that signs modules.
+    /// Whether the key that signs modules is enrolled.
     SigningKey,
     /// Whether the module was installed before the last boot.
     ModuleAge,
-    /// Which nvcc shells find.
+    /// The nvcc that shells find.
     Shells,
-    /// The directories that the loader looks in.
+    /// The directories that the loader searches.
     LoaderDirectories,
     /// The libraries in the loader's cache.
     LoaderCache,
@@ -54,14 +54,14 @@ pub enum Sense {
     Bus,
     /// Container engines and NVIDIA's container toolkit.
     Containers,
-    /// The GPUs that this container was given.
+    /// The GPUs that were passed to this container.
     Given,
-    /// Whether the kernel counts the GPUs' memory as its own.
+    /// Whether the kernel counts GPU memory as host memory.
     Coherent,
 }
 
 impl Sense {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 25] = [
         Self::KernelLog,
         Self::Denials,
@@ -109,7 +109,7 @@ impl Sense {
             Self::Headers => "headers",
             Self::SigningKey => "signing-key",
             Self::ModuleAge => "module-age",
-            Self::Shells => "shells",
+            Self::Shells => "the PATH of shells",
             Self::LoaderDirectories => "loader-directories",
             Self::LoaderCache => "loader-cache",
             Self::LibraryPaths => "library-paths",
@@ -121,44 +121,44 @@ impl Sense {
         }
     }
 
-    /// What it looks at, in a sentence.
+    /// The thing that is read, as in "failed while reading ...".
     pub fn object(self) -> &'static str {
         match self {
             Self::KernelLog => "the kernel's log",
-            Self::Denials => "what keeps other drivers out",
-            Self::Signer => "who signed the module",
+            Self::Denials => "the blacklists for other drivers",
+            Self::Signer => "the module's signer",
             Self::Libraries => "NVIDIA's libraries",
             Self::Images => "the initramfs images",
             Self::AddOnVersions => "the versions that cuDNN and other add-ons report",
             Self::Nvcc => "the toolkits' compilers",
-            Self::Compiled => "what the toolkits compile",
+            Self::Compiled => "the toolkits' test programs",
             Self::Dkms => "DKMS's record",
             Self::DriverPackages => "the driver's packages",
-            Self::HostCompiler => "what is set for everybody",
+            Self::HostCompiler => "the host compiler that is set for all users",
             Self::FabricManager => "Fabric Manager",
             Self::DkmsLogs => "DKMS's logs",
-            Self::Headers => "the kernels' headers",
+            Self::Headers => "the kernel headers",
             Self::SigningKey => "the signing key",
             Self::ModuleAge => "the module's age",
-            Self::Shells => "shells",
+            Self::Shells => "the PATH of shells",
             Self::LoaderDirectories => "the loader's directories",
             Self::LoaderCache => "the loader's cache",
-            Self::LibraryPaths => "what is set for everybody",
+            Self::LibraryPaths => "LD_LIBRARY_PATH for all users",
             Self::Apt => "apt's repositories",
             Self::Bus => "the bus between the GPUs",
-            Self::Containers => "what starts containers",
-            Self::Given => "what this container was given",
+            Self::Containers => "the container engines",
+            Self::Given => "the GPUs of this container",
             Self::Coherent => "the GPUs' memory",
         }
     }
 }
 
-/// Looks, and remembers which looks failed because of a mistake in gpusetup: one must cost neither the others nor the truth.
+/// Reads each part, and remembers which ones failed because of a bug in gpusetup. One failure does not affect the others.
 #[derive(Default)]
 pub struct Senses(Mutex<BTreeMap<String, String>>);
 
 impl Senses {
-    /// What `look` sees; nothing if gpusetup itself panics.
+    /// The result of `look`; the default if it panics.
     pub fn at<T: Default>(&self, sense: Sense, look: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| {
             let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +167,7 @@ impl Senses {
         })
     }
 
-    /// Those that failed, by name, with what they looked at.
+    /// The failed ones: name and [`Sense::object`].
     pub fn failed(self) -> BTreeMap<String, String> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -183,6 +183,6 @@ mod tests {
         let seen: Vec<u8> = senses.at(Sense::Denials, || panic!("as the test wants it"));
         let beside: u8 = senses.at(Sense::Images, || 7);
         assert_eq!((seen, beside), (Vec::new(), 7));
-        assert_eq!(senses.failed(), [("denials".to_owned(), "what keeps other drivers out".to_owned())].into());
+        assert_eq!(senses.failed(), [("denials".to_owned(), "the blacklists for other drivers".to_owned())].into());
     }
 }

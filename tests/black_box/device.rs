@@ -97,8 +97,8 @@ fn a_sound_driver_computes() {
     for id in ["GS508", "GS505", "GS802", "GS904", "GS905", "GS710"] {
         assert_eq!(report.finding(id), "pass: ", "{id}: {}", report.evidence(id));
     }
-    assert_eq!(report.evidence("GS505").matches("a kernel came to the right numbers").count(), 2);
-    assert!(report.evidence("GS710").contains("libcudnn.so.9: a convolution came to the right numbers"));
+    assert_eq!(report.evidence("GS505").matches("a test kernel computed correct results").count(), 2);
+    assert!(report.evidence("GS710").contains("libcudnn.so.9: a convolution computed correct results"));
     let nvml = &report.0["nvml"];
     assert_eq!((&nvml["driver"], &nvml["cuda"]), (&"580.95.05".into(), &"13.0".into()));
     assert_eq!(nvml["gpus"][1]["address"], "0000:18:00.0");
@@ -122,11 +122,11 @@ fn every_refusal_of_nvml_is_told_by_one_check() {
     assert_eq!(lost.check("GS505")["consequence_of"], "GS903");
     of("nvmlDeviceGetTemperature=15\n").says("GS903", "fail", "0000:17:00.0 is lost");
     of("count=2\n1.nvmlDeviceGetName=16\n").says("GS903", "fail", "0000:18:00.0 must be reset");
-    of("nvmlInit_v2=4\n").says("GS508", "warn", "this user may not ask");
+    of("nvmlInit_v2=4\n").says("GS508", "warn", "this user has no access");
     of("nvmlInit_v2=9\n").says("GS508", "fail", "not loaded");
     of("nvmlInit_v2=999\n").says("GS508", "fail", "does not start");
-    of("nvmlDeviceGetHandleByIndex_v2=999\n").says("GS508", "fail", "does not answer");
-    of("count=0\n").says("GS508", "fail", "has 1 GPUs, and answers for 0");
+    of("nvmlDeviceGetHandleByIndex_v2=999\n").says("GS508", "fail", "does not respond");
+    of("count=0\n").says("GS508", "fail", "has 1 GPUs, but NVML lists only 0");
     assert_eq!(of("count=0\nexcluded=1\n").finding("GS508"), "pass: ", "the driver was told to leave it alone");
     assert_eq!(of("nvmlShutdown=crash\n").finding("GS508"), "pass: ", "it has answered");
     of("nvmlInit_v2=12345\n").says("GS508", "fail", "12345");
@@ -144,17 +144,17 @@ fn every_refusal_of_nvml_is_told_by_one_check() {
 fn what_nvml_tells_of_a_gpu_is_judged() {
     let of = |answers: &str| Host::saying(answers).report();
     of("rows=1 2 1 0\n").says("GS904", "warn", "bad rows");
-    of("rows=1 2 0 1\n").says("GS904", "fail", "no rows left");
-    of("pages=1 2 1\n").says("GS904", "warn", "still uses pages");
-    of("pages=1 62 0\n").says("GS904", "fail", "63 pages");
-    of("uncorrected=3 4\n").says("GS904", "warn", "3 errors");
-    of("recovery=2\n").says("GS904", "fail", "a boot of the host");
+    of("rows=1 2 0 1\n").says("GS904", "fail", "no spare rows left");
+    of("pages=1 2 1\n").says("GS904", "warn", "still uses bad memory pages");
+    of("pages=1 62 0\n").says("GS904", "fail", "63 memory pages");
+    of("uncorrected=3 4\n").says("GS904", "warn", "3 uncorrectable errors");
+    of("recovery=2\n").says("GS904", "fail", "a reboot");
     // The bits are those of nvml.h: thermal, power brake.
     of("slowdown=0x40\n").says("GS904", "warn", "too hot");
     of("slowdown=0x80\n").says("GS904", "warn", "the power supply");
     assert_eq!(of("slowdown=0x5\n").finding("GS904"), "pass: ", "idle, and held to its power");
-    of("persistence=0\n").says("GS905", "warn", "drops the GPU 0000:17:00.0");
-    of("persistence=0\ndisplay=1\n").says("GS905", "skip", "a screen");
+    of("persistence=0\n").says("GS905", "warn", "shuts down the GPU 0000:17:00.0");
+    of("persistence=0\ndisplay=1\n").says("GS905", "skip", "a display");
     of("mig=0 1 0\n").says("GS802", "warn", "switched on");
     of("mig=1 1 0\ncuDeviceGetCount=100\n").says("GS505", "fail", "MIG is on");
     let fabric = of("fabric=2 0\ncuInit=802\n");
@@ -173,9 +173,9 @@ fn cuda_that_fails_names_its_code_and_cause() {
         (3, "does not start"),
         (34, "a stub"),
         (100, "CUDA finds none"),
-        (802, "not joined by NVLink"),
-        (803, "another version"),
-        (804, "cards for data centres"),
+        (802, "not connected by NVLink"),
+        (803, "does not match"),
+        (804, "only data-centre GPUs"),
         (999, "error 999"),
         (12345, "error 12345"),
     ] {
@@ -186,17 +186,17 @@ fn cuda_that_fails_names_its_code_and_cause() {
     }
     of("cuDevicePrimaryCtxRetain=46\n").says("GS505", "fail", "error 46");
     of("cuModuleLoadData=221\n").says("GS505", "fail", "libnvidia-ptxjitcompiler.so.1");
-    of("cuCtxSynchronize=719\n").says("GS505", "fail", "a kernel was broken off on the GPU 0000:17:00.0");
+    of("cuCtxSynchronize=719\n").says("GS505", "fail", "a test kernel was aborted on the GPU 0000:17:00.0");
     of("cuMemAlloc_v2=2\n").says("GS505", "skip", "in use");
     let wrong = of("count=2\n1.wrong=1\n");
-    wrong.says("GS505", "fail", "0000:18:00.0 computes wrongly");
+    wrong.says("GS505", "fail", "0000:18:00.0 computes wrong results");
     assert!(wrong.evidence("GS505").contains("1 of 1024 numbers are wrong"), "{}", wrong.evidence("GS505"));
 }
 
 #[test]
 fn cudnn_that_fails_is_told() {
     let of = |answers: &str| Host::saying(answers).report();
-    of("blurred=1\n").says("GS710", "fail", "wrong numbers");
+    of("blurred=1\n").says("GS710", "fail", "a wrong convolution");
     of("cudnnCreate=1008\n").says("GS710", "fail", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED");
     of("cudnnConvolutionForward=4004\n").says("GS710", "skip", "in use");
     of("cudnnConvolutionForward=crash\n").says("GS710", "fail", "in cudnnConvolutionForward");
@@ -204,7 +204,7 @@ fn cudnn_that_fails_is_told() {
 
 #[test]
 fn a_library_that_is_not_there_is_named() {
-    Host::saying("").without("libnvidia-ml.so.1").report().says("GS508", "fail", "no libnvidia-ml.so.1");
+    Host::saying("").without("libnvidia-ml.so.1").report().says("GS508", "fail", "cannot find NVML, libnvidia-ml.so.1");
     Host::saying("").without("libcuda.so.1").report().says("GS505", "fail", "cannot load libcuda.so.1");
 }
 
@@ -279,7 +279,7 @@ fn nobody_asks_for_a_tree_or_without_a_driver() {
     let ran = host.tree.run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&ran.out).expect("JSON");
     let report = Report(report);
-    report.says("GS508", "skip", "the driver of a tree does not run");
-    report.says("GS505", "skip", "the driver of a tree does not run");
+    report.says("GS508", "skip", "a tree has no running driver");
+    report.says("GS505", "skip", "a tree has no running driver");
     assert_eq!(schema::mistakes("doctor.json", &report.0), [""; 0]);
 }

@@ -43,7 +43,8 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
         .unwrap_or_else(Verdict::pass)
 }
 
-/// <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html>: a CDI specification is for one driver.
+/// A CDI specification is for one driver:
+/// <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html>.
 fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
     let path = spec.path.display();
     let missing = match &spec.missing {

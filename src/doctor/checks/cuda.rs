@@ -256,7 +256,7 @@ pub fn versions(seen: &Evidence) -> Verdict {
     };
     if driver >= *oldest {
         return three(Verdict::pass()).saw(format!(
-            "driver {driver} still runs programs of CUDA {version} (from {oldest} on), if they contain code for the GPU and not only PTX"
+            "driver {driver} still runs programs of CUDA {version} (from {oldest} on) that contain more than PTX"
         ));
     }
     three(Verdict::fail(format!(

@@ -180,8 +180,8 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     Verdict::worst([fail, all]).unwrap_or_else(Verdict::pass)
 }
 
-/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts lack this; a runfile's driver
-/// is never such an alternative.
+/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts lack this; a runfile's
+/// driver is never such an alternative.
 fn are_alternatives(one: &InstalledDriver, other: &InstalledDriver) -> bool {
     [one, other].into_iter().all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
 }
@@ -249,7 +249,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     {
         let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
         return Verdict::fail(cause).saw(refusal).advise(
-            "enrol the key, reboot, and confirm it at the console; or let the kernel accept unsigned modules (module.sig_enforce)",
+            "enrol the key, reboot, and confirm it at the console; or accept unsigned modules (module.sig_enforce)",
             causes::enrol_key(Some(Path::new(causes::DKMS_KEY))).commands,
         );
     }

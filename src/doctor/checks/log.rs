@@ -37,7 +37,8 @@ pub fn room(seen: &Evidence) -> Verdict {
         Verdict::fail(format!("the firmware assigned no address space to the memory of the GPU at {gpu}"))
             .saw(format!("{gpu}: a BAR of 0M"))
             .advise(
-                "enable \"Above 4G Decoding\" (and Resizable BAR) in the firmware's setup; give a virtual machine more PCI address space",
+                "enable \"Above 4G Decoding\" and Resizable BAR in the firmware's setup; give a virtual machine more PCI \
+                 address space",
                 [format!("lspci -vv -s {gpu}")],
             )
     });

@@ -110,7 +110,7 @@ fn a_driver_that_does_not_answer() {
     assert_eq!(found(forbidden), ["GS508 warn"], "it may be well; this user may not ask");
     assert_eq!(found(of_gpu(|gpu| gpu.refused = Some(refused("nvmlDeviceGetHandleByIndex_v2", 999)))), ["GS508 fail"]);
     assert_eq!(found(told(|nvml| nvml.gpus.clear())), ["GS508 fail"], "the driver has bound a GPU");
-    assert_eq!(found(|e| e.nvml = Answer::NotAsked("the driver of a tree does not run".into())), [""; 0]);
+    assert_eq!(found(|e| e.nvml = Answer::NotAsked("a tree has no running driver".into())), [""; 0]);
     let jetson = |e: &mut Evidence| {
         told(|nvml| nvml.refused = Some(refused("nvmlInit_v2", 3)))(e);
         e.facts.machine.kind = MachineKind::Jetson;
@@ -387,8 +387,8 @@ fn a_toolkit_that_the_driver_does_not_run() {
         assert!(line.contains(part), "{part}: {line}");
     }
     let in_tree = |e: &mut Evidence| {
-        e.nvml = Answer::NotAsked("the driver of a tree does not run".into());
-        e.cuda = Answer::NotAsked("the driver of a tree does not run".into());
+        e.nvml = Answer::NotAsked("a tree has no running driver".into());
+        e.cuda = Answer::NotAsked("a tree has no running driver".into());
         e.branch_cuda = "11.4".parse().ok();
         e.facts.driver.as_mut().expect("a driver").version = "470.256.02".parse().expect("a version");
     };

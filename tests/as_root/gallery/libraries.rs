@@ -3,7 +3,7 @@
 use super::case::{Case, sick, twin};
 
 pub const CASES: &[Case] = &[
-    // GS508: the driver answers.
+    // GS508: NVML can read every GPU.
     sick(
         "the driver's library does not start",
         "echo nvmlInit_v2=999 >$live/answers",
@@ -72,7 +72,7 @@ pub const CASES: &[Case] = &[
         &["GS707"],
         "printf '%s\\n' driver=525.147.05 cuda=12000 >$live/answers",
     ),
-    // GS710: cuDNN computes.
+    // GS710: cuDNN computes correctly.
     sick(
         "cuDNN does not find its parts",
         "echo cudnnCreate=1008 >$live/answers",
