@@ -329,8 +329,8 @@ fn after(text: &str, at: usize) -> &str {
     &text[at..to]
 }
 
-/// The GPU that a message names: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0 (PCI
-/// ID: 10de:2331) installed …".
+/// The GPU that a message names: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0
+/// (PCI ID: 10de:2331) installed …".
 fn named(before: &str) -> LoggedGpu {
     let from = before.rfind("The NVIDIA ").map_or(before, |at| &before[at + "The NVIDIA ".len()..]);
     let name = from.split(" installed in this system").next().unwrap_or(from);
