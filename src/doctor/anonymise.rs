@@ -1,6 +1,6 @@
-//! Takes out of texts what tells who and where: names of hosts and users, addresses, serial numbers, keys, what stands in
-//! people's folders. Each becomes a placeholder of its kind, the same thing the same one, so that what belongs together still
-//! shows. PCI addresses, versions, sums and kernels' names, which look much like addresses, stay. Pure.
+//! Removes private data from texts: names of hosts and users, addresses, serial numbers, keys, paths in home directories. Each
+//! value becomes a placeholder of its kind; equal values get the same placeholder, so that relations stay visible. PCI
+//! addresses, versions, checksums and kernel releases, which look like private addresses, stay. Pure.
 
 mod address;
 mod place;
@@ -11,26 +11,26 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use words::{email, host_of_line, is_word, kind_of, private_value, token};
 
-/// What is known to be private, and what is known not to be.
+/// Known private names, and names that are known not to be private.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// The host's own names.
     pub hosts: Vec<String>,
     /// Names of other hosts.
     pub other_hosts: Vec<String>,
-    /// Domains: every name that ends with one is a host's.
+    /// Domains: every name that ends with one is a host name.
     pub domains: Vec<String>,
     /// Users' names.
     pub users: Vec<String>,
     /// Serial numbers.
     pub serials: Vec<String>,
-    /// Ids of the machine and its boots.
+    /// Ids of the machine and of its boots.
     pub ids: Vec<String>,
-    /// Versions and kernels, which stay as they are wherever they stand.
+    /// Versions and kernel releases, which are never replaced.
     pub keep: Vec<String>,
 }
 
-/// Kinds of what is taken out.
+/// Kinds of private data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A host's name.
@@ -39,9 +39,9 @@ pub enum Kind {
     User,
     /// An IP address.
     Address,
-    /// A network card's address.
+    /// The MAC address of a network card.
     Mac,
-    /// An e-mail address, or what looks like it.
+    /// An e-mail address, or a text that looks like one.
     Email,
     /// A UUID, a GPU's or a disk's.
     Uuid,
@@ -51,13 +51,13 @@ pub enum Kind {
     Serial,
     /// A password or a token.
     Secret,
-    /// A part of a path below somebody's home, or on a private server.
+    /// A part of a path in a home directory, or on a private server.
     Folder,
-    /// The name of somebody's program.
+    /// The name of a user's program.
     Program,
 }
 
-/// All of them: the name in placeholders, and what a person calls several.
+/// All kinds: the name in placeholders, and the plural for readers.
 pub const KINDS: [(Kind, &str, &str); 11] = [
     (Kind::Host, "host", "names of hosts"),
     (Kind::User, "user", "names of users"),
@@ -67,31 +67,31 @@ pub const KINDS: [(Kind, &str, &str); 11] = [
     (Kind::Uuid, "uuid", "UUIDs: of GPUs, disks, boots"),
     (Kind::Id, "id", "ids of machines and keys"),
     (Kind::Serial, "serial", "serial numbers"),
-    (Kind::Secret, "secret", "passwords, tokens, what stands behind a ? in a URL"),
-    (Kind::Folder, "folder", "folders and files below homes and on private servers"),
+    (Kind::Secret, "secret", "passwords, tokens, the query part of URLs"),
+    (Kind::Folder, "folder", "directories and files in home directories and on private servers"),
     (Kind::Program, "program", "names of programs that used a GPU"),
 ];
 
-/// What a rule finds at the beginning of a text: so many bytes, and what stands for them.
+/// A rule's match at the beginning of a text: its length in bytes, and the replacement.
 type Found = (usize, String);
 
-/// Replaces what is private, and remembers by what.
+/// Replaces private data, and remembers the placeholders.
 #[derive(Debug, Clone, Default)]
 pub struct Anonymiser {
     names: HashMap<String, Kind>,
-    /// What they begin with, and the bytes of the longest.
+    /// The first characters of the names, and the length of the longest in bytes.
     initials: BTreeSet<char>,
     longest: usize,
     own_hosts: BTreeSet<String>,
     domains: Vec<String>,
-    /// By what they begin with.
+    /// By first character.
     keep: HashMap<char, Vec<String>>,
     given: HashMap<(Kind, String), usize>,
     counts: BTreeMap<Kind, usize>,
 }
 
 impl Anonymiser {
-    /// One that knows these names.
+    /// An anonymiser that knows these names.
     pub fn new(names: &Names) -> Self {
         let mut made = Self::default();
         for host in &names.hosts {
@@ -101,7 +101,7 @@ impl Anonymiser {
         names.other_hosts.iter().for_each(|host| made.know(Kind::Host, host));
         names.users.iter().for_each(|user| made.know(Kind::User, user));
         names.ids.iter().for_each(|id| made.know(Kind::Id, id));
-        // Firmware has words where it has no number.
+        // Firmware without a serial number has words instead.
         let numbers = names.serials.iter().filter(|s| s.bytes().any(|b| b.is_ascii_digit()));
         numbers.for_each(|serial| made.know(Kind::Serial, serial));
         let domains = names.domains.iter().map(|d| d.trim().trim_matches('.').to_lowercase());
@@ -112,8 +112,8 @@ impl Anonymiser {
         made
     }
 
-    /// A name that is also a word of every report (`ubuntu`, `nvidia`) tells of nobody, nor does one of two letters: these
-    /// are replaced only where it shows what they are, as in `/home/ubuntu`.
+    /// A name that is also a common word in reports (`ubuntu`, `nvidia`), or has two letters, is not private. It is replaced
+    /// only where its meaning is clear, as in `/home/ubuntu`.
     fn know(&mut self, kind: Kind, name: &str) {
         let name = name.trim();
         if name.chars().count() > 2 && name.contains(char::is_alphabetic) && !is_word(name) {
@@ -124,8 +124,8 @@ impl Anonymiser {
         }
     }
 
-    /// Learns the names that a text gives away: whose home it is, which host a line of syslog is of. All texts of a report
-    /// are learnt from before the first is rewritten.
+    /// Learns names from a text: users from home directories, hosts from lines of syslog. All texts of a report are read before
+    /// the first one is rewritten.
     pub fn learn(&mut self, text: &str) {
         for line in text.lines() {
             for user in line.split("/home/").skip(1) {
@@ -140,17 +140,17 @@ impl Anonymiser {
         }
     }
 
-    /// How many different things of each kind were replaced.
+    /// How many different values of each kind were replaced.
     pub fn counts(&self) -> &BTreeMap<Kind, usize> {
         &self.counts
     }
 
-    /// A text without what is private, and without what controls terminals.
+    /// The text without private data and terminal controls.
     pub fn text(&mut self, text: &str) -> String {
         self.rewritten(&plain(text), false)
     }
 
-    /// The same for every text in a value; of keys only paths are rewritten.
+    /// The same for every text in a JSON value; of the keys, only paths are rewritten.
     pub fn json(&mut self, value: &mut Value) {
         self.value(value, None);
     }
@@ -161,7 +161,7 @@ impl Anonymiser {
                 let is_one_thing = !text.is_empty() && !text.contains(' ') && placeholder(text).is_none();
                 *text = match kind.filter(|_| is_one_thing) {
                     Some(kind) => self.instead_of(kind, text),
-                    // A path in a field of its own may have blanks in it.
+                    // A path that is a whole field may contain spaces.
                     None => self.rewritten(&plain(text), text.starts_with('/') && !text.contains(": ")),
                 };
             }
@@ -196,7 +196,7 @@ impl Anonymiser {
         out
     }
 
-    /// What stands at the beginning of `rest`, if it is private. What is sure comes before what only looks so.
+    /// The private value at the beginning of `rest`, if there is one. Known names come before patterns.
     fn found(&mut self, before: &str, rest: &str, is_path: bool) -> Option<Found> {
         if !is_boundary(before, rest) || rest.starts_with(char::is_whitespace) {
             return None;
@@ -222,19 +222,19 @@ impl Anonymiser {
         Some((length, self.instead_of(kind, &rest[..length])))
     }
 
-    /// The length of a version or a kernel's name that stays.
+    /// The length of a version or kernel release that stays.
     fn kept(&self, rest: &str) -> Option<usize> {
         let alike = self.keep.get(&rest.chars().next()?)?;
         let whole = |kept: &String| {
             let after = rest.strip_prefix(kept.as_str())?;
-            // 9.10.2.2 does not keep 9.10.2.21, nor 1.2.3.4 the beginning of 1.2.3.4.5.
+            // Keeping 9.10.2.2 does not keep 9.10.2.21, nor does 1.2.3.4 keep the beginning of 1.2.3.4.5.
             let goes_on = after.strip_prefix('.').is_some_and(|a| a.starts_with(|c: char| c.is_ascii_digit()));
             (is_boundary(kept, after) && !goes_on).then_some(kept.len())
         };
         alike.iter().filter_map(whole).max()
     }
 
-    /// A name below a known domain.
+    /// A name in a known domain.
     fn host_in_domain(&self, rest: &str) -> Option<(usize, Kind)> {
         if self.domains.is_empty() {
             return None;
@@ -253,7 +253,7 @@ impl Anonymiser {
         }
         let initial = rest.chars().next()?.to_lowercase().next()?;
         self.initials.get(&initial)?;
-        // Lower case may be a little longer or shorter.
+        // The lower-case form may be a little longer or shorter.
         let near = self.longest + 8;
         let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= near);
         let known = ends.filter(|end| is_boundary(&rest[..*end], &rest[*end..]));
@@ -261,7 +261,7 @@ impl Anonymiser {
         known.last()
     }
 
-    /// What stands for a thing, from now on wherever it is met.
+    /// The placeholder for a value, the same for every occurrence.
     fn instead_of(&mut self, kind: Kind, thing: &str) -> String {
         let name = KINDS.iter().find(|(k, ..)| *k == kind).map_or("private", |(_, name, _)| name);
         let thing = thing.to_lowercase();
@@ -278,20 +278,19 @@ impl Anonymiser {
     }
 }
 
-/// Whether no word goes on between these.
+/// Whether there is a word boundary between these.
 fn is_boundary(before: &str, after: &str) -> bool {
     let in_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     !(in_word(before.chars().next_back()) && in_word(after.chars().next()))
 }
 
-/// The beginning of a text that consists of such characters.
+/// The leading part of a text that consists of such characters.
 fn run(text: &str, is_part: impl Fn(char) -> bool) -> &str {
     let end = text.find(|c: char| !is_part(c)).unwrap_or(text.len());
     &text[..end]
 }
 
-/// As much of a text as an address or a name may take, and what shows that it ends: a line of a megabyte is not gone through
-/// anew from each of its words.
+/// The longest prefix of a text that a rule reads. Without this limit a line of a megabyte would be read once per word.
 fn beginning(text: &str) -> &str {
     const MOST: usize = 160;
     let mut end = MOST.min(text.len());
@@ -301,7 +300,7 @@ fn beginning(text: &str) -> &str {
     &text[..end]
 }
 
-/// The length of a placeholder at the beginning.
+/// The length of a placeholder at the beginning of a text.
 fn placeholder(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('<')?;
     let inner = &inner[..run(inner, |c| c.is_ascii_alphanumeric() || c == '-').len()];
@@ -311,15 +310,15 @@ fn placeholder(text: &str) -> Option<usize> {
     is_ours.then_some(inner.len() + 2)
 }
 
-/// A text that is only text: what moves a terminal's cursor, colours it or hides letters is left out.
+/// The text without controls that move a terminal's cursor, colour it or hide letters.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
             '\u{1b}' => {
-                // ESC [ numbers letter; a lone ESC is left out itself. Never a blank: what stands behind one is no part of it,
-                // and glued to what stands before it could not be told for what it is.
+                // ESC [ numbers letter; a lone ESC is removed itself. A space never belongs to a sequence: removing it would
+                // join two words, and the second would not be recognised.
                 if rest.next_if_eq(&'[').is_some() {
                     while rest.next_if(|c| ('\u{30}'..'\u{40}').contains(c)).is_some() {}
                     rest.next_if(|c| ('\u{40}'..'\u{7f}').contains(c));

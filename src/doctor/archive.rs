@@ -1,5 +1,5 @@
-//! The file that a report is: a `.tar.zst` of plain texts that a person can read first. One from elsewhere is believed in
-//! nothing: it may be damaged, altered, of a newer gpusetup, or made to harm whoever opens it.
+//! The file of a report: a `.tar.zst` of plain texts that can be read before they are shared. A report from elsewhere is not
+//! trusted: it may be damaged, altered, from a newer gpusetup, or malicious.
 
 use super::Evidence;
 use super::anonymise::plain;
@@ -10,17 +10,17 @@ use std::io::{self, Read};
 
 /// The schema of `evidence.json`.
 pub const SCHEMA: &str = "gpusetup.evidence/1";
-/// The file in a report that a diagnosis is made from.
+/// The file in a report that the checks run on.
 pub const EVIDENCE: &str = "evidence.json";
 
-/// More than this no report unpacks to, in bytes: gpusetup writes less than half.
+/// The largest unpacked size of a report, in bytes: gpusetup writes less than half.
 const MOST_UNPACKED: u64 = 32 << 20;
-/// The decoder may look back so far, as a power of two in bytes; what is packed here needs 2^21.
+/// The largest window of the decoder, as a power of two in bytes; gpusetup's own reports need 2^21.
 const WINDOW: u32 = 24;
-/// zstd's own choice: a report is small, and is made once.
+/// zstd's default: a report is small and is packed once.
 const LEVEL: i32 = 3;
 
-/// What doctor saw of a host, when, and by which gpusetup.
+/// The evidence of a host, with the time and the version of gpusetup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
@@ -28,52 +28,52 @@ pub struct Collected {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
-    /// The version of gpusetup that looked.
+    /// The version of gpusetup that collected it.
     pub tool: String,
-    /// When, in UTC: `2026-11-21T12:34:56Z`.
+    /// The time in UTC: `2026-11-21T12:34:56Z`.
     #[cfg_attr(
         feature = "schemas",
         schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
     )]
     pub collected: String,
-    /// What gpusetup saw.
+    /// The evidence.
     pub evidence: Evidence,
 }
 
 /// Why a report cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// No archive at all, cut off, or altered.
-    #[error("it is no .tar.zst, or it is damaged: {0}")]
+    /// Not an archive, truncated, or altered.
+    #[error("it is not a .tar.zst, or it is damaged: {0}")]
     Damaged(#[from] io::Error),
-    /// It would fill the memory.
-    #[error("it unpacks to more than {} MiB, which no report does", MOST_UNPACKED >> 20)]
+    /// Too large for the memory.
+    #[error("it unpacks to more than {} MiB, the limit for a report", MOST_UNPACKED >> 20)]
     TooLarge,
-    /// Something that no report has in it.
-    #[error("it holds {0}, which is no part of a report")]
+    /// Contents that do not belong to a report.
+    #[error("it contains {0}, which does not belong to a report")]
     Strange(String),
-    /// An archive of something else.
+    /// An archive that is not a report.
     #[error("it has no {EVIDENCE}")]
     NotAReport,
-    /// No JSON, or not of this form.
-    #[error("its {EVIDENCE} is not as gpusetup writes it: {0}")]
+    /// Not JSON, or not in the expected format.
+    #[error("its {EVIDENCE} has an invalid format: {0}")]
     Form(#[from] serde_json::Error),
-    /// Another form of evidence.
-    #[error("its schema is {0}, and this gpusetup reads {SCHEMA}")]
+    /// Another schema.
+    #[error("its schema is {0}; this gpusetup reads {SCHEMA}")]
     Schema(String),
-    /// It says more than this gpusetup understands.
-    #[error("gpusetup {0} made it, which is newer than this one ({own}): {1}", own = env!("CARGO_PKG_VERSION"))]
+    /// Written by a newer gpusetup that this one does not understand.
+    #[error("gpusetup {0} wrote it, which is newer than this one ({own}): {1}", own = env!("CARGO_PKG_VERSION"))]
     Newer(String, serde_json::Error),
 }
 
 impl ArchiveError {
-    /// Whether all is well with the file, and this gpusetup is too old for it.
+    /// Whether the file is intact, but this gpusetup is too old for it.
     pub fn is_of_newer(&self) -> bool {
         matches!(self, Self::Schema(_) | Self::Newer(..))
     }
 }
 
-/// An archive of these texts, by their names.
+/// Packs these texts, by name, into an archive.
 pub fn pack(texts: &BTreeMap<String, String>) -> io::Result<Vec<u8>> {
     let mut zstd = zstd::Encoder::new(Vec::new(), LEVEL)?;
     zstd.include_checksum(true)?;
@@ -87,7 +87,7 @@ pub fn pack(texts: &BTreeMap<String, String>) -> io::Result<Vec<u8>> {
     tar.into_inner()?.finish()
 }
 
-/// What a report holds that diagnoses are made from.
+/// Reads the evidence of a report.
 pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
     let texts = unpack(archive)?;
     let text = texts.get(EVIDENCE).ok_or(ArchiveError::NotAReport)?;
@@ -108,7 +108,7 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
     }
 }
 
-/// The texts in an archive, by their names. All of it is unpacked, so that its sum is held against it.
+/// The texts in an archive, by name. The whole archive is unpacked, so that its checksum is verified.
 pub fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, ArchiveError> {
     let mut zstd = zstd::Decoder::new(archive)?;
     zstd.window_log_max(WINDOW)?;
@@ -142,7 +142,7 @@ fn is_ours(name: &str) -> bool {
     name.len() <= 100 && name.split('/').count() <= 3 && name.split('/').all(part)
 }
 
-/// A text from elsewhere must not move the cursor of whoever reads what is said of it.
+/// A text from elsewhere must not control the reader's terminal.
 fn without_controls(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain(&text)),
@@ -185,7 +185,7 @@ mod tests {
         let value = serde_json::to_value(collected()).expect("JSON");
         let read = open(packed(&value).as_slice()).expect("a report");
         assert_eq!(read.evidence.with(&crate::database::embedded()), {
-            // The database tells the name of a card otherwise than the test does.
+            // The database's name of the GPU differs from the test's.
             let mut sound = sound();
             sound.newest_gcc = Evidence::with(sound.clone(), &crate::database::embedded()).newest_gcc;
             sound
@@ -237,7 +237,7 @@ mod tests {
         for at in (0..whole.len()).step_by(7) {
             let mut altered = whole.clone();
             altered[at] ^= 0x20;
-            // A bit of the frame's header may mean nothing.
+            // A bit of the frame's header may have no meaning.
             assert!(open(altered.as_slice()).map_or(true, |read| read == good), "byte {at}");
         }
     }
@@ -250,7 +250,7 @@ mod tests {
         let entry = |name: &str, kind: tar::EntryType| {
             let mut tar = tar::Builder::new(Vec::new());
             let mut header = tar::Header::new_gnu();
-            // By hand: the library makes no such names.
+            // Written directly: the library refuses such names.
             header.as_gnu_mut().expect("GNU").name[..name.len()].copy_from_slice(name.as_bytes());
             header.set_entry_type(kind);
             header.set_size(0);

@@ -1,4 +1,4 @@
-//! What goes into a report beside the evidence: what the host's logs say of the driver, and who is to be kept out of it.
+//! The contents of a report besides the evidence: the host's logs about the driver, and the names to anonymise.
 
 use super::anonymise::{Anonymiser, KINDS, Kind, Names};
 use super::archive::{Collected, EVIDENCE, SCHEMA};
@@ -12,16 +12,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a text, at most; of longer ones the end counts.
+/// The most bytes of a text; of longer texts the end is kept.
 const MOST_OF_ONE: usize = 1 << 20;
-/// Bytes of a log of a build or an installer, and of one that gpusetup keeps of a step.
+/// The most bytes of the log of a build, an installer or a step of gpusetup.
 const MOST_OF_A_LOG: u64 = 256 << 10;
-/// Bytes of all together.
+/// The most bytes of all texts together.
 const MOST_OF_ALL: usize = 16 << 20;
-/// Logs of builds by DKMS, and of gpusetup's steps.
+/// The most logs of DKMS builds, and of gpusetup's steps.
 const MOST_LOGS: usize = 8;
 
-/// The texts of a report, by their names in it, with nothing private left.
+/// The texts of a report, by name, anonymised.
 pub fn collect(
     system: &System,
     database: &Database,
@@ -44,7 +44,7 @@ pub fn collect(
         };
         *text = last_lines(&clean, MOST_OF_ONE).to_owned();
     }
-    // What was found is found in what is handed on: so it holds nothing else, and is found again elsewhere.
+    // The checks run on the anonymised evidence, so the result contains nothing private and is the same elsewhere.
     let report = examine(evidence.clone().with(database), database, &[]);
     texts.insert("doctor.json".to_owned(), serde_json::to_string_pretty(&report)? + "\n");
     let collected =
@@ -64,26 +64,26 @@ pub fn collect(
     Ok(kept)
 }
 
-/// A line or a file of JSON, each text in it by itself: in the file's own bytes `\n` stands before a name and hides it.
+/// Anonymises each string in a line or file of JSON. In the raw bytes an escaped `\n` before a name would hide it.
 fn json(anonymiser: &mut Anonymiser, text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
             anonymiser.json(&mut value);
             value.to_string()
         }
-        // A line that was cut off.
+        // A truncated line.
         Err(_) => anonymiser.text(&text.replace("\\n", " ").replace("\\t", " ").replace("\\\"", "\"")),
     }
 }
 
-/// The end of a text, from the beginning of a line on.
+/// The end of a text, beginning with a whole line.
 fn last_lines(text: &str, most: usize) -> &str {
     let Some(over) = text.len().checked_sub(most).filter(|over| *over > 0) else { return text };
     let from = text.as_bytes()[over..].iter().position(|b| *b == b'\n').map_or(text.len(), |at| over + at + 1);
     &text[from..]
 }
 
-/// The host's logs, as they are.
+/// The host's logs, not anonymised.
 fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     let log = sources.kernel_log.clone().map_or_else(|| kernel_log::read(system), Answer::Is);
@@ -91,7 +91,7 @@ fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<
         texts.insert("kernel.log".to_owned(), last_lines(&of_driver(&log, facts), MOST_OF_ONE).to_owned());
     }
     let mut add = |name: String, path: &Path, most: u64| {
-        // What cannot be read is told of by the facts, or is another user's.
+        // Unreadable files are reported by the facts, or belong to another user.
         if let Some(text) = tail(system, path, most).ok().filter(|t| !t.trim().is_empty()) {
             texts.insert(name, text);
         }
@@ -111,13 +111,13 @@ fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<
     texts
 }
 
-/// Logs of builds of NVIDIA's modules: of the last that failed, and of each that came to its end.
+/// DKMS's logs of builds of NVIDIA's modules: the last failed one, and each completed one.
 fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
     let list = |path: &Path| system.list(path).unwrap_or_default();
     let root = Path::new("/var/lib/dkms");
     let mut found = Vec::new();
     for tree in list(root).into_iter().filter(|n| n.starts_with("nvidia")) {
-        // `kernel-6.8.0-x86_64` leads to one of the others.
+        // `kernel-6.8.0-x86_64` is a link to one of the others.
         for version in list(&root.join(&tree)).into_iter().filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
             let at = root.join(&tree).join(&version);
             found.push((format!("{tree}-{version}"), at.join("build/make.log")));
@@ -133,13 +133,13 @@ fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// A name that a file of a report may have.
+/// A valid file name in a report.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-+".contains(c) { c } else { '_' };
     name.chars().map(plain).take(80).collect::<String>().trim_start_matches('.').to_owned()
 }
 
-/// The lines of a kernel's log that tell of the driver and the GPUs. The rest, of other programs too, is nobody's business.
+/// The lines of a kernel's log about the driver and the GPUs. The rest is private.
 fn of_driver(log: &str, facts: &Facts) -> String {
     const TELLING: [&str; 14] = [
         "nvrm",
@@ -157,7 +157,7 @@ fn of_driver(log: &str, facts: &Facts) -> String {
         "lockdown",
         "secure boot",
     ];
-    // Without the function, which is often not said.
+    // Without the function, which is often left out.
     let gpus = facts.gpus.iter().map(|g| &g.address).chain(facts.nvswitches.iter().map(|s| &s.address));
     let gpus: Vec<_> = gpus.filter_map(|a| Some(a.rsplit_once('.')?.0.to_lowercase())).collect();
     let mut out = String::new();
@@ -174,7 +174,7 @@ fn of_driver(log: &str, facts: &Facts) -> String {
     out
 }
 
-/// Of the kernel's command line only what matters here: it may name disks, servers and passwords.
+/// Only the relevant words of the kernel's command line: others may name disks, servers and passwords.
 fn of_command_line(line: &str) -> Option<String> {
     let (before, words) = line.split_once("ommand line:")?;
     const TELLING: [&str; 8] = ["nvidia", "nouveau", "nova", "vfio", "blacklist", "iommu", "pci=", "modeset"];
@@ -182,7 +182,7 @@ fn of_command_line(line: &str) -> Option<String> {
     Some(words.fold(format!("{before}ommand line:"), |line, word| line + " " + word))
 }
 
-/// Who is to be kept out of the report, and what is not.
+/// The names to anonymise, and those to keep.
 fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
     let text = |path: &str| system.read_text(path).ok().flatten().unwrap_or_default();
     let mut names = Names { keep: kept(evidence, database), ..Names::default() };
@@ -220,18 +220,18 @@ fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
     names
 }
 
-/// The names of a line of /etc/passwd that is a person's: to log in with, and in full.
+/// The names in a person's line of /etc/passwd: login name, full name and home directory.
 fn person(line: &str) -> Option<Vec<String>> {
     let fields: Vec<_> = line.split(':').collect();
     let [name, _, uid, _, full, home, ..] = fields.as_slice() else { return None };
-    // Below are the system's own; `nobody` has the largest of 16 bits.
+    // Smaller ids are system users; 65534 is `nobody`.
     uid.parse::<u32>().ok().filter(|uid| *uid >= 1000 && *uid != 65534)?;
     let full = full.split(',').next().unwrap_or_default();
     let folder = home.rsplit('/').next().unwrap_or_default();
     Some([*name, full, folder].map(str::to_owned).to_vec())
 }
 
-/// Versions and kernels' names.
+/// Versions and kernel releases.
 fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
     let facts = &evidence.facts;
     let kernels = facts.kernels.installed.iter().map(|k| k.release.clone());
@@ -247,29 +247,29 @@ fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
 
 fn readme(when: &str, texts: &BTreeMap<String, String>, counts: &BTreeMap<Kind, usize>) -> String {
     let mut out = format!(
-        "What gpusetup {tool} saw of a host's GPUs, driver and CUDA at {when}. To diagnose it on another machine:\n\n    \
-         gpusetup doctor FILE.tar.zst\n\nAll files are texts:\n\n",
+        "The state of a host's GPUs, driver and CUDA, collected by gpusetup {tool} at {when}. To diagnose it on another \
+         machine:\n\n    gpusetup doctor FILE.tar.zst\n\nAll files are texts:\n\n",
         tool = env!("CARGO_PKG_VERSION")
     );
     for name in texts.keys() {
         let what = match name.as_str() {
-            EVIDENCE => "what was seen; diagnoses are made from this file alone",
-            "doctor.json" => "what was found in it",
-            "kernel.log" => "the lines of the kernel's log that tell of the driver and the GPUs",
-            name if name.starts_with("dkms/") => "the end of what a build of the driver's modules said",
+            EVIDENCE => "the evidence; the checks need only this file",
+            "doctor.json" => "the findings",
+            "kernel.log" => "the lines of the kernel's log about the driver and the GPUs",
+            name if name.starts_with("dkms/") => "the end of the log of a build of the driver's modules",
             "gpusetup/result.json" => "how gpusetup's last run ended",
-            name if name.starts_with("gpusetup/") => "the end of what gpusetup's runs said",
-            _ => "the end of what NVIDIA's installer said",
+            name if name.starts_with("gpusetup/") => "the end of a log of gpusetup",
+            _ => "the end of the log of NVIDIA's installer",
         };
         out += &format!("  {name}: {what}\n");
     }
-    out += "\nTaken out, each replaced by a placeholder of its kind, the same thing by the same one; the host is <host>:\n\n";
+    out += "\nPrivate values are replaced by placeholders; equal values have the same one. The host is <host>. Replaced:\n\n";
     for (kind, placeholder, several) in KINDS {
         out += &format!("  <{placeholder}-N>: {several} ({})\n", counts.get(&kind).copied().unwrap_or_default());
     }
-    out + "\nPCI addresses, versions, sums and kernels' names stay. So do names of fewer than three letters and names that are\n\
-           words of every such text (ubuntu, nvidia), but in paths, and names that gpusetup cannot know of. Read what is here\n\
-           before you pass it on.\n"
+    out + "\nNot replaced: PCI addresses, versions, checksums and kernel releases; outside of paths, names of fewer than\n\
+           three letters and common words (ubuntu, nvidia); and names that gpusetup cannot know. Read these files before\n\
+           you pass them on.\n"
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the checks look at: the facts, and what only asking the host's own programs tells. Gathered once; what could not
-//! be seen is kept as such, with the reason.
+//! The evidence of the checks: the facts, and the output of the host's own programs. It is gathered once. What could not be
+//! read is recorded with the reason.
 
 mod apt;
 mod bus;
@@ -40,156 +40,156 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
 
-/// What is looked at beside the host itself.
+/// Inputs other than the host itself.
 #[derive(Debug, Clone, Default)]
 pub struct EvidenceSources {
-    /// The kernel's log, where it is given instead of read from the host.
+    /// The kernel's log, if it is not to be read from the host.
     pub kernel_log: Option<String>,
-    /// The day, `2026-11-20`, where it is not today's.
+    /// The day, `2026-11-20`, if not today.
     pub today: Option<String>,
-    /// A host without a GPU is sound.
+    /// A host without a GPU is no problem.
     pub accepts_no_gpu: bool,
 }
 
-/// Everything that the checks look at on the host.
-// What the database says of it is not kept in a file: `Evidence::with` adds it again. A field that comes later is an `Answer` or
-// an option with `serde(default)`: a file from before it must not come to say that something is missing.
+/// Everything that the checks use.
+// Fields from the database are not stored: `Evidence::with` adds them. A new field must be an `Answer` or an option with
+// `serde(default)`, so that an older file does not claim that something is missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// There is nothing but the facts, in which the rest of this does not show.
+    /// Only the facts are known; the other fields are empty.
     #[serde(skip)]
     pub only_facts: bool,
-    /// A host without a GPU is sound.
+    /// A host without a GPU is no problem.
     #[serde(skip)]
     pub accepts_no_gpu: bool,
     /// The facts of the host.
     pub facts: Facts,
-    /// The host's distribution, where the database knows it.
+    /// The host's distribution, if it is in the database.
     #[serde(skip)]
     pub distribution: Option<Distribution>,
-    /// The directory that toolkits are in.
+    /// The directory that contains the toolkits.
     pub prefix: PathBuf,
-    /// The default toolkit, `PREFIX/cuda`, links resolved; none when that leads nowhere.
+    /// The default toolkit, `PREFIX/cuda`, with links resolved. None if that is missing or dangling.
     pub default_toolkit: Option<PathBuf>,
-    /// What the database says of each GPU, in the order of the facts; the sentence says why nothing.
+    /// The database's entry for each GPU, in the order of the facts, or why there is none.
     #[serde(skip)]
     pub cards: Vec<Result<Card, String>>,
-    /// What the kernel said of driver and GPUs since the last boot.
+    /// The kernel's messages about the driver and the GPUs since the last boot.
     pub kernel_log: Answer<Vec<Said>>,
-    /// What the database says of the Xids in it.
+    /// The database's entries for Xids in the log.
     #[serde(skip)]
     pub xids: Vec<Xid>,
-    /// What the database says of the NVSwitches' errors in it.
+    /// The database's entries for NVSwitch errors (SXids) in the log.
     #[serde(skip)]
     pub sxids: Vec<Sxid>,
-    /// nvidia-smi is where the driver puts it.
+    /// nvidia-smi is installed.
     pub has_smi: bool,
-    /// The driver's packages that did not come along; looked for where nvidia-smi is missing.
+    /// The driver's packages that are not installed; read only if nvidia-smi is missing.
     pub missing_packages: Vec<String>,
-    /// nvidia-modprobe is there, which makes devices that are missing when a program asks for them.
+    /// nvidia-modprobe is installed, which creates missing devices on demand.
     pub has_modprobe: bool,
-    /// For each toolkit, the newest gcc that its nvcc takes, where that is known.
+    /// The newest gcc that each toolkit's nvcc supports, if known.
     #[serde(skip)]
     pub newest_gcc: BTreeMap<PathBuf, u16>,
-    /// Where another host compiler is set for everybody: the file, and its line.
+    /// Where another host compiler is set for all users: the file and its line.
     pub host_compiler: Option<(PathBuf, String)>,
-    /// Devices of the driver, `nvidia-uvm`; none where no kernel runs.
+    /// The driver's devices, `nvidia-uvm`. None if no kernel runs (a tree).
     pub devices: Option<Vec<String>>,
-    /// Fabric Manager: the version that it says, and whether it runs.
+    /// Fabric Manager: the version that it reports, and whether it runs.
     pub fabric_manager: Answer<FabricManager>,
-    /// NVIDIA's modules in DKMS's care: the versions of each tree, by its name.
+    /// NVIDIA's modules in DKMS: the versions of each source tree, by its name.
     pub dkms: BTreeMap<String, Vec<String>>,
-    /// What DKMS could not build last, by kernel.
+    /// The last failed DKMS build, by kernel.
     #[serde(default)]
     pub failed_builds: BTreeMap<String, FailedBuild>,
-    /// Headers that lie there and that their kernel has no link to, by kernel.
+    /// Installed headers that their kernel has no link to, by kernel.
     pub unlinked_headers: BTreeMap<String, PathBuf>,
-    /// Versions of gcc that can be called by their number, `gcc-12`.
+    /// Versions of gcc that are installed as `gcc-N`, such as `gcc-12`.
     pub compilers: Vec<u16>,
-    /// Kernel modules that the host's configuration keeps out.
+    /// Kernel modules that the host's configuration blacklists.
     pub denied: Vec<Denial>,
-    /// What is in each kernel's initramfs, by kernel.
+    /// The relevant contents of each kernel's initramfs, by kernel.
     pub images: BTreeMap<String, Answer<Image>>,
-    /// Who signed the nvidia module of the kernel that boots next; none is nobody. Asked only where it matters.
+    /// The signer of the nvidia module of the kernel that boots next; none if it is unsigned. Asked only with Secure Boot.
     pub signer: Answer<Option<String>>,
-    /// Whether the firmware or shim knows the key that signed it; none where it is not this host's own.
+    /// Whether the key that signed it is enrolled in the firmware or shim. None if it is not this host's own key.
     #[serde(default)]
     pub key_is_enrolled: Option<bool>,
-    /// Where another module is loaded than the driver's: whether the driver's own was there before the running kernel booted.
+    /// If the loaded module is not the driver's: whether the driver's module was installed before the last boot.
     #[serde(default)]
     pub module_before_boot: Option<bool>,
-    /// What each toolkit's `nvcc --version` says, by the toolkit's directory.
+    /// The version that each toolkit's `nvcc --version` reports, by the toolkit's directory.
     pub nvcc: BTreeMap<PathBuf, Answer<CudaVersion>>,
-    /// What each toolkit's compile of a small program came to, by the toolkit's directory: what the program said.
+    /// The output of a small program that each toolkit compiled, by the toolkit's directory.
     #[serde(default)]
     pub compiled: BTreeMap<PathBuf, Answer<String>>,
-    /// Which nvcc shells find.
+    /// The nvcc that shells find.
     pub shells: Answer<Shells>,
-    /// The directories that the loader looks in, links resolved.
+    /// The directories that the loader searches, with links resolved.
     pub loader_directories: BTreeSet<PathBuf>,
-    /// The loader's cache, with what became of each entry.
+    /// The loader's cache, with the state of each entry's file.
     pub cached: Vec<Cached>,
-    /// Of its libcudas, those of compatibility packages that are for this driver and these GPUs.
+    /// The libcudas in it that belong to compatibility packages for this driver and these GPUs.
     #[serde(skip)]
     pub forward_compatible: BTreeSet<PathBuf>,
-    /// What the database says of Fabric Manager.
+    /// The database's entry for Fabric Manager.
     #[serde(skip)]
     pub fabric_companion: Option<Companion>,
-    /// Where LD_LIBRARY_PATH is set for everybody: the file, and its line.
+    /// Where LD_LIBRARY_PATH is set for all users: the file and its line.
     pub library_paths: Vec<(PathBuf, String)>,
-    /// What each SONAME of cuDNN, loaded as a program would, says its version is.
+    /// The version that each cuDNN reports when it is loaded by its SONAME.
     pub cudnn: BTreeMap<String, Answer<AddOnVersion>>,
-    /// The same of other add-ons.
+    /// The same for other add-ons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub add_ons: BTreeMap<String, Answer<AddOnVersion>>,
-    /// The add-ons that the database knows.
+    /// The add-ons in the database.
     #[serde(skip)]
     pub known_add_ons: Vec<AddOn>,
-    /// NVIDIA's repositories, as apt has them.
+    /// NVIDIA's repositories in apt's configuration.
     pub apt: Apt,
-    /// How the GPUs are joined on the PCI bus.
+    /// How the GPUs are connected on the PCI bus.
     pub bus: Bus,
-    /// What starts containers on the host.
+    /// The host's container engines.
     pub containers: Containers,
-    /// What this container was given of the host's GPUs; none where this is no container that runs.
+    /// The GPUs that were passed to this container. None if this is not a running container.
     #[serde(default)]
     pub given: Option<Given>,
-    /// How the GPUs' memory is counted, where they share the processor's.
+    /// How GPU memory is counted, if the GPUs share the CPU's memory.
     pub coherent: Option<Coherent>,
-    /// What the driver's management library says.
+    /// NVML's answer.
     #[serde(default)]
     pub nvml: Answer<Nvml>,
-    /// What CUDA's driver library says.
+    /// The answer of CUDA's driver library.
     #[serde(default)]
     pub cuda: Answer<Cuda>,
-    /// What came of a small convolution by each SONAME of cuDNN.
+    /// The result of a small convolution with each cuDNN, by SONAME.
     #[serde(default)]
     pub convolution: BTreeMap<String, Answer<Convolution>>,
-    /// Who has the GPUs' devices open, where a GPU waits to be reset.
+    /// The programs that have the GPUs' devices open, if a GPU waits for a reset.
     #[serde(default)]
     pub holders: Vec<String>,
-    /// The persistence daemon runs; none where nothing does.
+    /// The persistence daemon runs. None for a tree.
     #[serde(default)]
     pub persistenced: Option<bool>,
     /// The unit of the persistence daemon is installed.
     #[serde(default)]
     pub has_persistence_unit: bool,
-    /// CUDA's kernel module was told to do without the kernel's heterogeneous memory; none where it is not loaded.
+    /// Heterogeneous memory (HMM) is disabled in CUDA's kernel module. None if the module is not loaded.
     #[serde(default)]
     pub hmm_disabled: Option<bool>,
-    /// The newest CUDA that the installed driver's branch runs by itself, where that is known.
+    /// The newest CUDA that the installed driver's branch supports natively, if known.
     #[serde(skip)]
     pub branch_cuda: Option<CudaVersion>,
-    /// For each toolkit, the oldest driver that runs its programs, where that is known.
+    /// The oldest driver that runs each toolkit's programs, if known.
     #[serde(skip)]
     pub oldest_driver: BTreeMap<PathBuf, DriverVersion>,
-    /// Senses that failed because of a mistake in gpusetup, by name, with what they looked at. Reports of 0.1 name checks.
+    /// Senses that failed because of a bug in gpusetup: name and object. Reports of 0.1 name checks instead.
     pub broken: BTreeMap<String, String>,
 }
 
-/// Looks at a host.
+/// Gathers the evidence of a host.
 pub fn gather(
     system: &System,
     database: &Database,
@@ -198,7 +198,7 @@ pub fn gather(
     sources: &EvidenceSources,
 ) -> Evidence {
     let senses = Senses::default();
-    // Before anything else is asked: a sick driver hangs whoever asks, and the log has mostly said why.
+    // The log comes first: a broken driver hangs its clients, and has usually logged the reason.
     let kernel_log = senses.at(Sense::KernelLog, || match &sources.kernel_log {
         Some(text) => Answer::Is(kernel_log::parse(text)),
         None => match kernel_log::read(system) {
@@ -210,7 +210,7 @@ pub fn gather(
     let denied = senses.at(Sense::Denials, || denied(system));
     let signer = senses.at(Sense::Signer, || signer(system, &facts));
     let main = database.add_on(AddOnId::CUDNN).map(|cudnn| main_libraries(&facts, cudnn)).unwrap_or_default();
-    // The slow ones wait for other programs, each for its own.
+    // The slow ones wait for other programs, so they run in parallel.
     let (images, add_ons, (nvcc, compiled), told) = std::thread::scope(|scope| {
         let told = scope.spawn(|| senses.at(Sense::Libraries, || device::told(system, &facts, &main)));
         let images = scope.spawn(|| senses.at(Sense::Images, || images(system, &facts, &denied)));
@@ -220,7 +220,7 @@ pub fn gather(
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
         });
         let compiled = senses.at(Sense::Compiled, || compiled(system, &facts, &nvcc));
-        // Neither breaks off: that was seen to inside.
+        // None of them panics: `Senses::at` catches that.
         (images.join().unwrap_or_default(), add_ons.join().unwrap_or_default(), (nvcc, compiled), told.join())
     });
     let (cudnn, add_ons) = add_ons;
@@ -295,7 +295,7 @@ pub fn gather(
 }
 
 impl Evidence {
-    /// What a file of facts shows, and no more: everything that only the host itself would tell is not asked.
+    /// The evidence in a file of facts: everything that needs the host itself is `NotAsked`.
     pub fn of_facts(facts: Facts, database: &Database, prefix: &Path, sources: &EvidenceSources) -> Self {
         fn unsaid<T>() -> Answer<T> {
             Answer::NotAsked(NOT_IN_FACTS.to_owned())
@@ -358,14 +358,14 @@ impl Evidence {
         .with(database)
     }
 
-    /// The same host, with what this database says of it.
+    /// Adds the fields that come from the database.
     pub fn with(mut self, database: &Database) -> Self {
         self.known_add_ons = database.add_ons.clone();
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
         self.cards =
             facts.gpus.iter().map(|g| known_card(database, g).map_err(|conflict| conflict.to_string())).collect();
-        // A newer database may know a GPU that was unknown when the facts were written.
+        // A newer database may have a GPU that was unknown when the facts were written.
         for (gpu, card) in facts.gpus.iter_mut().zip(&self.cards) {
             if let (None, Ok(card)) = (&gpu.name, card) {
                 (gpu.name, gpu.compute_capability) = (Some(card.name.clone()), card.capability);
@@ -387,12 +387,12 @@ impl Evidence {
         self
     }
 
-    /// What people call Fabric Manager.
+    /// The title of Fabric Manager.
     pub fn fabric_title(&self) -> String {
         self.fabric_companion.as_ref().map_or_else(|| CompanionId::FABRIC_MANAGER.to_string(), |c| c.title.clone())
     }
 
-    /// The units of Fabric Manager as commands have them, `nvidia-fabricmanager`.
+    /// The names of Fabric Manager's units for commands, `nvidia-fabricmanager`.
     pub fn fabric_units(&self) -> impl Iterator<Item = &str> {
         let units = self.fabric_companion.iter().flat_map(|c| &c.units);
         units.map(|unit| unit.strip_suffix(".service").unwrap_or(unit))
@@ -403,27 +403,27 @@ impl Evidence {
         self.fabric_units().map(|unit| format!("sudo systemctl enable --now {unit}"))
     }
 
-    /// What the database says of an add-on.
+    /// The database's entry for an add-on.
     pub fn add_on(&self, id: AddOnId) -> Option<&AddOn> {
         self.known_add_ons.iter().find(|a| a.id == id)
     }
 
-    /// What people call an add-on; of one that the database does not know, its id.
+    /// The title of an add-on; its id if it is not in the database.
     pub fn title_of(&self, id: AddOnId) -> String {
         self.add_on(id).map_or_else(|| id.to_string(), |a| a.title.clone())
     }
 
-    /// The same host, with this as its kernel's log.
+    /// Replaces the kernel's log.
     pub fn with_kernel_log(mut self, text: &str, database: &Database) -> Self {
         self.kernel_log = Answer::Is(kernel_log::parse(text));
         self.with(database)
     }
 }
 
-/// What the libraries by each SONAME say their versions are.
+/// The version that the library of each SONAME reports.
 type Versions = BTreeMap<String, Answer<AddOnVersion>>;
 
-/// What cuDNN and the other add-ons say, each loaded as a program would load it.
+/// The versions of cuDNN and of the other add-ons, each loaded as a program would load it.
 fn add_on_versions(system: &System, database: &Database, facts: &Facts) -> (Versions, Versions) {
     let (mut cudnn, mut others) = (Versions::new(), Versions::new());
     for add_on in &database.add_ons {
@@ -444,10 +444,10 @@ fn main_libraries(facts: &Facts, add_on: &AddOn) -> Vec<String> {
     sonames.filter(is_main).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Why a check is skipped that the facts alone do not answer.
+/// Why a check is skipped that needs more than the facts.
 pub const NOT_IN_FACTS: &str = "a file of facts does not say it";
 
-/// The names in a directory; none where it cannot be read, which the facts have said already.
+/// The names in a directory; empty if it cannot be read, which the facts already report.
 fn names(system: &System, directory: impl AsRef<Path>) -> impl Iterator<Item = String> {
     system.list(directory).unwrap_or_default().into_iter()
 }
@@ -456,10 +456,10 @@ fn text(system: &System, path: impl AsRef<Path>) -> String {
     system.read_text(path).ok().flatten().unwrap_or_default()
 }
 
-/// Why nothing is asked of a tree's programs: whoever made the tree would run what they like, and mostly as root.
+/// Why programs of a tree are not run: they are untrusted, and gpusetup usually runs as root.
 pub const OF_A_TREE: &str = "skipped below --root: it would run a program of the tree";
 
-/// What a program of this machine says. Those of a tree are never run.
+/// The output of a program of this machine. Programs of a tree are never run.
 fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Answer<String> {
     if !system.is_live() {
         return Answer::NotAsked(OF_A_TREE.to_owned());

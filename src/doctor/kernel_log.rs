@@ -1,5 +1,5 @@
-//! What the kernel said of NVIDIA's driver and GPUs since the host booted. It is read first: a sick driver hangs whoever
-//! asks it, and has mostly said why before.
+//! The kernel's messages about NVIDIA's driver and GPUs since the last boot. They are read first: a broken driver hangs its
+//! clients, and has usually logged the reason before.
 
 use super::Answer;
 use crate::system::{Ended, Program, System};
@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a sentence of the driver's is about, in its words: `0000:02:00.0 (PCI ID: 10de:2c38)`, `GeForce GT 710`.
+/// The GPU in a message of the driver, in the driver's words: `0000:02:00.0 (PCI ID: 10de:2c38)`, `GeForce GT 710`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(from = "String", into = "String")]
@@ -20,7 +20,7 @@ pub struct LoggedGpu {
 }
 
 impl LoggedGpu {
-    /// Its bus address with domain and function, `0000:02:00.0`, if the sentence has it.
+    /// Its bus address with domain and function, `0000:02:00.0`, if the message has one.
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
@@ -45,74 +45,74 @@ impl fmt::Display for LoggedGpu {
     }
 }
 
-/// Something that the kernel said.
+/// A message of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Said {
     /// An error of a GPU, by its number.
     Xid {
-        /// Bus address, as it is written there.
+        /// Bus address, as the log has it.
         gpu: String,
         /// The number of the error.
         number: u16,
-        /// What stands behind it.
+        /// The rest of the message.
         text: String,
     },
-    /// The modules of the other flavour are needed.
+    /// The GPU needs the open kernel modules.
     NeedsOpen(LoggedGpu),
-    /// The open modules do not run this GPU.
+    /// The open kernel modules do not support this GPU.
     NotForOpen(LoggedGpu),
-    /// A driver of an older branch is needed.
+    /// The GPU needs a driver of an older branch.
     Legacy {
         /// The GPU.
         gpu: LoggedGpu,
         /// Its last branch, `470`.
         branch: String,
     },
-    /// The driver does not know the GPU.
+    /// The driver does not support the GPU.
     Unknown(LoggedGpu),
-    /// A program came with the user-space driver of another version than the module has.
+    /// A program's driver libraries do not match the kernel module.
     Mismatch {
         /// The version of the program's driver libraries.
         client: String,
         /// The version of the kernel module.
         module: String,
     },
-    /// Another driver had GPUs already: so many were not probed.
+    /// The number of GPUs that were not probed because another driver had them.
     NotProbed(String),
     /// Another driver has the GPU.
     Held {
         /// The bus address.
         gpu: String,
-        /// What the driver calls itself: `vfio-pci`, `NovaCore`.
+        /// The name of the other driver: `vfio-pci`, `NovaCore`.
         by: String,
     },
-    /// The module was not let into the kernel.
+    /// The kernel refused the module.
     Refused(String),
-    /// The module was built for another kernel, and not let in.
+    /// The kernel refused the module because it was built for another kernel.
     Unfit(String),
-    /// The module was there, and so many GPUs did not come up in it.
+    /// The number of GPUs that the module could not initialise.
     ProbeFailed(String),
-    /// The GPU did not come up; old drivers do not say which.
+    /// The driver could not initialise the GPU; old drivers do not say which one.
     InitFailed(String),
-    /// The firmware that runs on a GPU no longer answers, or still runs from before; by the driver's number, `GPU6`, where
-    /// it has one.
+    /// The GSP firmware of a GPU no longer responds, or is still running from before. The value is the driver's number of the
+    /// GPU, `GPU6`, or empty.
     FirmwareHangs(String),
-    /// An error of an NVSwitch that ends what runs on it.
+    /// A fatal error of an NVSwitch.
     SwitchFault {
         /// The bus address.
         switch: String,
         /// The number of the error (SXid).
         number: u32,
-        /// What stands behind it.
+        /// The rest of the message.
         text: String,
     },
-    /// The GPU no longer answers on the bus.
+    /// The GPU no longer responds on the PCI bus.
     OffTheBus(String),
-    /// The kernel had no addresses for the GPU's memory beside its own (heterogeneous memory).
+    /// The kernel had no address space for the GPU's memory (heterogeneous memory).
     NoHmm(String),
-    /// The firmware gave the GPU no room in the address space.
+    /// The firmware assigned no address space to the GPU's memory.
     NoRoom(String),
 }
 
@@ -122,7 +122,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Log files that syslog writes the kernel's messages to.
 const FILES: [&str; 3] = ["/var/log/kern.log", "/var/log/messages", "/var/log/syslog"];
 
-/// The log's text: of the running kernel, or what a tree keeps of its last boot.
+/// The log's text: of the running kernel, or of a tree's last boot.
 pub fn read(system: &System) -> Answer<String> {
     if system.is_live() {
         let mut why = String::new();
@@ -142,10 +142,10 @@ pub fn read(system: &System) -> Answer<String> {
             Err(e) => return Answer::NotAsked(format!("{path} could not be read: {e}")),
         }
     }
-    Answer::NotAsked("the tree has no log of the kernel's".to_owned())
+    Answer::NotAsked("the tree has no kernel log".to_owned())
 }
 
-/// The last `most` bytes of a file, from the beginning of a line on.
+/// The last `most` bytes of a file, beginning with a whole line.
 pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     let mut file = system.open(path)?;
     let over = file.metadata()?.len().saturating_sub(most);
@@ -159,7 +159,7 @@ pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<St
 /// An error number (Xid) in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedXid {
-    /// Bus address of the GPU, as it is written there.
+    /// Bus address of the GPU, as the log has it.
     pub gpu: String,
     /// The number.
     pub number: u16,
@@ -167,7 +167,7 @@ pub struct LoggedXid {
     pub text: String,
 }
 
-/// The Xids in a text, each number of a GPU once.
+/// The Xids in a text; each number appears once per GPU.
 pub fn xids(log: &str) -> Vec<LoggedXid> {
     let of = |said| match said {
         Said::Xid { gpu, number, text } => Some(LoggedXid { gpu, number, text }),
@@ -176,14 +176,14 @@ pub fn xids(log: &str) -> Vec<LoggedXid> {
     parse(log).into_iter().filter_map(of).collect()
 }
 
-/// What matters here of a log, of its last boot, each thing once: an Xid with the first of its texts.
+/// The relevant messages of a log's last boot, each once; an Xid has the text of its first occurrence.
 pub fn parse(log: &str) -> Vec<Said> {
     // The kernel's first line in every boot.
     let last_boot = log.rfind("Linux version ").unwrap_or(0);
     let log = log.get(last_boot..).unwrap_or(log);
     let (mut said, mut known) = (Vec::new(), HashSet::new());
     let mut note = |one: Said| {
-        // A storm of one Xid has a new text a line.
+        // In a storm of one Xid each line has another text.
         let told = match &one {
             Said::Xid { gpu, number, .. } => Said::Xid { gpu: gpu.clone(), number: *number, text: String::new() },
             other => other.clone(),
@@ -192,7 +192,7 @@ pub fn parse(log: &str) -> Vec<Said> {
             said.push(one);
         }
     };
-    // NVIDIA breaks sentences into lines: they are read as one text.
+    // NVIDIA breaks sentences into lines, so the lines are joined.
     let mut text = String::new();
     for line in log.lines() {
         if let Some(line) = line.split_once("NVRM").map(|(_, rest)| rest.trim_start_matches(':').trim()) {
@@ -215,13 +215,13 @@ pub fn parse(log: &str) -> Vec<Said> {
     said
 }
 
-/// A line without what stands before the message.
+/// A line without the prefix before the message.
 fn message(line: &str) -> String {
     let from = line.find("] ").filter(|_| line.starts_with('[')).map_or(0, |at| at + 2);
     line.get(from..).unwrap_or(line).trim().to_owned()
 }
 
-/// What the kernel says when it lets a module not in; the second is modprobe's word for it.
+/// The kernel's messages when it refuses a module, and modprobe's.
 pub const REFUSALS: [&str; 4] = [
     "Loading of module with unavailable key is rejected",
     "Loading of unsigned module is rejected",
@@ -229,7 +229,7 @@ pub const REFUSALS: [&str; 4] = [
     "unsigned module loading is restricted",
 ];
 
-/// What it says when the module was built for another kernel than this.
+/// Its messages when the module was built for another kernel.
 pub const UNFIT: [&str; 3] = [
     "nvidia: version magic ",
     "nvidia: disagrees about version of symbol ",
@@ -244,7 +244,7 @@ fn firmware(line: &str) -> Option<Said> {
     hangs.then(|| Said::FirmwareHangs(gpu.unwrap_or_default().to_owned()))
 }
 
-/// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; those that are not fatal mend themselves.
+/// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; non-fatal ones need no action.
 fn switch(line: &str) -> Option<Said> {
     let (_, rest) = line.split_once(": SXid (PCI:")?;
     let (switch, rest) = rest.split_once("): ")?;
@@ -257,10 +257,10 @@ fn xid(line: &str) -> Option<Said> {
     let rest = line.strip_prefix("Xid (")?;
     let (gpu, rest) = rest.split_once("): ")?;
     let (number, text) = rest.split_once([',', ' ']).unwrap_or((rest, ""));
-    // A process's number and name tell one line from the next, and are nobody else's business.
+    // A process's number and name only tell one line from the next, and are private.
     let tells = |part: &&str| !["pid=", "name="].iter().any(|private| part.trim_start().starts_with(private));
     let text = text.split(',').filter(tells).collect::<Vec<_>>().join(",").trim().to_owned();
-    // The function is always the first, and often not said.
+    // The function is always 0, and often left out.
     let gpu = gpu.trim_start_matches("PCI:");
     let gpu = if gpu.contains('.') { gpu.to_owned() } else { format!("{gpu}.0") };
     Some(Said::Xid { gpu, number: number.trim().parse().ok()?, text })
@@ -315,7 +315,7 @@ fn sentences(text: &str) -> Vec<Said> {
     said
 }
 
-/// How far a sentence reaches, in bytes: the longest have some two hundred.
+/// The longest message, in bytes: the known ones have about two hundred.
 const SENTENCE: usize = 400;
 
 fn before(text: &str, at: usize) -> &str {
@@ -329,8 +329,8 @@ fn after(text: &str, at: usize) -> &str {
     &text[at..to]
 }
 
-/// What a sentence is about: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0 (PCI
-/// ID: 10de:2331) installed …".
+/// The GPU that a message names: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0
+/// (PCI ID: 10de:2331) installed …".
 fn named(before: &str) -> LoggedGpu {
     let from = before.rfind("The NVIDIA ").map_or(before, |at| &before[at + "The NVIDIA ".len()..]);
     let name = from.split(" installed in this system").next().unwrap_or(from);
@@ -339,11 +339,11 @@ fn named(before: &str) -> LoggedGpu {
 
 /// The last bus address of a text, `0000:01:00.0`.
 fn last_address(before: &str) -> Option<String> {
-    // Not further back than the sentence that tells of it.
+    // Not further back than the same message.
     before.split(' ').rev().take(24).find_map(address)
 }
 
-/// A word as a bus address, `0000:01:00.0`, if it is one: `01:00.0` and `0000:01:00` are, `10de:2331` is none.
+/// A word as a bus address, `0000:01:00.0`, if it is one: `01:00.0` and `0000:01:00` are, `10de:2331` is not.
 fn address(word: &str) -> Option<String> {
     let word = word.trim_start_matches("(PCI:").trim_matches(|c: char| !c.is_ascii_hexdigit());
     let (rest, function) = word.split_once('.').unwrap_or((word, "0"));
@@ -470,7 +470,7 @@ mod tests {
         let log: String = lines.collect();
         let began = std::time::Instant::now();
         assert_eq!(parse(&log).len(), 1);
-        // A second, not optimised; where each sentence is looked for in all of the log, it is twelve of them optimised.
+        // A second in a debug build. Searching the whole log for each message takes twelve seconds in a release build.
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     }
 
