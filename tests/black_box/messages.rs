@@ -14,6 +14,8 @@ struct Samples {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sample {
+    /// The thread that it is from, or what it is.
+    source: String,
     /// Ids of the messages that are not symptoms.
     expect: Vec<String>,
     text: String,
@@ -29,13 +31,13 @@ fn each_sample_is_recognised_as_what_it_is() {
     let recogniser = Recogniser::new(&messages).expect("an automaton");
     let known_samples = samples(include_str!("../messages/known.yaml"));
     let unrelated = samples(include_str!("../messages/unrelated.yaml"));
-    for Sample { expect, text } in known_samples.iter().chain(&unrelated) {
+    for Sample { source, expect, text } in known_samples.iter().chain(&unrelated) {
         let found = recogniser.find(text);
         let mut roots: Vec<_> = found.iter().filter(|r| !r.is_symptom).map(|r| r.message.id.as_str()).collect();
         let mut expect: Vec<_> = expect.iter().map(String::as_str).collect();
         roots.sort_unstable();
         expect.sort_unstable();
-        assert_eq!(roots, expect, "{text}");
+        assert_eq!(roots, expect, "{source}:\n{text}");
     }
     for message in &messages {
         assert!(known_samples.iter().any(|s| s.expect.contains(&message.id)), "{} has no sample", message.id);
