@@ -88,7 +88,7 @@ pub fn sound() -> Evidence {
         compilers: vec![13],
         denied: vec![denial],
         images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
-        signer: Answer::NotAsked("the firmware asks for no signatures".into()),
+        signer: Answer::NotAsked("the firmware does not require signatures".into()),
         key_is_enrolled: None,
         module_before_boot: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
