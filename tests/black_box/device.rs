@@ -205,7 +205,7 @@ fn cudnn_that_fails_is_told() {
 #[test]
 fn a_library_that_is_not_there_is_named() {
     Host::saying("").without("libnvidia-ml.so.1").report().says("GS508", "fail", "cannot find NVML, libnvidia-ml.so.1");
-    Host::saying("").without("libcuda.so.1").report().says("GS505", "fail", "cannot load libcuda.so.1");
+    Host::saying("").without("libcuda.so.1").report().says("GS505", "fail", "CUDA library, libcuda.so.1");
 }
 
 #[test]

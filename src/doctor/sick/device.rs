@@ -185,7 +185,7 @@ fn memory_heat_and_power() {
     let rows = |pending, failed| {
         of_gpu(move |g| g.remapped_rows = Some(RemappedRows { corrected: 1, uncorrected: 2, pending, failed }))
     };
-    assert_eq!(found(rows(false, false)), [""; 0], "remapped is mended");
+    assert_eq!(found(rows(false, false)), [""; 0], "remapped rows are repaired");
     assert_eq!(found(rows(true, false)), ["GS904 warn"]);
     assert_eq!(found(rows(true, true)), ["GS904 fail"]);
     let pages = |double_bit, pending| {
