@@ -1,8 +1,8 @@
-//! What only NVIDIA's own libraries know: the driver's management library (NVML), CUDA's driver library, cuDNN. Each is asked
-//! in a child process with a time limit: a sick driver hangs or kills whoever calls it. Nothing that changes the host is
-//! called; what any client causes (device files that nvidia-modprobe makes, CUDA's own kernel module) is.
+//! Calls NVIDIA's own libraries: the driver's management library (NVML), CUDA's driver library, cuDNN. Each is called in a
+//! child process with a time limit, because a broken driver hangs or kills its callers. No function that changes the host is called.
+//! The side effects of any client remain: nvidia-modprobe creates device files and loads CUDA's kernel module.
 //!
-//! The one place with `unsafe`: foreign code cannot be called without it.
+//! The only place with `unsafe`, which calls of foreign code need.
 
 mod add_on;
 mod answer;
@@ -26,22 +26,22 @@ use crate::version::CudaVersion;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What somebody who was asked said.
+/// The answer of a program, a library or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(rename = "Answer_{T}", deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer<T> {
     /// The answer.
     Is(T),
-    /// It could not be found out, for this reason: that is a finding.
+    /// Asking failed, for this reason: that is a finding.
     Failed(String),
-    /// It was not asked, for this reason: that is no finding.
+    /// It was not asked, for this reason: that is not a finding.
     NotAsked(String),
 }
 
 impl<T> Default for Answer<T> {
     fn default() -> Self {
-        Self::NotAsked("it was not looked at".to_owned())
+        Self::NotAsked("it was not checked".to_owned())
     }
 }
 
@@ -49,11 +49,11 @@ impl<T> Default for Answer<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Refused {
-    /// The function, `cuInit`; of a library that was not found or is not whole, what was tried.
+    /// The function, `cuInit`; for a missing or incomplete library, the attempted action.
     pub call: String,
-    /// The library's own number for it; none where there is no library to say one.
+    /// The library's error code. None if there is no library.
     pub code: Option<i32>,
-    /// The library's own word for it.
+    /// The library's message.
     pub says: String,
 }
 
@@ -66,13 +66,13 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// 12080 is 12.8, in NVML and in CUDA.
+/// The version that NVML and CUDA encode as a number: 12080 is 12.8.
 fn cuda_version(number: i32) -> Option<CudaVersion> {
     let number = u16::try_from(number).ok().filter(|n| *n >= 1000)?;
     Some(CudaVersion { major: number / 1000, minor: number % 1000 / 10, patch: None })
 }
 
-/// Where a library that is loaded lies: the loader's choice, which tells a driver's own from a stub.
+/// The path of a loaded library, as the loader chose it: it shows whether a library is the driver's or a stub.
 fn loaded_from(name: &str) -> Option<std::path::PathBuf> {
     let maps = System::live().read_text("/proc/self/maps").ok()??;
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));

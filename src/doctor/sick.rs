@@ -88,7 +88,7 @@ pub fn sound() -> Evidence {
         compilers: vec![13],
         denied: vec![denial],
         images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
-        signer: Answer::NotAsked("the firmware asks for no signatures".into()),
+        signer: Answer::NotAsked("the firmware does not require signatures".into()),
         key_is_enrolled: None,
         module_before_boot: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
@@ -349,8 +349,8 @@ fn what_is_loaded() {
     from_image(&mut evidence);
     let report = examined(evidence);
     let cure = report.first().and_then(|f| f.remediation.as_ref()).expect("a cure");
-    let anew = format!("sudo update-initramfs -u -k {KERNEL}");
-    assert_eq!(cure.commands, [&*anew, "sudo reboot"], "it has booted since, and that did not help");
+    let rebuild = format!("sudo update-initramfs -u -k {KERNEL}");
+    assert_eq!(cure.commands, [&*rebuild, "sudo reboot"], "a reboot since then did not help");
     let ours = |enrolled: bool| {
         move |e: &mut Evidence| {
             secure(Answer::Is(Some("DKMS".into())), false)(e);
@@ -531,7 +531,7 @@ fn what_is_half_done_or_in_the_way() {
         full(e);
         e.images.insert(KERNEL.into(), rival(&["nouveau"]));
     };
-    assert_eq!(found(full_and_stale), ["GS603 fail", "GS201 fail < GS603"], "there is no room to make it anew");
+    assert_eq!(found(full_and_stale), ["GS603 fail", "GS201 fail < GS603"], "there is no space to rebuild it");
     let paths = |e: &mut Evidence| {
         e.library_paths.push(("/etc/profile.d/x.sh".into(), "LD_LIBRARY_PATH=/usr/local/cuda/lib64".into()));
     };
@@ -587,7 +587,7 @@ fn repositories_and_their_keys() {
         refusing(e);
     };
     assert_eq!(found(refused), ["GS404 fail"]);
-    assert_eq!(found(refusing), [""; 0], "its key is bound anew");
+    assert_eq!(found(refusing), [""; 0], "its key has a new self-signature");
     assert_eq!(found(with("debian12", KEYRING, &[(NEW_KEY, false)])), ["GS404 warn"], "of another system");
     assert_eq!(found(with("ubuntu2404", KEYRING, &[("00", false)])), [""; 0], "a key that is not known is no fault");
     let missing = |e: &mut Evidence| e.apt.repositories[0].keys = Answer::Failed("the file is not there".into());
@@ -769,7 +769,7 @@ fn cudnn_links_cache_and_winner() {
     chain(&mut evidence);
     let report = examined(evidence);
     let cure = report.first().and_then(|f| f.remediation.as_ref()).expect("a cure");
-    assert_eq!(cure.commands[0], format!("sudo ln -sfn libcudnn.so.9.10.2 {LIB}/libcudnn.so.9"), "one link mends both");
+    assert_eq!(cure.commands[0], format!("sudo ln -sfn libcudnn.so.9.10.2 {LIB}/libcudnn.so.9"), "one link fixes both");
     assert_eq!(found(broken), ["GS702 fail"]);
     let copy = |e: &mut Evidence| {
         let copies = files(e).into_iter().map(|f| LibraryFile { link: None, sha256: Some("00".into()), ..f });

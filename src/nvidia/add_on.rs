@@ -1,4 +1,4 @@
-//! The version that an add-on's library tells, by the function that the database names.
+//! The version that an add-on's library reports, by the function that the database names.
 
 use super::Refused;
 use super::calling::calling;
@@ -7,12 +7,12 @@ use crate::system::chain;
 use libloading::{Library, Symbol};
 use std::ffi::c_int;
 
-/// Asks the library at this path, or of this name: the numbers that its function tells. The error is what the loader has
-/// against it, or what the function returned.
+/// Asks the library with this path or name for the numbers that its function returns. The error is the loader's, or the
+/// function's return value.
 pub fn version(library: &str, function: &str, form: CallForm) -> Result<Vec<u32>, Refused> {
     calling(function);
     let refused = |e: libloading::Error| Refused { call: library.to_owned(), code: None, says: chain(&e) };
-    // SAFETY: loading runs the library's own code, which is why this is a process of its own, with nothing to lose. The
+    // SAFETY: loading runs the library's own code, which is why this is a separate process, with nothing to lose. The
     // database names functions that have had this form in every release.
     unsafe {
         let library = Library::new(library).map_err(refused)?;
@@ -20,7 +20,7 @@ pub fn version(library: &str, function: &str, form: CallForm) -> Result<Vec<u32>
         match form {
             CallForm::Returned => {
                 let call: Symbol<unsafe extern "C" fn() -> usize> = library.get(name).map_err(refused)?;
-                // Where the function returns an `int`, the upper half may be anything.
+                // If the function returns an `int`, the upper half is undefined.
                 Ok(vec![call() as u32])
             }
             CallForm::Written => {
@@ -43,7 +43,7 @@ pub fn version(library: &str, function: &str, form: CallForm) -> Result<Vec<u32>
     }
 }
 
-/// The number that a function writes, where it returns 0.
+/// The number that a function writes, if it returns 0.
 fn written(function: &str, call: impl FnOnce(*mut c_int) -> c_int) -> Result<u32, Refused> {
     let mut number = 0;
     match call(&mut number) {

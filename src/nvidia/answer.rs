@@ -1,27 +1,27 @@
-//! The child process that loads a library and prints what it says.
+//! The child process that loads a library and prints its answer.
 
 use super::{add_on, cuda, cudnn, nvml};
 use crate::compat::CallForm;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// The exit status of a child that could not get as far as the library.
+/// The exit status of a child that failed before it loaded the library.
 pub const CANNOT_ASK: u8 = 3;
 
-/// What a child asks.
+/// The question that a child asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Library {
-    /// The driver's management library: everything it says of the GPUs.
+    /// The driver's management library: everything it reports about the GPUs.
     Nvml,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
-    /// An add-on: its version. Behind the library stand the function that tells it and how that is called.
+    /// An add-on: its version. The arguments after the library are the function and its calling convention.
     AddOn,
-    /// cuDNN, and CUDA's driver library: whether a small convolution is right.
+    /// cuDNN, and CUDA's driver library: whether a small convolution is correct.
     Convolution,
 }
 
-/// The child's part: prints what a library says. The number is the exit status.
+/// Runs in the child: prints a library's answer. Returns the exit status.
 pub fn answer(about: Library, arguments: &[String]) -> u8 {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match (about, arguments.as_slice()) {

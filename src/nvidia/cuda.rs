@@ -1,5 +1,5 @@
-//! CUDA's driver library: whether it starts, and whether a kernel that runs on every GPU comes to the right numbers. The kernel
-//! is PTX, which the driver itself compiles: no toolkit is needed.
+//! CUDA's driver library: whether it starts, and whether a test kernel computes correct results on every GPU. The kernel is
+//! PTX, which the driver itself compiles: no toolkit is needed.
 
 use super::calling::calling;
 use super::{Refused, cuda_version, loaded_from};
@@ -10,21 +10,21 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
 use std::ptr::null_mut;
 
-/// What CUDA's driver library says.
+/// The answer of CUDA's driver library.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Cuda {
     /// The path of the library that was loaded.
     pub library: Option<PathBuf>,
-    /// The newest CUDA that it runs by itself; said without starting.
+    /// The newest CUDA that it supports natively; known without starting CUDA.
     pub version: Option<CudaVersion>,
     /// Why CUDA does not start.
     pub refused: Option<Refused>,
-    /// The GPUs it computes on, and what came of it.
+    /// The GPUs, and the result of the test kernel on each.
     pub gpus: Vec<CudaGpu>,
 }
 
-/// A GPU, or an instance of one, as CUDA sees it.
+/// A GPU or a MIG instance, as CUDA sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct CudaGpu {
@@ -35,16 +35,16 @@ pub struct CudaGpu {
     pub name: Option<String>,
     /// The compute capability that CUDA reports.
     pub compute_capability: Option<ComputeCapability>,
-    /// What a small kernel computed on it.
+    /// The result of the test kernel.
     pub kernel: Kernel,
 }
 
-/// What came of a kernel.
+/// The result of the test kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// The right numbers.
+    /// Correct numbers.
     #[default]
     Right,
     /// Wrong numbers: how many, and the first.
@@ -54,14 +54,14 @@ pub enum Kernel {
 }
 
 impl Cuda {
-    /// It computes, and rightly, on every GPU that it sees.
+    /// Whether it computes correctly on every GPU that it sees.
     pub fn computes(&self) -> bool {
         self.refused.is_none() && !self.gpus.is_empty() && self.gpus.iter().all(|g| g.kernel == Kernel::Right)
     }
 }
 
-/// Writes a number for each thread. PTX 3.2 is of CUDA 5.5 and sm_30 is Kepler, which is where the driver branches begin that
-/// are still to be met; every driver compiles PTX that is older than itself for every GPU that is newer than its target:
+/// Writes a number for each thread. PTX 3.2 (CUDA 5.5) and sm_30 (Kepler) suit the oldest driver branches still in use. Every
+/// driver compiles PTX that is older than itself, for every GPU that is newer than the PTX's target:
 /// <https://docs.nvidia.com/cuda/parallel-thread-execution/>, "Release Notes".
 pub const KERNEL: &str = "\
 .version 3.2
@@ -93,12 +93,12 @@ const BLOCKS: u32 = 8;
 const THREADS: u32 = 128;
 const SEED: u32 = 0x9e37_79b9;
 
-/// What a thread of the kernel comes to.
+/// The number that a thread of the kernel computes.
 fn right(index: u32) -> u32 {
     index.wrapping_mul(SEED).wrapping_add(index ^ SEED)
 }
 
-/// CUDA's handles are pointers to what only it knows.
+/// CUDA's handles are opaque pointers.
 type Handle = *mut c_void;
 type DevicePointer = u64;
 
@@ -111,7 +111,7 @@ macro_rules! functions {
         }
 
         impl $name {
-            /// Loading runs the library's own code, which is why this is done in a process of its own, with nothing to lose.
+            /// Loading runs the library's own code, which is why this is done in a separate process, with nothing to lose.
             pub fn load(path: &str) -> Result<Self, Refused> {
                 calling(concat!("the loader for ", stringify!($name)));
                 let refused = |e: libloading::Error| Refused { call: path.to_owned(), code: None, says: chain(&e) };
@@ -128,7 +128,7 @@ macro_rules! functions {
             $(#[allow(clippy::too_many_arguments)]
             pub unsafe fn $function(&self, $($argument: $type),*) -> Result<(), Refused> {
                 calling($symbol);
-                // SAFETY: the caller answers for the arguments.
+                // SAFETY: the caller guarantees valid arguments.
                 match unsafe { (self.$function)($($argument),*) } {
                     0 => Ok(()),
                     code => Err(Refused { call: $symbol.to_owned(), code: Some(code), says: self.word_for(code) }),
@@ -168,11 +168,11 @@ functions! {
 }
 
 impl Driver {
-    /// The library's own sentence for a number; stubs have none.
+    /// The library's message for an error code; stubs have none.
     fn word_for(&self, code: c_int) -> String {
         type ErrorString = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         let mut text: *const c_char = std::ptr::null();
-        // SAFETY: the type is the documented one; what the library leaves in `text` is its own constant, or nothing.
+        // SAFETY: the type is the documented one; the library sets `text` to a constant of its own, or leaves it null.
         unsafe {
             match self.library.get::<ErrorString>(b"cuGetErrorString\0") {
                 Ok(function) if function(code, &mut text) == 0 && !text.is_null() => {
@@ -184,7 +184,7 @@ impl Driver {
     }
 }
 
-/// Asks the library at this path, or of this name. Never fails: what was refused is part of the answer.
+/// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn answer(library: &str) -> Cuda {
     let mut told = Cuda::default();
     let driver = match Driver::load(library) {
@@ -204,7 +204,7 @@ pub fn answer(library: &str) -> Cuda {
     told
 }
 
-/// Starts the driver; how many GPUs it has.
+/// Initialises the driver and returns the number of GPUs.
 fn start(driver: &Driver) -> Result<c_int, Refused> {
     let mut count = 0;
     // SAFETY: the number outlives the call.
@@ -233,7 +233,7 @@ fn gpu(driver: &Driver, ordinal: c_int) -> CudaGpu {
     }
 }
 
-/// A text that a function writes into a buffer, of which it is told the length.
+/// A text that a function writes into a buffer of a given length.
 fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), Refused>) -> Option<String> {
     let mut buffer = [0u8; 256];
     write(buffer.as_mut_ptr().cast(), 255).ok()?;
@@ -241,7 +241,7 @@ fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), Refused>) -> Option
 }
 
 fn capability(driver: &Driver, device: c_int) -> Option<ComputeCapability> {
-    /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`, and the minor one behind it.
+    /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`; the next one is the minor version.
     const MAJOR: c_int = 75;
     let number = |attribute| {
         let mut value = 0;
@@ -252,7 +252,7 @@ fn capability(driver: &Driver, device: c_int) -> Option<ComputeCapability> {
     Some(ComputeCapability { major: number(MAJOR)?, minor: number(MAJOR + 1)? })
 }
 
-/// What the kernel writes on a GPU.
+/// Runs the test kernel on a GPU.
 fn numbers(driver: &Driver, device: c_int) -> Result<Vec<u32>, Refused> {
     let mut results = vec![0u32; (BLOCKS * THREADS) as usize];
     let bytes = size_of_val(results.as_slice());
@@ -267,7 +267,7 @@ fn numbers(driver: &Driver, device: c_int) -> Result<Vec<u32>, Refused> {
         driver.module_load_data(&mut module, source.as_ptr().cast())?;
         driver.module_get_function(&mut function, module, c"numbers".as_ptr())?;
         driver.memory_allocate(&mut pointer, bytes)?;
-        // What lies there from another process may be the right numbers.
+        // The memory may still contain the correct numbers of another process.
         driver.memory_set(pointer, 0, results.len())?;
         let (stream, extra, shared) = (null_mut(), null_mut(), 0);
         let arguments = arguments.as_mut_ptr();

@@ -1,4 +1,4 @@
-//! cuDNN: whether a small convolution comes to the right numbers. The functions are those that releases 7, 8 and 9 have alike.
+//! cuDNN: whether it computes a small convolution correctly. Uses only functions that releases 7, 8 and 9 have in common.
 
 use super::Refused;
 use super::calling::calling;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-/// What came of a convolution.
+/// The result of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "kebab-case")]
 pub enum Convolution {
-    /// The right numbers.
+    /// Correct numbers.
     Right,
     /// Wrong numbers.
     Wrong(String),
@@ -21,7 +21,7 @@ pub enum Convolution {
     Refused(Refused),
 }
 
-/// cuDNN's handles and descriptors are pointers to what only it knows.
+/// cuDNN's handles and descriptors are opaque pointers.
 type Handle = *mut c_void;
 
 functions! {
@@ -52,9 +52,9 @@ functions! {
 }
 
 impl Cudnn {
-    /// The library's own name for a number.
+    /// The library's name for an error code.
     fn word_for(&self, code: c_int) -> String {
-        // SAFETY: the type is the documented one, and what it gives is a constant of the library's.
+        // SAFETY: the type is the documented one, and the result is a constant of the library.
         unsafe {
             match self.library.get::<unsafe extern "C" fn(c_int) -> *const c_char>(b"cudnnGetErrorString\0") {
                 Ok(function) => match function(code) {
@@ -73,17 +73,16 @@ const NCHW: c_int = 0;
 const CROSS_CORRELATION: c_int = 1;
 const IMPLICIT_GEMM: c_int = 0;
 
-/// An image of 3 by 3, a filter of 2 by 2, and what the filter makes of the image: whole numbers, exact in every format that a
-/// GPU computes with.
+/// An image of 3 by 3, a filter of 2 by 2, and the filtered image: whole numbers, exact in every number format of GPUs.
 const IMAGE: [f32; 9] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
 const FILTER: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
 const FILTERED: [f32; 4] = [37.0, 47.0, 67.0, 77.0];
 
-/// Has the cuDNN at this path, or of this name, compute on the first GPU. Never fails: what was refused is part of the answer.
+/// Runs a convolution on the first GPU with the cuDNN of this path or name. Never fails: a refused call is part of the answer.
 pub fn convolution(cudnn: &str, cuda: &str) -> Convolution {
     match filtered(cudnn, cuda) {
         Ok(result) if result == FILTERED => Convolution::Right,
-        Ok(result) => Convolution::Wrong(format!("it comes to {result:?}, and should to {FILTERED:?}")),
+        Ok(result) => Convolution::Wrong(format!("the result is {result:?} instead of {FILTERED:?}")),
         Err(refused) => Convolution::Refused(refused),
     }
 }
@@ -94,8 +93,8 @@ fn filtered(cudnn: &str, cuda: &str) -> Result<[f32; 4], Refused> {
     let (mut device, mut context, mut handle) = (0, null_mut(), null_mut());
     let (mut input, mut filter, mut output, mut convolution) = (null_mut(), null_mut(), null_mut(), null_mut());
     let (one, zero, mut bytes, mut result) = (1.0f32, 0.0f32, 0, [0.0f32; 4]);
-    // SAFETY: every pointer is to something that outlives the call; the memory on the GPU is as long as what the descriptors
-    // say. cuDNN computes in the context that CUDA's runtime has too, the primary one.
+    // SAFETY: every pointer is to something that outlives the call; the memory on the GPU is as long as the
+    // descriptors say. cuDNN computes in the primary context, as CUDA's runtime does.
     unsafe {
         driver.init(0)?;
         driver.device_get(&mut device, 0)?;

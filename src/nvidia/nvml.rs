@@ -1,5 +1,5 @@
-//! NVML, the driver's management library: what it says of the driver and of each GPU. What a GPU does not have is left out; a
-//! GPU that does not answer is told with the library's reason.
+//! NVML, the driver's management library: its report on the driver and on each GPU. Features that a GPU lacks are left out. A
+//! GPU that does not respond is reported with the library's reason.
 
 mod library;
 
@@ -9,70 +9,70 @@ use crate::version::CudaVersion;
 use library::{Device, HEAT, Library, NvmlError, POWER_BRAKE, WARMTH};
 use serde::{Deserialize, Serialize};
 
-/// What NVML says.
+/// NVML's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Nvml {
-    /// The version of the driver in the kernel.
+    /// The version of the loaded driver.
     pub driver: Option<String>,
     /// The version of the library itself.
     pub library: Option<String>,
-    /// The newest CUDA that the driver runs by itself.
+    /// The newest CUDA that the driver supports natively.
     pub cuda: Option<CudaVersion>,
-    /// How many GPUs the driver was told to leave alone.
+    /// The number of GPUs that the driver is configured to exclude.
     pub excluded: u32,
-    /// Whether GPUs of confidential computing accept work; none if there are none.
+    /// Whether GPUs in confidential-computing mode accept work. None if there are no such GPUs.
     pub accepts_work: Option<bool>,
-    /// Why NVML says nothing of the GPUs.
+    /// Why NVML cannot report on the GPUs.
     pub refused: Option<Refused>,
-    /// The GPUs, in its order.
+    /// The GPUs, in NVML's order.
     pub gpus: Vec<NvmlGpu>,
-    /// How GPUs reach each other, each pair once.
+    /// The connection between GPUs, each pair once.
     pub ways: Vec<Way>,
 }
 
-/// What NVML says of a GPU.
+/// NVML's report on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct NvmlGpu {
-    /// Bus address, `0000:17:00.0`; none where the GPU does not even say that.
+    /// Bus address, `0000:17:00.0`. None if the GPU does not report even that.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$")))]
     pub address: Option<String>,
     /// The name of the GPU.
     pub name: Option<String>,
-    /// The fault for which it does not answer.
+    /// The fault because of which it does not respond.
     pub refused: Option<Refused>,
-    /// The driver keeps it ready when nobody uses it.
+    /// Persistence mode: the driver keeps it initialised when it is not in use.
     pub persistence: Option<bool>,
-    /// A screen is attached, or shows something of it.
+    /// A display is attached or active.
     pub display: Option<bool>,
-    /// Who may compute on it.
+    /// The compute mode.
     pub compute_mode: Option<ComputeMode>,
     /// How many processes compute on it.
     pub processes: Option<usize>,
-    /// Its division into instances (MIG).
+    /// Its MIG mode and instances.
     pub mig: Option<Mig>,
     /// Its memory's error correction.
     pub ecc: Option<Ecc>,
-    /// Rows of its memory that others stand in for.
+    /// Rows of its memory that spare rows replace.
     pub remapped_rows: Option<RemappedRows>,
     /// Pages of its memory that are no longer used, on GPUs that do not remap rows.
     pub retired_pages: Option<RetiredPages>,
-    /// What the driver wants done to recover it.
+    /// The recovery action that the driver requests.
     pub recovery: Option<Recovery>,
-    /// What slows it down.
+    /// The reasons why it is throttled.
     pub slowdown: Vec<Slowdown>,
     /// The temperature of the chip, in degrees Celsius.
     pub temperature: Option<u32>,
-    /// What it draws, in milliwatts.
+    /// Its power draw, in milliwatts.
     pub power: Option<Power>,
-    /// Its place in a fabric of NVLinks.
+    /// Its state in an NVLink fabric.
     pub fabric: Option<Fabric>,
     /// How many NVLinks are up and down.
     pub nvlinks: Option<Links>,
 }
 
-/// Who may compute on a GPU.
+/// The compute mode: which processes a GPU accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -85,15 +85,15 @@ pub enum ComputeMode {
     Prohibited,
 }
 
-/// A GPU's division into instances (MIG).
+/// A GPU's MIG mode and instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Mig {
-    /// The GPU is divided into instances.
+    /// MIG is on.
     pub enabled: bool,
-    /// It will be after the next reset.
+    /// MIG will be on after the next reset.
     pub pending: bool,
-    /// How many instances programs can compute on.
+    /// The number of MIG instances.
     pub instances: u32,
 }
 
@@ -105,19 +105,19 @@ pub struct Ecc {
     pub enabled: bool,
     /// It will be on after the next reset.
     pub pending: bool,
-    /// Errors that could not be corrected since the driver was loaded.
+    /// Uncorrectable errors since the driver was loaded.
     pub uncorrected: Option<u64>,
-    /// Errors that could not be corrected in the life of the GPU.
+    /// Uncorrectable errors in the lifetime of the GPU.
     pub uncorrected_ever: Option<u64>,
 }
 
-/// Rows of memory that others stand in for.
+/// Rows of memory that spare rows replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RemappedRows {
-    /// Rows remapped for errors that could be corrected.
+    /// Rows remapped for correctable errors.
     pub corrected: u32,
-    /// Rows remapped for errors that could not be corrected.
+    /// Rows remapped for uncorrectable errors.
     pub uncorrected: u32,
     /// More rows will be remapped after the next reset.
     pub pending: bool,
@@ -137,66 +137,66 @@ pub struct RetiredPages {
     pub pending: bool,
 }
 
-/// What the driver wants done with a GPU.
+/// The recovery action that the driver requests for a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
-    /// Nothing is to be done.
+    /// No action.
     None,
     /// Reset the GPU.
     Reset,
     /// Reboot the host.
     Reboot,
-    /// End what uses it together with other GPUs, then reset it.
+    /// Stop peer-to-peer work with other GPUs, then reset it.
     DrainP2p,
-    /// Give it nothing new to do, and reset it when it is done.
+    /// Give it no new work, and reset it when it is idle.
     DrainAndReset,
 }
 
-/// What slows a GPU down, and should not.
+/// A reason for throttling that indicates a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Slowdown {
     /// It is too hot for its hardware.
     Heat,
-    /// It, or its memory, is hotter than the driver wants it.
+    /// The GPU or its memory is above its target temperature.
     Warmth,
-    /// Its power supply asks it to.
+    /// The power supply requests it (power brake).
     PowerBrake,
 }
 
-/// What a GPU draws, in milliwatts.
+/// A GPU's power draw, in milliwatts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Power {
     /// Milliwatts drawn now.
     pub draw: u32,
-    /// Milliwatts that it may draw at most.
+    /// The power limit in milliwatts.
     pub limit: u32,
 }
 
-/// A GPU's place in a fabric of NVLinks.
+/// A GPU's state in an NVLink fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Fabric {
-    /// How far it has come.
+    /// The state of its registration.
     pub state: FabricState,
-    /// NVML's number for what went wrong; 0 is nothing, and means something only when it has come to the end.
+    /// NVML's error code; 0 is success. Valid only in state `Completed`.
     pub status: u32,
 }
 
-/// How far a GPU has come into its fabric.
+/// The state of a GPU's registration in its fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FabricState {
-    /// Nobody has asked it in.
+    /// The registration has not started.
     NotStarted,
-    /// It is being asked in.
+    /// The registration is in progress.
     InProgress,
-    /// It came to an end, good or bad.
+    /// The registration succeeded or failed.
     Completed,
 }
 
@@ -206,36 +206,36 @@ pub enum FabricState {
 pub struct Links {
     /// NVLinks that are up.
     pub active: u32,
-    /// NVLinks that are down, or lead nowhere.
+    /// NVLinks that are down or not connected.
     pub inactive: u32,
 }
 
-/// How two GPUs reach each other.
+/// The connection between two GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Way {
-    /// One GPU, by its place in the list of GPUs.
+    /// One GPU, by its index in the list of GPUs.
     pub from: u32,
-    /// The other GPU, by its place in the list.
+    /// The other GPU, by its index in the list.
     pub to: u32,
-    /// What lies between: `board`, `switch`, `switches`, `host-bridge`, `node`, `system`.
+    /// The connection: `board`, `switch`, `switches`, `host-bridge`, `node`, `system`.
     #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["board", "switch", "switches", "host-bridge", "node", "system"])))]
     pub over: String,
 }
 
 impl NvmlGpu {
-    /// Something that was set or found takes a reset to come about.
+    /// Whether a change of the MIG mode waits for a reset.
     pub fn awaits_reset(&self) -> bool {
         self.mig.is_some_and(|m| m.enabled != m.pending)
     }
 
-    /// What to call it in a sentence.
+    /// Its name in a sentence: the bus address, or a fallback.
     pub fn shown(&self) -> &str {
         self.address.as_deref().unwrap_or("without an address")
     }
 }
 
-/// Asks the library at this path, or of this name. Never fails: what was refused is part of the answer.
+/// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn answer(library: &str) -> Nvml {
     calling("nvmlInit_v2");
     let nvml = match Library::open(library) {
@@ -271,7 +271,7 @@ pub fn answer(library: &str) -> Nvml {
     told
 }
 
-/// Said for all GPUs alike; where there is none it is of no matter.
+/// Reported for all GPUs together; irrelevant if there are none.
 fn accepts_work(nvml: &Library) -> Option<bool> {
     asked("nvmlSystemGetConfComputeSettings", || nvml.is_confidential()).ok().filter(|is_on| *is_on)?;
     asked("nvmlSystemGetConfComputeGpusReadyState", || nvml.accepts_work()).ok()
@@ -283,19 +283,19 @@ fn asked<T>(function: &str, ask: impl FnOnce() -> Result<T, NvmlError>) -> Resul
 }
 
 fn refused(call: &str, e: &NvmlError) -> Refused {
-    // Where there is no library, or not the one that is wanted, nobody has said a number.
+    // A missing or wrong library has no error code.
     let code = e.code().and_then(|code| i32::try_from(code).ok());
     Refused { call: call.to_owned(), code, says: e.to_string() }
 }
 
-/// Questions to one GPU; it notes the first answer that tells of a fault.
+/// Asks one GPU, and remembers the first answer that reports a fault.
 struct Questions<'a> {
     device: &'a Device<'a>,
     fault: Option<Refused>,
 }
 
 impl<'a> Questions<'a> {
-    /// None where the GPU or this driver does not have it.
+    /// None if the GPU or this driver does not support it.
     fn ask<T>(&mut self, function: &str, ask: impl FnOnce(&'a Device<'a>) -> Result<T, NvmlError>) -> Option<T> {
         asked(function, || ask(self.device))
             .map_err(|refused| {
@@ -307,8 +307,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// The numbers of power that is not connected, interrupts that do not come, a damaged infoROM, a lost GPU, one that must be
-/// reset, and a library of another driver: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+/// The error codes for missing power, missing interrupts, a damaged infoROM, a lost GPU, a required reset, and a library of
+/// another driver: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
 fn is_fault(refused: &Refused) -> bool {
     matches!(refused.code, Some(8 | 11 | 14 | 15 | 16 | 18))
 }
@@ -350,7 +350,7 @@ fn display(q: &mut Questions) -> Option<bool> {
 fn compute_mode(mode: u32) -> Option<ComputeMode> {
     match mode {
         0 => Some(ComputeMode::Default),
-        // Of a thread, as old drivers had it, and of a process.
+        // The modes for a thread, as in old drivers, and for a process.
         1 | 3 => Some(ComputeMode::Exclusive),
         2 => Some(ComputeMode::Prohibited),
         _ => None,
@@ -382,7 +382,7 @@ fn retired_pages(q: &mut Questions) -> Option<RetiredPages> {
     Some(RetiredPages { single_bit: count(false), double_bit: count(true), pending })
 }
 
-/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>; older drivers do not say.
+/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>; older drivers lack it.
 fn recovery(device: &Device) -> Result<Option<Recovery>, NvmlError> {
     Ok(match device.recovery()? {
         Some(0) => Some(Recovery::None),
@@ -394,7 +394,7 @@ fn recovery(device: &Device) -> Result<Option<Recovery>, NvmlError> {
     })
 }
 
-/// The hardware's general slowdown is left out: it is also told while clocks change.
+/// The hardware's general slowdown is left out: it is also reported while clocks change.
 fn slowdown(reasons: u64) -> Vec<Slowdown> {
     let each = [(HEAT, Slowdown::Heat), (WARMTH, Slowdown::Warmth), (POWER_BRAKE, Slowdown::PowerBrake)];
     each.into_iter().filter(|(reason, _)| reasons & reason != 0).map(|(_, slowdown)| slowdown).collect()
@@ -407,7 +407,7 @@ fn power(q: &mut Questions) -> Option<Power> {
     })
 }
 
-/// None where the GPU is of no fabric.
+/// None if the GPU belongs to no fabric.
 fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
     let (state, status) = device.fabric()?;
     let state = match state {
@@ -419,9 +419,9 @@ fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
     Ok(Some(Fabric { state, status }))
 }
 
-/// None where the GPU has none.
+/// None if the GPU has no NVLinks.
 fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
-    /// More than any GPU has so far; NVML refuses numbers that are too great for it.
+    /// More than any GPU has so far; NVML refuses numbers that are too large.
     const MOST: u32 = 36;
     let states: Vec<_> = (0..MOST).map_while(|link| device.is_linked(link).ok()).collect();
     let active = states.iter().filter(|is_active| **is_active).map(|_| 1).sum();

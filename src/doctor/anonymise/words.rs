@@ -1,9 +1,9 @@
-//! Words: those that are everybody's, and those that say that what stands behind them is private.
+//! Words: common ones that are not private, and keys whose values are private.
 
 use super::{Kind, is_boundary, run};
 
-/// Words of reports, packages, paths and distributions, of which a host or a user may have the name by chance: as words they
-/// stay. What the schemas enumerate is among them, or a report could not be read again.
+/// Common words of reports, packages, paths and distributions, which may also be the name of a host or a user: they stay. The
+/// schemas' enum values are among them, because otherwise a report could not be read again.
 #[rustfmt::skip]
 const EVERYBODYS: &[&str] = &[
     "a10", "a100", "a30", "a40", "aarch64", "absent", "active", "address", "admin", "administrator", "ai", "almalinux",
@@ -54,7 +54,7 @@ const EVERYBODYS: &[&str] = &[
     "xorg", "yum", "zesty", "zsh", "zst", "zypper",
 ];
 
-/// Whose mirrors and downloads are the same for everybody.
+/// Domains of public mirrors and downloads.
 const PUBLIC_HOSTS: [&str; 19] = [
     "almalinux.org",
     "archlinux.org",
@@ -77,7 +77,7 @@ const PUBLIC_HOSTS: [&str; 19] = [
     "ubuntu.com",
 ];
 
-/// Ends of names whose values are nobody's business, without what joins their words.
+/// Suffixes of keys with private values, without separators.
 const SECRET_KEYS: [&str; 12] = [
     "accesskey",
     "apikey",
@@ -93,7 +93,7 @@ const SECRET_KEYS: [&str; 12] = [
     "token",
 ];
 
-/// What tokens of well-known services begin with.
+/// Prefixes of well-known services' tokens.
 const TOKENS: [&str; 16] = [
     "AKIA",
     "ASIA",
@@ -113,7 +113,7 @@ const TOKENS: [&str; 16] = [
     "xoxp-",
 ];
 
-/// Whether a name is a word of everybody's.
+/// Whether a name is a common word.
 pub fn is_word(name: &str) -> bool {
     EVERYBODYS.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
@@ -125,14 +125,14 @@ pub fn is_public(part: &str) -> bool {
     is_word(part) || part.split(|c: char| !c.is_alphanumeric()).all(|word| number(word) || plain(word))
 }
 
-/// Whether a host's name is known to everybody.
+/// Whether a host name is public.
 pub fn is_public_host(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let below = |known: &str| host == known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'));
     PUBLIC_HOSTS.iter().any(|known| below(known))
 }
 
-/// The host in a line of syslog or of the journal: the word behind the time and before ` kernel:`.
+/// The host in a line of syslog or of the journal: the word after the time and before ` kernel:`.
 pub fn host_of_line(before: &str, word: &str, after: &str) -> bool {
     if !after.starts_with(" kernel:") {
         return false;
@@ -149,7 +149,7 @@ fn is_secret_key(joined: &str) -> bool {
     SECRET_KEYS.iter().any(|key| joined.ends_with(key))
 }
 
-/// Without what joins its words, in lower case.
+/// The key in lower case, without separators.
 fn joined(key: &str) -> String {
     key.chars().filter(|c| c.is_alphanumeric() || *c == '/').flat_map(char::to_lowercase).collect()
 }
@@ -158,7 +158,7 @@ fn is_serial(joined: &str) -> bool {
     ["serial", "serialnumber", "serialno", "s/n"].iter().any(|key| joined.ends_with(key))
 }
 
-/// What the value of a field of this name is, where the name tells.
+/// The kind of a field's value, if the field's name shows it.
 pub fn kind_of(key: &str) -> Option<Kind> {
     match joined(key) {
         k if is_serial(&k) => Some(Kind::Serial),
@@ -170,11 +170,11 @@ pub fn kind_of(key: &str) -> Option<Kind> {
     }
 }
 
-/// A value behind a name that tells what it is: `password=…`, `--token …`, `Serial Number: …`.
+/// A value after a key that shows its kind: `password=…`, `--token …`, `Serial Number: …`.
 pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
     let quote = before.chars().next_back().filter(|c| "\"'".contains(*c));
     let near = quote.map_or(before, |_| &before[..before.len() - 1]).trim_end_matches([' ', '\t']);
-    // Made only where a name asks for them: a line may be long.
+    // Computed only if a key needs it: a line may be long.
     let line = || run(rest, |c| c != '\n');
     let word = || match quote {
         Some(quote) => run(rest, |c| c != quote && c != '\n'),
@@ -194,7 +194,7 @@ pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
         key.char_indices().rev().take_while(|(_, c)| is_key(*c)).take(40).last().map_or(key.len(), |(at, _)| at);
     let key = joined(&key[start..]);
     if is_secret_key(&key) {
-        // A header's value has blanks in it.
+        // A header's value may contain spaces.
         let whole = quote.is_none() && (key.ends_with("authorization") || key.ends_with("cookie"));
         return found(if whole { line() } else { word() }, Kind::Secret);
     }
@@ -202,7 +202,7 @@ pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
         let value = run(rest, |c| c.is_alphanumeric() || "-./".contains(c)).trim_end_matches(['.', '/']);
         return found(value, Kind::Serial).filter(|_| value.len() > 3 && value.contains(|c: char| c.is_ascii_digit()));
     }
-    // The kernel names the program that an Xid is of: `Xid (PCI:0000:17:00): 13, pid=9, name=python, …`.
+    // The kernel names the program of an Xid: `Xid (PCI:0000:17:00): 13, pid=9, name=python, …`.
     let program = before.ends_with(", name=").then(|| run(rest, |c| c != ',' && c != '<' && c != '\n'));
     program.and_then(|program| found(program, Kind::Program))
 }
@@ -214,9 +214,9 @@ pub fn token(rest: &str) -> Option<usize> {
     (length >= 20).then_some(length)
 }
 
-/// `name@host`, also of those who log in there, also with a password; no unit of systemd and no version of a package.
+/// `name@host`, also as a login and with a password, but not a systemd unit or a package version.
 pub fn email(rest: &str) -> Option<usize> {
-    // Longer ones are none, and a text of a megabyte without a blank is not gone through from each of its words.
+    // The length is limited, so that a megabyte without a space is not read again from each word.
     const LONGEST: usize = 128;
     let ends = |c: char| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(c);
     memchr::memchr(b'@', &rest.as_bytes()[..rest.len().min(4 * LONGEST)])?;

@@ -1,4 +1,4 @@
-//! NVIDIA's repositories as apt has them, the keys that apt believes for each, and what apt asks of a key.
+//! NVIDIA's repositories in apt's configuration, the keys that apt accepts for each, and apt's key policy.
 
 use super::{Answer, names, text};
 use crate::host::{PublicKey, public_keys};
@@ -7,7 +7,7 @@ use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// A repository of NVIDIA's that apt has.
+/// A repository of NVIDIA in apt's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Repository {
@@ -17,36 +17,36 @@ pub struct Repository {
     pub uri: String,
     /// The suite of the repository.
     pub suite: String,
-    /// `Signed-By` as it is written there; empty where it is not said.
+    /// `Signed-By` as the file has it; empty if it is missing.
     pub signed_by: String,
-    /// The keys that apt takes for it.
+    /// The keys that apt accepts for it.
     pub keys: Answer<Vec<RepositoryKey>>,
 }
 
-/// A key that apt takes for a repository.
+/// A key that apt accepts for a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RepositoryKey {
     /// The fingerprint of the key, in upper-case hexadecimal.
     pub fingerprint: String,
-    /// It is bound to its owner by SHA-1 alone.
+    /// Its self-signatures use only SHA-1.
     pub is_weak: bool,
 }
 
-/// apt, where there are repositories of NVIDIA's.
+/// apt's configuration, on hosts with NVIDIA's repositories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Apt {
     /// NVIDIA's repositories.
     pub repositories: Vec<Repository>,
-    /// The file by which apt refuses keys that are bound by SHA-1, and since when; none where it takes them.
+    /// The policy file that makes apt refuse SHA-1 keys, and since when. None if apt accepts them.
     pub refuses_sha1: Option<(PathBuf, String)>,
 }
 
-/// NVIDIA's addresses: of CUDA's packages, and of the container toolkit's.
+/// NVIDIA's repository hosts: for CUDA's packages, and for the container toolkit.
 const OURS: [&str; 2] = ["developer.download.nvidia.com/", "nvidia.github.io/"];
 
-/// What apt has, as of `today`, `2026-11-20`.
+/// Reads apt's configuration, as of `today`, such as `2026-11-20`.
 pub fn apt(system: &System, today: &str) -> Apt {
     let folder = Path::new("/etc/apt/sources.list.d");
     let in_folder = names(system, folder).filter(|n| n.ends_with(".list") || n.ends_with(".sources"));
@@ -59,7 +59,7 @@ pub fn apt(system: &System, today: &str) -> Apt {
     if ours.is_empty() {
         return Apt::default();
     }
-    // The method of Debian's apt 2.9.19 and later, which asks Sequoia.
+    // The method of Debian's apt 2.9.19 and later, which verifies with Sequoia.
     let sequoia = system.exists("/usr/lib/apt/methods/sqv") && system.exists("/usr/bin/sqv");
     let repository = |(file, source): (PathBuf, AptSource)| Repository {
         keys: keys(system, &source.signed_by, sequoia),
@@ -74,7 +74,7 @@ pub fn apt(system: &System, today: &str) -> Apt {
     }
 }
 
-/// The keys that `Signed-By` allows: in files, by fingerprints among those trusted for all, or written out.
+/// The keys that `Signed-By` allows: in files, by fingerprint among the globally trusted ones, or inline.
 fn keys(system: &System, signed_by: &str, sequoia: bool) -> Answer<Vec<RepositoryKey>> {
     let known = |key: PublicKey| RepositoryKey { fingerprint: key.fingerprint, is_weak: key.is_weak };
     if signed_by.contains("-----BEGIN PGP PUBLIC KEY BLOCK-----") {
@@ -85,7 +85,7 @@ fn keys(system: &System, signed_by: &str, sequoia: bool) -> Answer<Vec<Repositor
     }
     let words = || signed_by.split([',', ' ', '\n', '\t']).filter(|w| !w.is_empty());
     let files: Vec<_> = words().filter(|w| w.starts_with('/')).map(PathBuf::from).collect();
-    // An exclamation mark says that a subkey of it will not do.
+    // An exclamation mark excludes subkeys.
     let prints: Vec<_> =
         words().filter(|w| !w.starts_with('/')).map(|w| w.trim_end_matches('!').to_uppercase()).collect();
     let (files, asked_for) = if files.is_empty() { (trusted(system), false) } else { (files, true) };
@@ -96,7 +96,7 @@ fn keys(system: &System, signed_by: &str, sequoia: bool) -> Answer<Vec<Repositor
             Err(why) => wrong = wrong.or(Some(why)),
         }
     }
-    // apt comes back to this one, with a warning, when the others do not do.
+    // apt falls back to this one, with a warning, if the others do not match.
     found.extend(key_file(system, Path::new("/etc/apt/trusted.gpg"), sequoia).unwrap_or_default());
     if !prints.is_empty() {
         found.retain(|key| prints.contains(&key.fingerprint));
@@ -110,21 +110,21 @@ fn keys(system: &System, signed_by: &str, sequoia: bool) -> Answer<Vec<Repositor
 
 /// Why a file gives no keys.
 enum Unread {
-    /// We may not read it.
+    /// No permission to read it.
     Denied(String),
-    /// Nobody can use it.
+    /// apt cannot use it either.
     Useless(String),
 }
 
 fn key_file(system: &System, file: &Path, sequoia: bool) -> Result<Vec<PublicKey>, Unread> {
     let shown = file.display();
     let bytes = system.read(file).map_err(|e| match crate::system::is_absent(&e) {
-        true => Unread::Useless(format!("{shown} is not there")),
+        true => Unread::Useless(format!("{shown} does not exist")),
         false => Unread::Denied(format!("{shown} could not be read: {e}")),
     })?;
-    let keys = public_keys(&bytes).map_err(|why| Unread::Useless(format!("{shown} is no use to apt: {why}")))?;
+    let keys = public_keys(&bytes).map_err(|why| Unread::Useless(format!("apt cannot use {shown}: {why}")))?;
     let armoured = bytes.first().is_some_and(|b| b & 0x80 == 0);
-    // gpgv's apt goes by the name; Sequoia reads either.
+    // An apt with gpgv goes by the file's name; Sequoia reads either form.
     if !sequoia && armoured != file.extension().is_some_and(|e| e == "asc") {
         let form =
             if armoured { "armoured, and its name does not end in .asc" } else { "binary, and its name ends in .asc" };
@@ -133,13 +133,13 @@ fn key_file(system: &System, file: &Path, sequoia: bool) -> Result<Vec<PublicKey
     Ok(keys)
 }
 
-/// Key files that apt takes for repositories which name none.
+/// Key files that apt accepts for repositories without Signed-By.
 fn trusted(system: &System) -> Vec<PathBuf> {
     let folder = Path::new("/etc/apt/trusted.gpg.d");
     names(system, folder).filter(|n| n.ends_with(".gpg") || n.ends_with(".asc")).map(|n| folder.join(n)).collect()
 }
 
-/// The policy that apt gives Sequoia: the first of these files that is there.
+/// The policy that apt passes to Sequoia: the first of these files that exists.
 fn refuses_sha1(system: &System, today: &str) -> Option<(PathBuf, String)> {
     const POLICIES: [&str; 5] = [
         "/etc/crypto-policies/back-ends/apt-sequoia.config",
@@ -155,7 +155,7 @@ fn refuses_sha1(system: &System, today: &str) -> Option<(PathBuf, String)> {
 
 /// The day on which a policy ends SHA-1 for bindings: `sha1.second_preimage_resistance = 2026-02-01`.
 fn sha1_until(policy: &str) -> String {
-    // What Sequoia does where it is not told.
+    // Sequoia's default.
     const DEFAULT: &str = "2023-02-01";
     let mut section = "";
     let mut found: [Option<&str>; 2] = [None, None];
@@ -206,8 +206,8 @@ mod tests {
         );
         let find = || apt(&system, "2026-11-20").repositories;
         assert_eq!(find()[0].uri, cuda.trim_end_matches('/'));
-        assert_eq!(find()[0].keys, Answer::Failed("/usr/share/keyrings/a.gpg is not there".into()));
-        // A key of nobody's: the packet of an Ed25519 key without a name.
+        assert_eq!(find()[0].keys, Answer::Failed("/usr/share/keyrings/a.gpg does not exist".into()));
+        // A key without an owner: the packet of an Ed25519 key without a name.
         let mut key = vec![0x98, 51, 4, 0, 0, 0, 0, 22, 9, 0x2b, 6, 1, 4, 1, 0xda, 0x47, 0x0f, 1, 1, 7, 0x40];
         key.resize(53, 7);
         write("/usr/share/keyrings/a.gpg", &key);

@@ -1,4 +1,4 @@
-//! How the GPUs are joined to each other on the PCI bus: the ports above them, and what the IOMMU does to what they say.
+//! How the GPUs are connected on the PCI bus: the ports above them, and the IOMMU's translation of their traffic.
 
 use super::{Answer, text};
 use crate::compat::Database;
@@ -12,17 +12,16 @@ use std::path::{Component, Path};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Bus {
-    /// Ports of PCI switches above GPUs, by address: whether they send what one device says to another by way of the
-    /// processor (ACS).
+    /// Ports of PCI switches above GPUs, by address: whether they redirect traffic between devices through the CPU (ACS).
     pub detours: BTreeMap<String, Answer<bool>>,
-    /// What the IOMMU does for each GPU that is a board in a slot, by address: `DMA`, `DMA-FQ`, `identity`. Without an entry
-    /// there is none. Those on a base board speak to each other by NVLink.
+    /// The IOMMU's domain of each GPU on a board in a slot, by address: `DMA`, `DMA-FQ`, `identity`. Without an entry there is
+    /// none. GPUs on a base board use NVLink instead.
     pub iommu: BTreeMap<String, String>,
 }
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Looked at on a machine of its own with several GPUs.
+/// Read only on physical machines with several GPUs.
 pub fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
     let mut bus = Bus::default();
     if facts.machine.kind != MachineKind::Physical || facts.gpus.len() < 2 {
@@ -36,7 +35,7 @@ pub fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
             bus.iommu.insert(gpu.address.clone(), kind);
         }
         let Ok(path) = system.canonical(&device) else { continue };
-        // "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0": what stands above it, and the GPU itself.
+        // "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0": the ports above the GPU, then the GPU itself.
         let names = path.components().filter_map(|c| if let Component::Normal(n) = c { n.to_str() } else { None });
         for port in names.filter(|n| n.len() == 12 && n.contains('.') && *n != gpu.address) {
             let found = || match system.read(Path::new(DEVICES).join(port).join("config")) {
@@ -53,8 +52,8 @@ pub fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
     bus
 }
 
-/// Whether a port redirects, by its configuration space; none for what is no port of a switch below which devices are. Root
-/// ports are left out: what goes from one to another passes the processor anyway.
+/// Whether a port redirects traffic, by its configuration space. None if it is not a downstream port of a switch. Root ports
+/// are left out: traffic between them passes the CPU anyway.
 fn detours(config: &[u8]) -> Option<Answer<bool>> {
     const BRIDGE: u8 = 1;
     const DOWNSTREAM_PORT: u16 = 6;
@@ -62,7 +61,7 @@ fn detours(config: &[u8]) -> Option<Answer<bool>> {
         return None;
     }
     if config.len() <= 64 {
-        return Some(Answer::NotAsked("only root may read how a port of a PCI switch is set".to_owned()));
+        return Some(Answer::NotAsked("only root can read the ACS settings of PCI switches".to_owned()));
     }
     let kind = word(config, capability(config)? + 2)? >> 4 & 0xf;
     if kind != DOWNSTREAM_PORT {
@@ -77,7 +76,7 @@ fn word(config: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]))
 }
 
-/// Where the PCI Express capability is. A list may lead back to itself: it has no more than this many places.
+/// The offset of the PCI Express capability. The list may be circular, so the number of entries is limited.
 fn capability(config: &[u8]) -> Option<usize> {
     const PCI_EXPRESS: u8 = 0x10;
     let mut at = usize::from(*config.get(0x34)? & 0xfc);
@@ -90,7 +89,7 @@ fn capability(config: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where the extended capability for access control services is.
+/// The offset of the extended capability for access control services (ACS).
 fn access_control(config: &[u8]) -> Option<usize> {
     const ACS: u16 = 0x000d;
     let mut at = 0x100;
@@ -128,10 +127,14 @@ mod tests {
     #[test]
     fn ports_of_switches_say_whether_they_redirect() {
         assert_eq!(detours(&bridge(6, Some(0b1_1101))), Some(Answer::Is(true)));
-        assert_eq!(detours(&bridge(6, Some(0b1))), Some(Answer::Is(false)), "source validation alone detours nothing");
+        assert_eq!(
+            detours(&bridge(6, Some(0b1))),
+            Some(Answer::Is(false)),
+            "source validation alone redirects nothing"
+        );
         assert_eq!(detours(&bridge(6, None)), Some(Answer::Is(false)));
         assert_eq!(detours(&bridge(4, Some(0b1_1101))), None, "a root port");
-        assert_eq!(detours(&vec![0; 4096]), None, "no bridge");
+        assert_eq!(detours(&vec![0; 4096]), None, "not a bridge");
         assert!(matches!(detours(&bridge(6, Some(0))[..64]), Some(Answer::NotAsked(_))));
     }
 

@@ -1,4 +1,4 @@
-//! What starts containers here, and what it would give them of the driver.
+//! Container engines, and the parts of the driver that they pass to containers.
 
 use super::{Answer, names, text};
 use crate::compat::Database;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Container engines and what they were told of GPUs.
+/// Container engines and their configuration for GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Containers {
@@ -16,68 +16,67 @@ pub struct Containers {
     pub engines: Vec<String>,
     /// NVIDIA's container toolkit is installed.
     pub has_toolkit: bool,
-    /// docker is a snap that brings no toolkit of its own.
+    /// docker is a snap without its own container toolkit.
     pub bare_snap: bool,
-    /// What is wrong with docker's daemon.json, if anything is.
+    /// The error in docker's daemon.json, if there is one.
     pub daemon_json: Option<String>,
-    /// Programs that configurations name to start GPU containers by, and that are not there: the file, and the program.
+    /// Configured runtimes for GPU containers that are not installed: the configuration file and the program.
     pub lost_runtimes: Vec<(PathBuf, String)>,
-    /// CDI's descriptions of NVIDIA's devices.
+    /// CDI specifications for NVIDIA's devices.
     pub specs: Vec<CdiSpec>,
 }
 
-/// A description of devices for containers.
+/// A CDI specification of devices for containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct CdiSpec {
-    /// The file of the description.
+    /// The file of the specification.
     pub path: PathBuf,
     /// The devices it describes, `nvidia.com/gpu=0`.
     pub devices: BTreeSet<String>,
-    /// Files that it would put into containers, and that are not there; or why it cannot be read.
+    /// Files that it mounts into containers but that do not exist; or why it cannot be read.
     pub missing: Answer<Vec<PathBuf>>,
 }
 
-/// What the container that this is was to be given of the host's GPUs, and was.
+/// The GPUs that this container requests, and those that it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Given {
-    /// The driver's devices are there.
+    /// The driver's devices exist.
     pub devices: bool,
-    /// Whether it asks for GPUs.
+    /// Whether it requests GPUs.
     pub asked: Asked,
-    /// What it asks for of the driver (`compute`, `utility`, `all`), if it says so.
+    /// The driver capabilities that it requests (`compute`, `utility`, `all`), if set.
     pub capabilities: Option<BTreeSet<String>>,
 }
 
-/// Whether a container asks for GPUs, by `NVIDIA_VISIBLE_DEVICES`.
+/// Whether a container requests GPUs, by `NVIDIA_VISIBLE_DEVICES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Asked {
-    /// It does not say so.
+    /// The variable is not set.
     Unsaid,
-    /// It wants none (`void`, `none`, or empty). The container toolkit sets `void` itself when it gives GPUs by CDI.
+    /// It requests none (`void`, `none`, or empty). The container toolkit sets `void` itself when it passes GPUs by CDI.
     Nothing,
-    /// It wants some or all.
+    /// It requests some or all.
     Gpus,
 }
 
-/// How the driver of a host whose GPUs share the processor's memory counts theirs.
+/// How GPU memory is counted on a host whose GPUs share the CPU's memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Coherent {
-    /// A kubelet runs containers here.
+    /// A kubelet is installed.
     pub has_kubelet: bool,
-    /// `NVreg_CoherentGPUMemoryMode`, as the loaded driver has it, else as it is set for the next boot; empty where it is
-    /// not set.
+    /// `NVreg_CoherentGPUMemoryMode` of the loaded driver, else as set for the next boot; empty if it is not set.
     pub mode: String,
 }
 
-/// CDI's folders, a later one before an earlier.
+/// CDI's directories, in ascending priority.
 const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
-/// What starts containers here.
+/// The container engines of the host.
 pub fn containers(system: &System) -> Containers {
     let programs = |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
     let has = |name: &str| programs(name).iter().any(|p| system.exists(p));
@@ -116,7 +115,7 @@ pub fn containers(system: &System) -> Containers {
     }
 }
 
-/// What this container was given; none where this is no container that runs.
+/// The GPUs of this container. None if this is not a running container.
 pub fn given(system: &System, facts: &Facts) -> Option<Given> {
     if facts.machine.kind != MachineKind::Container || !system.is_live() {
         return None;
@@ -130,7 +129,7 @@ pub fn given(system: &System, facts: &Facts) -> Option<Given> {
     })
 }
 
-/// A variable of an environment as the kernel shows it, `NAME=VALUE` with a zero byte behind each.
+/// A variable of an environment as in /proc: `NAME=VALUE`, each with a zero byte at the end.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     let value = |entry: &[u8]| {
         let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
@@ -172,7 +171,8 @@ fn named_runtimes(text: &str) -> Vec<String> {
     text.lines().filter_map(named).collect()
 }
 
-/// As much of a CDI description as matters: <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
+/// The fields of a CDI specification that are read here:
+/// <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
@@ -209,7 +209,7 @@ fn specs(system: &System, folder: &Path) -> Vec<CdiSpec> {
     let read = |name: String| {
         let path = folder.join(name);
         let bytes = text(system, &path);
-        // Other vendors' devices are nobody's business here.
+        // Other vendors' devices do not matter here.
         bytes.contains("nvidia.com/").then(|| spec(system, path, &bytes))
     };
     names(system, folder).filter(described).filter_map(read).collect()
@@ -231,7 +231,7 @@ fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
     CdiSpec { path, devices, missing: Answer::Is(missing.into_iter().collect()) }
 }
 
-/// Looked at where GPUs share memory with the processor: GH200, GB200, GB300.
+/// Read only on hosts whose GPUs share memory with the CPU: GH200, GB200, GB300.
 pub fn coherent(system: &System, facts: &Facts, database: &Database) -> Option<Coherent> {
     const KUBELET: [&str; 5] = [
         "/var/lib/kubelet",
@@ -257,7 +257,7 @@ pub fn coherent(system: &System, facts: &Facts, database: &Database) -> Option<C
     Some(Coherent { has_kubelet: KUBELET.iter().any(|p| system.exists(p)), mode })
 }
 
-/// `CoherentGPUMemoryMode: "driver"`, as the loaded driver says it.
+/// `CoherentGPUMemoryMode: "driver"`, as the loaded driver reports it.
 fn parameter(params: &str) -> Option<String> {
     let line = params.lines().find_map(|l| l.strip_prefix("CoherentGPUMemoryMode:"))?;
     Some(line.trim().trim_matches('"').to_owned())

@@ -1,4 +1,4 @@
-//! What belongs to the driver and only other programs tell.
+//! Evidence about the driver that is read from other programs' files and output.
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
 use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager};
@@ -12,23 +12,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Fabric Manager, as it is on the host.
+/// Fabric Manager on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct FabricManager {
     /// The version of Fabric Manager.
     pub version: DriverVersion,
-    /// Its unit is active; none where no systemd runs.
+    /// Its unit is active. None if systemd does not run.
     pub active: Option<bool>,
 }
 
-/// Debian's module has another name, and modprobe an alias.
+/// Debian's module has another name, for which modprobe has an alias.
 const MODULES: [&str; 2] = ["nvidia", "nvidia-current"];
 
-/// Who signed the module that boots next, where the firmware asks for signatures.
+/// The signer of the nvidia module of the kernel that boots next, if Secure Boot is on.
 pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     if facts.secure_boot != SecureBoot::Enabled {
-        return Answer::NotAsked("the firmware asks for no signatures".to_owned());
+        return Answer::NotAsked("the firmware does not require signatures".to_owned());
     }
     let Some(kernel) = facts.kernel() else { return Answer::NotAsked("no kernel is known".to_owned()) };
     let Some(path) = module::file(system, kernel, &MODULES) else {
@@ -40,7 +40,7 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     }
 }
 
-/// Asked where another module is loaded than the driver's: whether the driver's own lay there for this kernel before it booted.
+/// Whether the driver's module for this kernel was installed before the last boot. Read only if another module is loaded.
 pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
     let (kernel, driver) = (facts.kernels.running.as_deref()?, facts.driver.as_ref()?);
     let loaded = facts.loaded_modules.as_ref()?.iter().find(|m| m.name == "nvidia")?.version.as_deref()?;
@@ -53,21 +53,21 @@ pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
     Some(system.changed(path)? < booted)
 }
 
-/// By this host's own key, whose certificate has the signer's name in it.
+/// Only for this host's own key, whose certificate contains the signer's name.
 pub fn key_is_enrolled(system: &System, facts: &Facts, signer: &Answer<Option<String>>) -> Option<bool> {
     let (Answer::Is(Some(signer)), Some(key)) = (signer, &facts.signing_key) else { return None };
     let certificate = system.read(&key.path).ok()?;
     certificate.windows(signer.len()).any(|part| part == signer.as_bytes()).then_some(key.enrolled)
 }
 
-/// Whether nvidia-uvm was told to do without the kernel's heterogeneous memory (HMM); none where it is not loaded.
+/// Whether heterogeneous memory (HMM) is disabled in nvidia-uvm. None if the module is not loaded.
 pub fn hmm_disabled(system: &System) -> Option<bool> {
     let path = "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm";
-    // The kernel writes truth as Y.
+    // The kernel writes Y for true.
     system.read_text(path).ok().flatten().map(|value| matches!(value.trim(), "Y" | "1"))
 }
 
-/// Asked where there are NVSwitches to manage.
+/// Read only on hosts with NVSwitches.
 pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
     if facts.nvswitches.is_empty() {
@@ -77,7 +77,7 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
         return Answer::Failed("it is not installed".to_owned());
     }
     let Some(companion) = database.companion(CompanionId::FABRIC_MANAGER) else {
-        return Answer::NotAsked("the database does not know what it is called".to_owned());
+        return Answer::NotAsked("Fabric Manager is not in the database".to_owned());
     };
     if !system.is_live() {
         return fabric_package(system, facts, companion);
@@ -88,7 +88,7 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
         Answer::Failed(why) => return Answer::Failed(why),
         Answer::NotAsked(why) => return Answer::NotAsked(why),
     };
-    let Some(version) = version else { return Answer::Failed("it does not say its version".to_owned()) };
+    let Some(version) = version else { return Answer::Failed("it does not report its version".to_owned()) };
     let is_active = |unit: &String| {
         matches!(ask(system, ["systemctl", "is-active", unit.as_str()], Duration::from_secs(10)), Answer::Is(_))
     };
@@ -96,7 +96,7 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
     Answer::Is(FabricManager { version, active })
 }
 
-/// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or without the branch in its name.
+/// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or a name without the branch.
 fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answer<FabricManager> {
     let installed = installed(system, facts.os.package_manager);
     let version = |(name, version): (&String, &String)| {
@@ -106,13 +106,13 @@ fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answ
     installed.iter().find_map(version).map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)
 }
 
-/// The trees of the driver's modules that DKMS builds, with their versions.
+/// The source trees of the driver's modules in DKMS, with their versions.
 pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
-    // GPUDirect's modules, for storage and for networks, are built beside the driver's.
+    // GPUDirect's modules, for storage and networks, are separate from the driver's.
     let is_driver =
         |tree: &String| tree.starts_with("nvidia") && !["nvidia-fs", "nvidia-peer-memory"].contains(&&**tree);
     let trees = names(system, "/var/lib/dkms").filter(is_driver);
-    // Beside the versions lie links to what was built of them, `kernel-6.1.0-25-amd64-x86_64`.
+    // Next to the versions are links to their builds, `kernel-6.1.0-25-amd64-x86_64`.
     let versions = |tree: &str| {
         let folder = Path::new("/var/lib/dkms").join(tree);
         names(system, folder).filter(|n| n.starts_with(|c: char| c.is_ascii_digit())).collect()
@@ -120,19 +120,19 @@ pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
     trees.map(|tree| (tree.clone(), versions(&tree))).collect()
 }
 
-/// A build of DKMS's that failed.
+/// A failed DKMS build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
 pub struct FailedBuild {
-    /// The line of its log that tells why.
+    /// The line of its log that names the error.
     pub why: String,
-    /// The source does not compile or link for this kernel: another try ends the same.
+    /// The source does not compile or link for this kernel: another attempt would fail too.
     pub is_final: bool,
 }
 
-/// What DKMS could not build last, by kernel. It keeps the log of a failed build where it builds, and that of any other beside
-/// the modules.
+/// The last failed DKMS build, by kernel. DKMS keeps the log of a failed build in the build directory, and that of a successful
+/// one next to the modules.
 pub fn failed_builds(system: &System, trees: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, FailedBuild> {
     let all = trees.iter().flat_map(|(tree, versions)| versions.iter().map(move |version| (tree, version)));
     all.filter_map(|(tree, version)| {
@@ -144,7 +144,7 @@ pub fn failed_builds(system: &System, trees: &BTreeMap<String, Vec<String>>) -> 
 /// `DKMS make.log for nvidia-535.309.01 for kernel 6.1.0-25-amd64 (x86_64)` stands first.
 fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
     let kernel = log.lines().next()?.split_once(" for kernel ")?.1.split(' ').next()?;
-    // The compiler's are "nv.c:12:3: error: ..."; what has no place in a file is the tools' own trouble.
+    // Errors of the compiler are "nv.c:12:3: error: ..."; an error without a place in a file comes from the tools.
     let in_source = |l: &&str| {
         let place = l.split_once(": error: ").map(|(place, _)| place);
         let numbers = place.map(|p| p.rsplit(':').take_while(|n| n.parse::<u32>().is_ok()).count());
@@ -157,7 +157,7 @@ fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
     Some((kernel.to_owned(), FailedBuild { why, is_final: is_final.is_some() }))
 }
 
-/// All packages installed, where their record can be read without a program of a tree: rpm's cannot.
+/// All installed packages, if the record can be read without running a program of a tree (rpm's cannot).
 fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<String, String> {
     let Some(manager) = manager else { return BTreeMap::new() };
     match &crate::packages::of(manager).record_file {
@@ -167,8 +167,8 @@ fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<Strin
     }
 }
 
-/// The packages of the installed driver, as the distribution has them, that did not come along. Only where the driver is of
-/// those packages: another repository's would be put over each other.
+/// The distribution's packages of the installed driver that are not installed. Only if the driver is from those packages:
+/// packages of different repositories would overwrite each other.
 pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Vec<String> {
     let (Some(driver), Some(distribution)) = (&facts.driver, distribution) else { return Vec::new() };
     let installed = installed(system, Some(distribution.package_manager));
@@ -177,7 +177,7 @@ pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Di
             && driver.modules.is_none_or(|m| m == offer.modules)
             && offer.packages.iter().any(|p| installed.contains_key(p))
     };
-    // A host that has a package for desktops alone has them instead of the others.
+    // A host with a package for desktops only has those instead of the others.
     let draws =
         |o: &DriverOffer| o.desktop_packages.iter().any(|p| !o.packages.contains(p) && installed.contains_key(p));
     let offer = distribution.drivers.iter().find(is_its);
@@ -185,9 +185,9 @@ pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Di
     names.filter(|p| !installed.contains_key(*p)).cloned().collect()
 }
 
-/// Headers whose link from their kernel is gone.
+/// Headers without a link from their kernel.
 pub fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
-    // Where the link leads to them, it is not the link that is missing.
+    // If the link leads to them, the link is not the problem.
     let is_linked = |release: &str| system.exists(Path::new("/lib/modules").join(release).join("build/Makefile"));
     let without = facts.kernels.installed.iter().filter(|k| !k.headers && !is_linked(&k.release));
     let found = without.filter_map(|kernel| {

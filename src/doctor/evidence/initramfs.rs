@@ -1,6 +1,6 @@
-//! Reads an initramfs without starting a program: what the kernel takes is a row of cpio archives (format "newc"), each of them
-//! plain or compressed. The file may be of another host and hostile: nothing is kept but what the caller takes, and sizes,
-//! counts and time are bounded.
+//! Reads an initramfs without starting a program. An initramfs is a sequence of cpio archives (format "newc"), each plain or
+//! compressed. The file may be from another host and malicious: only what the caller takes is kept, and sizes, counts and time
+//! are limited.
 //!
 //! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
 
@@ -12,28 +12,28 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What may be read of one image, unpacked. The largest that distributions make have half a gigabyte.
+/// The most bytes that are read of one image, unpacked. The largest images of distributions have half a gigabyte.
 const MOST_BYTES: u64 = 4 << 30;
-/// How long one image is read.
+/// The time limit for reading one image.
 const LONGEST: Duration = Duration::from_secs(60);
-/// As in the kernel.
+/// The kernel's limit.
 const LONGEST_NAME: u64 = 4096;
-/// The largest file whose text is handed on.
+/// The largest file whose text is passed to the visitor.
 const LARGEST_TEXT: u64 = 64 << 10;
-/// What a decoder of xz may take; `xz -9` needs 65 MiB.
+/// The memory limit of the xz decoder; `xz -9` needs 65 MiB.
 const DECODER_MEMORY: u64 = 128 << 20;
-/// The largest window of zstd, as a power of two: what `zstd --long` makes.
+/// The largest window of zstd, as a power of two: that of `zstd --long`.
 const ZSTD_WINDOW: u32 = 27;
 
 const HEADER: usize = 110;
 const REGULAR: u32 = 0o100_000;
 const KIND: u32 = 0o170_000;
 
-/// What an image is read for.
+/// Receives the files of an image.
 pub trait Visitor {
-    /// Sees a file's name. True asks for its text too, which comes by [`Visitor::text`] if it is a small regular file.
+    /// Receives a file's name. If it returns true and the file is small and regular, [`Visitor::text`] is called with its text.
     fn file(&mut self, name: &str) -> bool;
-    /// Gets the text of a file.
+    /// Receives the text of a file.
     fn text(&mut self, name: &str, text: &str);
 }
 
@@ -48,11 +48,11 @@ pub fn read(image: impl Read, visitor: &mut dyn Visitor) -> io::Result<()> {
                 let unpacked = unpacked(packed, &mut input)?;
                 let mut inner =
                     BufReader::with_capacity(1 << 17, Metered { input: unpacked, budget: Rc::clone(&budget) });
-                // What is in there is a row of archives again, none of them compressed.
+                // A compressed archive contains a sequence of plain archives.
                 while let Some(kind) = next_archive(&mut inner)? {
                     match kind {
                         Kind::Plain => archive(&mut inner, visitor)?,
-                        _ => return Err(invalid("a compressed archive inside of another")),
+                        _ => return Err(invalid("a compressed archive inside another one")),
                     }
                 }
             }
@@ -61,7 +61,7 @@ pub fn read(image: impl Read, visitor: &mut dyn Visitor) -> io::Result<()> {
     Ok(())
 }
 
-/// How an archive is packed, by its first bytes.
+/// The compression of an archive, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -70,11 +70,11 @@ enum Kind {
     /// The older format of LZMA, without a checksum.
     Lzma,
     Zstd,
-    /// The format that `lz4 -l` writes, which alone the kernel reads.
+    /// The format that `lz4 -l` writes, the only one that the kernel reads.
     Lz4,
 }
 
-/// The archive that comes next, behind the zeros that fill up the one before.
+/// The next archive, after the zeros that pad the previous one.
 fn next_archive(input: &mut impl BufRead) -> io::Result<Option<Kind>> {
     loop {
         let block = input.fill_buf()?;
@@ -88,7 +88,7 @@ fn next_archive(input: &mut impl BufRead) -> io::Result<Option<Kind>> {
             break;
         }
     }
-    // A magic number may lie across two blocks: all that are told apart here differ in their first byte.
+    // A magic number may span two blocks, but all of them differ in their first byte.
     let kind = match input.fill_buf()?.first() {
         Some(b'0') => Kind::Plain,
         Some(0x1f) => Kind::Gzip,
@@ -96,9 +96,9 @@ fn next_archive(input: &mut impl BufRead) -> io::Result<Option<Kind>> {
         Some(0x5d) => Kind::Lzma,
         Some(0x28) => Kind::Zstd,
         Some(0x02) => Kind::Lz4,
-        Some(b'B') => return Err(invalid("compressed with bzip2, which is not read here")),
-        Some(0x89) => return Err(invalid("compressed with lzop, which is not read here")),
-        _ => return Err(invalid("neither a cpio archive nor compressed in a known way")),
+        Some(b'B') => return Err(invalid("compressed with bzip2, which is not supported")),
+        Some(0x89) => return Err(invalid("compressed with lzop, which is not supported")),
+        _ => return Err(invalid("neither a cpio archive nor in a known compression format")),
     };
     Ok(Some(kind))
 }
@@ -118,13 +118,13 @@ fn unpacked<'a>(kind: Kind, input: &'a mut impl BufRead) -> io::Result<Box<dyn R
     })
 }
 
-/// What may still be read of an image.
+/// How much of an image may still be read.
 struct Budget {
     bytes: Cell<u64>,
     began: Instant,
 }
 
-/// A reader that ends with an error when the image's budget is spent.
+/// A reader that fails when the image's budget is used up.
 struct Metered<R> {
     input: R,
     budget: Rc<Budget>,
@@ -178,20 +178,20 @@ struct Entry {
 }
 
 impl Entry {
-    /// Eight hexadecimal digits each, behind the magic number.
+    /// Eight hexadecimal digits each, after the magic number.
     fn parse(header: &[u8; HEADER]) -> io::Result<Self> {
         if !matches!(&header[..6], b"070701" | b"070702") {
             return Err(invalid("not a cpio archive of the format newc"));
         }
         let field = |n: usize| {
             let digits = str::from_utf8(&header[6 + 8 * n..14 + 8 * n]).ok();
-            digits.and_then(|d| u32::from_str_radix(d, 16).ok()).ok_or_else(|| invalid("a number that is none"))
+            digits.and_then(|d| u32::from_str_radix(d, 16).ok()).ok_or_else(|| invalid("an invalid number"))
         };
         Ok(Self { mode: field(1)?, size: field(6)?.into(), name_length: field(11)?.into() })
     }
 }
 
-/// The name that stands behind a header, with the zeros after it.
+/// The name after a header, with the zeros after it.
 fn name(input: &mut impl Read, length: u64) -> io::Result<String> {
     if length == 0 || length > LONGEST_NAME {
         return Err(invalid("a name that is too long"));
@@ -219,8 +219,8 @@ fn invalid(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why.to_owned())
 }
 
-/// LZ4 as `lz4 -l` writes it: a magic number, then blocks of at most 8 MiB, each behind its length and none referring to
-/// another. <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
+/// LZ4 as `lz4 -l` writes it: a magic number, then independent blocks of at most 8 MiB, each after its length.
+/// <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
 struct Lz4<R> {
     input: R,
     block: Vec<u8>,
@@ -240,7 +240,7 @@ impl<R: BufRead> Lz4<R> {
     fn next_block(&mut self) -> io::Result<bool> {
         loop {
             let block = self.input.fill_buf()?;
-            // The kernel takes zeros behind the last block for padding.
+            // The kernel treats zeros after the last block as padding.
             if block.is_empty() || self.has_begun && block[0] == 0 && block.iter().take(4).all(|b| *b == 0) {
                 return Ok(false);
             }
@@ -254,7 +254,7 @@ impl<R: BufRead> Lz4<R> {
             if !self.has_begun {
                 return Err(invalid("not the lz4 format that kernels read"));
             }
-            // The worst that a block of incompressible bytes comes to.
+            // The largest size of a block of incompressible bytes.
             if length as usize > Self::BLOCK + Self::BLOCK / 255 + 16 {
                 return Err(invalid("a block of lz4 that is too long"));
             }

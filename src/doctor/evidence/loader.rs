@@ -1,4 +1,4 @@
-//! Where the dynamic loader looks, and what its cache knows.
+//! The dynamic loader's directories and its cache.
 
 use super::{Answer, names, text};
 use crate::compat::Database;
@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Cached {
-    /// The SONAME that programs ask for.
+    /// The SONAME that programs request.
     pub soname: String,
-    /// The library that they get.
+    /// The library that they load.
     pub path: PathBuf,
-    /// The directory it is in, links resolved.
+    /// The directory of the library, with links resolved.
     pub directory: PathBuf,
     /// Whether that file exists.
     pub exists: bool,
-    /// The version of the driver that a libcuda is of.
+    /// The driver version of a libcuda.
     #[serde(default)]
     pub libcuda: Option<DriverVersion>,
 }
 
-/// The directories of ld.so.conf and those built in.
+/// The directories of ld.so.conf and the built-in ones.
 pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
     let mut directories: BTreeSet<PathBuf> =
         ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().map(|d| resolved(system, Path::new(d))).collect();
@@ -51,7 +51,7 @@ pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
     directories
 }
 
-/// The files of an `include DIRECTORY/*.conf`; a star stands at the beginning of the name in every distribution.
+/// The files of an `include DIRECTORY/*.conf`; in every distribution the name begins with the star.
 fn matching(system: &System, pattern: &Path) -> Vec<PathBuf> {
     let pattern = Path::new("/etc").join(pattern);
     let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name()) else { return Vec::new() };
@@ -62,7 +62,7 @@ fn matching(system: &System, pattern: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// `path` without links, as the host itself would say it.
+/// `path` with links resolved, as seen on the host itself.
 pub fn resolved(system: &System, path: &Path) -> PathBuf {
     system.canonical(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -79,23 +79,25 @@ pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
     entries.map(entry).collect()
 }
 
-/// The version in the name of the file that a name of libcuda's leads to.
+/// The version in the name of the file that a libcuda link leads to.
 fn libcuda(system: &System, path: &Path) -> Option<DriverVersion> {
     resolved(system, path).file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
 }
 
-/// The version of the add-on that a program of a tree would get, by the loader's cache and the name of the file that it leads
-/// to: nothing of a tree is loaded.
+/// The version of the add-on that a program of a tree would load, by the loader's cache and the name of the file. No library of
+/// a tree is loaded.
 pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<AddOnVersion> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
     let cached = entries.filter(|(name, _)| name == soname).map(|(_, path)| path.clone());
     let built_in = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].map(|d| Path::new(d).join(soname));
     let Some(path) = cached.chain(built_in).find(|path| system.exists(path)) else {
-        return Answer::Failed(format!("{soname}: neither /etc/ld.so.cache nor the loader's own folders have it"));
+        return Answer::Failed(format!(
+            "{soname} is neither in /etc/ld.so.cache nor in the loader's built-in directories"
+        ));
     };
     let file = resolved(system, &path);
     let by_name = file.file_name().and_then(|n| n.to_str()?.split_once(".so.")?.1.parse::<AddOnVersion>().ok());
-    // A file without a version in its name may have a header beside it that says one.
+    // A file without a version in its name may have a header with a version.
     let is_it = |c: &&AddOnFiles| {
         Some(c.directory.as_path()) == file.parent() && c.files.iter().any(|f| f.soname.as_deref() == Some(soname))
     };
@@ -103,14 +105,14 @@ pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<Ad
     by_name.or_else(by_facts).map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
 }
 
-/// Of these, the libcudas of compatibility packages that are for this driver and these GPUs: meant to stand before the driver's.
+/// The libcudas of compatibility packages for this driver and these GPUs, which are meant to precede the driver's.
 pub fn forward_compatible(
     database: &Database,
     driver: Option<&InstalledDriver>,
     cards: &[Result<Card, String>],
     cached: &[Cached],
 ) -> BTreeSet<PathBuf> {
-    // NVIDIA supports it on its line for data centres.
+    // NVIDIA supports it only on data-centre GPUs.
     let for_all = !cards.is_empty() && cards.iter().all(|c| c.as_ref().is_ok_and(|c| c.data_center));
     let Some(driver) = driver.filter(|_| for_all) else { return BTreeSet::new() };
     let fits = |entry: &&Cached| {

@@ -8,15 +8,15 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// What stands at the very end of a signed module.
+/// The last bytes of a signed module.
 const MAGIC: &[u8] = b"~Module signature appended~\n";
 /// Before that: algorithm, hash, type of id, lengths of signer and key id, three bytes of padding, length of the signature.
 const TRAILER: usize = 12;
 /// The type of id for PKCS#7, the only one since Linux 4.3.
 const PKCS7: u8 = 2;
-/// The end of a module that is kept: a signature has less than a kilobyte, and few have certificates in them.
+/// The bytes kept from the end of a module: a signature has less than a kilobyte, and few contain certificates.
 const TAIL: usize = 64 << 10;
-/// The most that is unpacked of a compressed module; NVIDIA's have a hundred megabytes.
+/// The largest unpacked size of a compressed module; NVIDIA's have a hundred megabytes.
 const UNPACKED: u64 = 1 << 30;
 
 /// The file of the first of these modules that the kernel's `modules.dep` names.
@@ -34,7 +34,7 @@ pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(listed)
 }
 
-/// Who signed a module: the common name of the key's issuer. None when it is not signed, or does not say by whom.
+/// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no signer.
 pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
     let file = system.open(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -90,13 +90,13 @@ const CONTENT: u8 = 0xa0;
 /// `id-at-commonName`, 2.5.4.3.
 const COMMON_NAME: [u8; 3] = [0x55, 4, 3];
 
-/// An element of DER: its tag, what is in it, and what comes behind it.
+/// An element of DER: its tag, its content, and the rest after it.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
         short @ 0..=0x7f => (usize::from(*short), rest),
-        // Four bytes of length are more than a message here has.
+        // No message here needs four bytes of length.
         long @ 0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
             (bytes.iter().fold(0usize, |n, b| n << 8 | usize::from(*b)), rest)
@@ -107,7 +107,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-/// What is in the first element, if it has this tag.
+/// The content of the first element, if it has this tag.
 fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
     element(der).filter(|e| e.0 == tag).map(|e| e.1)
 }
@@ -129,7 +129,7 @@ fn issuer(message: &[u8]) -> Option<String> {
     let (_, signers) = elements(inside(content, SEQUENCE)?).filter(|(tag, _)| *tag == SET).last()?;
     let mut fields = elements(inside(signers, SEQUENCE)?);
     fields.next().filter(|(tag, _)| *tag == INTEGER)?;
-    // A signer that is told by its key's id alone has another tag here.
+    // A signer that is identified only by its key id has another tag here.
     let (_, who) = fields.next().filter(|(tag, _)| *tag == SEQUENCE)?;
     let names = elements(inside(who, SEQUENCE)?).filter_map(|(_, set)| inside(set, SEQUENCE));
     let common = names.filter_map(|pair| {
@@ -150,7 +150,7 @@ mod tests {
         assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// What sign-file appends: a detached message of openssl's, and the trailer.
+    /// The bytes that sign-file appends: a detached message of openssl, and the trailer.
     fn signed(folder: &Path, name: &str) -> Vec<u8> {
         let at = |file: &str| folder.join(file).to_str().expect("UTF-8").to_owned();
         std::fs::write(at("module"), b"\x7fELF and so on").expect("written");
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(signer(&system, Path::new("/a.ko")).expect("read"), None);
         assert!(signer(&system, Path::new("/b.ko")).is_err());
         assert_eq!(file(&system, "6.1.0", &["nouveau"]), None);
-        // One byte after the other is another: whatever it says, it comes to an end.
+        // Each byte is changed in turn: parsing must always end.
         let message = signature(&module).expect("signed").to_owned();
         for at in 0..message.len() {
             for with in [0, 0x30, 0x84, 0xff] {

@@ -1,4 +1,4 @@
-//! What keeps other drivers of the GPUs out, and which of them come with an initramfs all the same.
+//! The blacklists for other drivers of the GPUs, and the other drivers in initramfs images.
 
 use super::{Answer, initramfs, names, text};
 use crate::compat::InitramfsTool;
@@ -10,36 +10,36 @@ use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// A kernel module that is kept out.
+/// A blacklisted kernel module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Denial {
     /// The kernel module, with underscores.
     pub module: String,
-    /// The file that says so.
+    /// The file that blacklists it.
     pub by: PathBuf,
-    /// When it was written, in seconds since 1970; none for the kernel's command line.
+    /// When that file was written, in seconds since 1970. None for the kernel's command line.
     pub modified: Option<i64>,
 }
 
-/// What is in an initramfs and matters here.
+/// The relevant contents of an initramfs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Image {
     /// Files of rivals' modules.
     pub rivals: Vec<String>,
-    /// Rivals that modprobe's configuration in the image keeps out.
+    /// Rivals that modprobe's configuration in the image blacklists.
     pub denied: Vec<String>,
-    /// Rivals that the image is told to load by their names, which nothing keeps out.
+    /// Rivals that the image loads by name, which no blacklist prevents.
     #[serde(default)]
     pub forced: Vec<String>,
 }
 
-/// Where modprobe's configuration is: a file in an earlier directory stands for those of its name in later ones.
+/// The directories of modprobe's configuration: a file in an earlier directory replaces those of the same name in later ones.
 const CONFIGURATION: [&str; 5] =
     ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
 
-/// What modprobe's configuration and the kernel's command line keep out.
+/// The modules that modprobe's configuration and the kernel's command line blacklist.
 pub fn denied(system: &System) -> Vec<Denial> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -66,7 +66,7 @@ pub fn denied(system: &System) -> Vec<Denial> {
     found
 }
 
-/// `blacklist nouveau` and `install nouveau /bin/false`, of the drivers that matter.
+/// `blacklist nouveau` and `install nouveau /bin/false`, for the rival drivers only.
 fn denied_by(configuration: &str) -> Vec<String> {
     let denied = |line: &str| {
         let mut words = line.split_whitespace();
@@ -87,7 +87,7 @@ fn denied_on_command_line(line: &str) -> Vec<String> {
     rivals(lists.flat_map(|list| list.split(',')).map(|module| module.replace('-', "_")))
 }
 
-/// Each of the drivers that matter, once.
+/// Each of the rival drivers once.
 fn rivals(modules: impl Iterator<Item = String>) -> Vec<String> {
     let all: BTreeSet<_> = modules.filter(|module| RIVALS.contains(&module.as_str())).collect();
     all.into_iter().collect()
@@ -96,11 +96,11 @@ fn rivals(modules: impl Iterator<Item = String>) -> Vec<String> {
 /// More kernels than any host has.
 const MOST_IMAGES: usize = 100;
 
-/// What is in the initramfs of each kernel. No program is started: the images are read as they lie.
+/// The relevant contents of each kernel's initramfs. The images are read without starting a program.
 pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<String, Answer<Image>> {
     let with_image = |k: &&Kernel| k.initramfs.is_some();
     let kernels: Vec<_> = facts.kernels.installed.iter().filter(with_image).take(MOST_IMAGES).collect();
-    // The bytes are anybody's, and other checks need not suffer from what they do to a decoder.
+    // The bytes are untrusted: a panic in a decoder must not affect other checks.
     let lost = || Answer::NotAsked("it was not read".to_owned());
     let read = on_all_cores(&kernels, |kernel| {
         catch_unwind(AssertUnwindSafe(|| image(system, facts, kernel, denied))).unwrap_or_else(|_| lost())
@@ -110,23 +110,23 @@ pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<Str
 
 fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> Answer<Image> {
     let Some((initramfs, tool)) = kernel.initramfs.as_ref().zip(facts.os.initramfs) else {
-        return Answer::NotAsked("no tool that makes initramfs images was found".to_owned());
+        return Answer::NotAsked("no tool that builds initramfs images was found".to_owned());
     };
     let forced = forced(system, tool);
     let certain = denied_for_certain(system, tool, initramfs.modified, denied).filter(|_| forced.is_empty());
     if let Some(denied) = certain {
-        // Unpacking it to see what else it has would take longer than all other checks together.
+        // Unpacking the rest would take longer than all other checks together.
         return Answer::Is(Image { denied, ..Image::default() });
     }
     match system.open(&initramfs.path).and_then(contents) {
         Ok(image) => Answer::Is(Image { forced, ..image }),
-        // A broken image is a finding of another check; here it is only not seen.
+        // A broken image is a finding of another check; here it is just not readable.
         Err(e) => Answer::NotAsked(format!("{} could not be read: {e}", initramfs.path.display())),
     }
 }
 
-/// The file whose modules initramfs-tools loads by their names: what modprobe's configuration denies holds for what is found by
-/// a device's id, and for no name.
+/// The file whose modules initramfs-tools loads by name. A blacklist of modprobe applies only to modules that are found by a
+/// device's id, not by name.
 pub const FORCED: &str = "/etc/initramfs-tools/modules";
 
 fn forced(system: &System, tool: InitramfsTool) -> Vec<String> {
@@ -138,9 +138,8 @@ fn forced(system: &System, tool: InitramfsTool) -> Vec<String> {
     names.filter(|name| RIVALS.contains(&name.as_str())).collect()
 }
 
-/// All rivals, where the image keeps them out whatever else is in it: mkinitramfs copies these two folders whole, and the files
-/// that deny were there before it was made. When a file was last written does not tell that, since packages bring files of
-/// any age; when its inode was last changed does.
+/// All rivals, if the image is certain to blacklist them: mkinitramfs copies these two directories completely, and the
+/// blacklists existed before it ran. This compares the change time of inodes, since packages install files of any age.
 fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &[Denial]) -> Option<Vec<String>> {
     let is_copied = |d: &Denial| {
         let copied =
@@ -152,7 +151,7 @@ fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &
     all.then(|| RIVALS.map(str::to_owned).to_vec())
 }
 
-/// What matters in an image: the modules it has, and what its own copy of modprobe's configuration keeps out.
+/// The relevant contents of an image: its modules, and the blacklists in its own copy of modprobe's configuration.
 fn contents(image: impl Read) -> io::Result<Image> {
     let mut inside = Inside::default();
     initramfs::read(image, &mut inside)?;
@@ -162,16 +161,16 @@ fn contents(image: impl Read) -> io::Result<Image> {
     Ok(Image { rivals, denied: denied.collect(), forced: Vec::new() })
 }
 
-/// What is kept of an image while it is read.
+/// The data kept while an image is read.
 #[derive(Default)]
 struct Inside {
     rivals: Vec<String>,
-    /// By file name, the directory's place in the order of precedence, and the text.
+    /// By file name: the directory's place in the order of precedence, and the text.
     configuration: BTreeMap<String, (usize, String)>,
 }
 
 impl Inside {
-    /// More than any image has: the rest would only fill memory.
+    /// More than any image has; limits the memory.
     const MOST: usize = 1000;
 
     /// A file of modprobe's configuration: its name, and its directory's place in the order of precedence.

@@ -1,4 +1,4 @@
-//! What toolkits and shells say, and what is set for everybody.
+//! The toolkits' compilers, the PATH of shells, and settings for all users.
 
 use super::{Answer, OF_A_TREE, ask, names, text};
 use crate::compat::Database;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which nvcc shells find, if any.
+/// The nvcc that shells find, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Shells {
@@ -22,13 +22,13 @@ pub struct Shells {
     pub plain: Option<PathBuf>,
 }
 
-/// By the release, or the newest of its series where that does not show.
+/// By the release, or by the newest of its series if the release is unknown.
 pub fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
     let of = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version))?.gcc_max;
     of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
 }
 
-/// The oldest driver that runs the programs of each toolkit, by the rule that plans are made by.
+/// The oldest driver that runs each toolkit's programs, by the same rule as in plans.
 pub fn oldest_drivers(database: &Database, facts: &Facts) -> BTreeMap<PathBuf, DriverVersion> {
     let of = |version: CudaVersion| {
         let release = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version));
@@ -52,7 +52,7 @@ pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
     }
 }
 
-/// Whether each toolkit whose nvcc answers compiles a program that starts: the line that it prints, or what was said instead.
+/// Whether each toolkit with a working nvcc compiles a program that starts: the program's output line, or the errors.
 pub fn compiled(
     system: &System,
     facts: &Facts,
@@ -67,7 +67,7 @@ pub fn compiled(
 
 fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
     const LIMIT: Duration = Duration::from_secs(180);
-    /// The script's own status for "there is no private folder".
+    /// The script's exit status for "there is no private directory".
     const NO_FOLDER: Ended = Ended::Status(3);
     if !system.is_live() {
         return Answer::NotAsked(OF_A_TREE.to_owned());
@@ -78,20 +78,20 @@ fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
         Err(e) => Answer::NotAsked(e.to_string()),
         Ok(output) if output.ended == NO_FOLDER => Answer::NotAsked(output.last_lines(1)),
         Ok(output) => match compile::started(&output.text) {
-            // Whether it computes is another check's.
+            // Another check reports whether it computes.
             Some(line) => Answer::Is(line.to_owned()),
             None => Answer::Failed(format!("{}\n{}", output.last_lines(12), output.ended)),
         },
     }
 }
 
-/// A toolkit's nvcc. The distribution's own has its programs in /usr/bin; the facts' path is its library directory.
+/// A toolkit's nvcc. The distribution's toolkit has its programs in /usr/bin; the facts' path is its library directory.
 fn own_nvcc(system: &System, toolkit: &Path) -> PathBuf {
     let own = toolkit.join("bin/nvcc");
     if system.exists(&own) { own } else { PathBuf::from("/usr/bin/nvcc") }
 }
 
-/// What an nvcc of a tree would say, by the text in it.
+/// The version of an nvcc in a tree, by the text in the file.
 fn written_in(system: &System, nvcc: &Path) -> Answer<CudaVersion> {
     let shown = nvcc.display();
     let file = match system.open(nvcc) {
@@ -99,12 +99,12 @@ fn written_in(system: &System, nvcc: &Path) -> Answer<CudaVersion> {
         Err(e) => return Answer::NotAsked(format!("{shown} could not be read: {e}")),
     };
     if elf_machine(&file).is_none() {
-        // A script that calls the compiler elsewhere.
+        // A script that calls the compiler in another directory.
         return Answer::NotAsked(OF_A_TREE.to_owned());
     }
     match elf_text(&file, b"Cuda compilation tools, ", 64).as_deref().and_then(release) {
         Some(version) => Answer::Is(version),
-        None => Answer::Failed(format!("{shown} is cut short, or no nvcc: it has no release written in it")),
+        None => Answer::Failed(format!("{shown} is truncated or not an nvcc: it contains no release")),
     }
 }
 
@@ -113,7 +113,7 @@ fn release(text: &str) -> Option<CudaVersion> {
     text.split_once("release ")?.1.split(',').next()?.parse().ok()
 }
 
-/// Asks real shells, with an environment as a fresh login has it; of a tree, reads what they would read.
+/// Asks real shells, with the environment of a fresh login; for a tree, reads the files that they would read.
 pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     const LIMIT: Duration = Duration::from_secs(10);
     if !system.is_live() {
@@ -121,11 +121,11 @@ pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     }
     let shell = if system.exists("/bin/bash") { "/bin/bash" } else { "/bin/sh" };
     let found = |answer: Answer<String>| match answer {
-        // Profiles may say something too.
+        // Profiles may print something too.
         Answer::Is(text) => {
             Ok(text.lines().rev().find(|l| l.starts_with('/') && l.ends_with("/nvcc")).map(PathBuf::from))
         }
-        // `command -v` has a status of its own for "none".
+        // `command -v` has a separate exit status for "none".
         Answer::Failed(_) => Ok(None),
         Answer::NotAsked(why) => Err(why),
     };
@@ -137,7 +137,7 @@ pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     }
 }
 
-/// Which nvcc a login shell of a tree finds, as far as its files tell without a shell.
+/// The nvcc that a login shell of a tree finds, as far as its files show without running a shell.
 fn login_path(system: &System, plain: &Option<PathBuf>) -> Answer<Shells> {
     let mut profile = Profile::default();
     for file in profiles(system) {
@@ -151,17 +151,17 @@ fn login_path(system: &System, plain: &Option<PathBuf>) -> Answer<Shells> {
     }
 }
 
-/// What every login reads, in its order.
+/// The files that every login reads, in order.
 fn profiles(system: &System) -> impl Iterator<Item = PathBuf> {
     let scripts = names(system, "/etc/profile.d").map(|n| Path::new("/etc/profile.d").join(n));
     ["/etc/environment", "/etc/profile"].map(PathBuf::from).into_iter().chain(scripts)
 }
 
-/// What shell scripts that set PATH come to, read line by line: every line counts, whatever it depends on.
+/// The PATH that shell scripts set, read line by line: conditions are ignored, and every line counts.
 struct Profile {
     path: Vec<PathBuf>,
     variables: BTreeMap<String, String>,
-    /// Everything that a PATH was set to was understood.
+    /// Every assignment of PATH was understood.
     is_certain: bool,
 }
 
@@ -206,13 +206,13 @@ impl Profile {
                 },
             }
         }
-        // `if root` and `else` set it twice: what either has may be there.
+        // `if root` and `else` both set it: the directories of both may count.
         if !has_own {
             self.path.extend(before);
         }
     }
 
-    /// A value with the variables that are known; none where it has others, or commands.
+    /// A value with known variables expanded. None if it has other variables or commands.
     fn expanded(&self, value: &str) -> Option<String> {
         let mut out = String::new();
         let mut rest = value;
@@ -230,7 +230,7 @@ impl Profile {
     }
 }
 
-/// The ways to say what PATH was before.
+/// The spellings of the previous PATH.
 const OLD_PATH: [&str; 6] =
     ["${PATH:+:${PATH}}", "${PATH:+:$PATH}", "${PATH:+${PATH}:}", "${PATH:+$PATH:}", "${PATH}", "$PATH"];
 
@@ -284,7 +284,7 @@ mod tests {
             let path: Vec<_> = profile.path.iter().map(|p| p.display().to_string()).collect();
             (path.join(":"), profile.is_certain)
         };
-        // Debian's /etc/profile, and what gpusetup writes.
+        // Debian's /etc/profile, and the file that gpusetup writes.
         let debian = "if [ \"$(id -u)\" -eq 0 ]; then\n  PATH=\"/usr/sbin:/usr/bin\"\nelse\n  PATH=\"/usr/bin:/usr/games\"\nfi\nexport PATH\n";
         let Operation::WriteFile(WriteFile { content, .. }) = crate::plan::profile(Path::new("/usr/local/cuda"), false)
         else {

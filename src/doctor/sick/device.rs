@@ -92,8 +92,8 @@ fn finding(id: CheckId, change: impl FnOnce(&mut Evidence)) -> crate::doctor::Fi
 fn a_driver_that_does_not_answer() {
     let hung = |e: &mut Evidence| {
         unstarted(0)(e);
-        e.nvml = Answer::Failed("libnvidia-ml.so.1 did not come back from nvmlInit_v2 within 15 s".into());
-        e.cuda = Answer::Failed("libcuda.so.1 did not come back from cuInit within 35 s".into());
+        e.nvml = Answer::Failed("libnvidia-ml.so.1 did not return from nvmlInit_v2 within 15 s".into());
+        e.cuda = Answer::Failed("libcuda.so.1 did not return from cuInit within 35 s".into());
     };
     assert_eq!(found(hung), ["GS508 fail", "GS505 fail < GS508"]);
     let by_log = |e: &mut Evidence| {
@@ -185,7 +185,7 @@ fn memory_heat_and_power() {
     let rows = |pending, failed| {
         of_gpu(move |g| g.remapped_rows = Some(RemappedRows { corrected: 1, uncorrected: 2, pending, failed }))
     };
-    assert_eq!(found(rows(false, false)), [""; 0], "remapped is mended");
+    assert_eq!(found(rows(false, false)), [""; 0], "remapped rows are repaired");
     assert_eq!(found(rows(true, false)), ["GS904 warn"]);
     assert_eq!(found(rows(true, true)), ["GS904 fail"]);
     let pages = |double_bit, pending| {
@@ -410,5 +410,5 @@ fn a_cudnn_that_does_not_compute() {
         "somebody computes"
     );
     assert_eq!(convolution(Answer::Is(Convolution::Refused(refused("cudnnCreate", 3007)))), ["GS710 fail"]);
-    assert_eq!(convolution(Answer::Failed("libcudnn.so.9 ended the process that asked it".into())), ["GS710 fail"]);
+    assert_eq!(convolution(Answer::Failed("libcudnn.so.9 crashed".into())), ["GS710 fail"]);
 }

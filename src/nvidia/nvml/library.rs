@@ -1,4 +1,4 @@
-//! The functions of NVML, `libnvidia-ml.so.1`, that are asked here: from C's types to Rust's, and a reason where there is no answer.
+//! The functions of NVML, `libnvidia-ml.so.1`, that gpusetup calls, with Rust types and errors.
 
 use libloading::Error as LoadingError;
 use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
@@ -13,7 +13,7 @@ use std::ffi::{CStr, c_char};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-/// The hot chip, the warm one, and the power supply that asks for less, as bits of [`Device::slowdown`].
+/// Hardware thermal slowdown, software thermal slowdown and power brake, as bits of [`Device::slowdown`].
 pub(super) const HEAT: u64 = nvmlClocksThrottleReasonHwThermalSlowdown as u64;
 pub(super) const WARMTH: u64 = nvmlClocksThrottleReasonSwThermalSlowdown as u64;
 pub(super) const POWER_BRAKE: u64 = nvmlClocksThrottleReasonHwPowerBrakeSlowdown as u64;
@@ -21,19 +21,19 @@ pub(super) const POWER_BRAKE: u64 = nvmlClocksThrottleReasonHwPowerBrakeSlowdown
 const SUCCESS: u32 = 0;
 const INSUFFICIENT_SIZE: u32 = 7;
 
-/// Why a question has no answer.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NvmlError {
-    /// There is no such library, or it is none.
+    /// The library is missing or invalid.
     #[error("a libloading error occurred: {0}")]
     NoLibrary(#[from] LoadingError),
-    /// It has no such function.
+    /// The library lacks the function.
     #[error("function symbol failed to load: {0}")]
     NoFunction(String),
-    /// It answered with this number.
+    /// The function returned this error code.
     #[error("{}", meaning(*.0))]
     Refused(nvmlReturn_t),
-    /// Its answer is no text.
+    /// The returned text is not UTF-8.
     #[error("could not interpret string as utf-8")]
     NoText(#[from] std::str::Utf8Error),
 }
@@ -70,7 +70,7 @@ fn meaning(code: nvmlReturn_t) -> String {
 }
 
 impl NvmlError {
-    /// The number that the library answered with; none where it was not asked.
+    /// The error code that the library returned. None if it was not called.
     pub fn code(&self) -> Option<u32> {
         match self {
             Self::NoLibrary(_) | Self::NoFunction(_) => None,
@@ -80,7 +80,7 @@ impl NvmlError {
     }
 }
 
-/// What a function makes of an answer that begins so.
+/// Calls a function with an output value, and returns that value.
 fn asked<F: Copy, T>(
     function: &Result<F, LoadingError>,
     mut answer: T,
@@ -93,7 +93,7 @@ fn asked<F: Copy, T>(
     }
 }
 
-/// How many of something there are: so many that a place for none is too small for them.
+/// A count, from a call with an empty buffer: NVML then reports that the buffer is too small, and the count.
 fn counted<F: Copy>(
     function: &Result<F, LoadingError>,
     ask: impl FnOnce(F, &mut u32) -> nvmlReturn_t,
@@ -105,7 +105,7 @@ fn counted<F: Copy>(
     Ok(count? as usize)
 }
 
-/// The text that a function writes into a place of this length.
+/// The text that a function writes into a buffer of this length.
 fn text<F: Copy>(
     function: &Result<F, LoadingError>,
     length: u32,
@@ -116,40 +116,40 @@ fn text<F: Copy>(
     Ok(CStr::from_bytes_until_nul(&text).unwrap_or_default().to_str()?.to_owned())
 }
 
-/// The library. It stays until the process ends: one that is about to be left needs no farewell, which may be what hangs.
+/// The library. It stays loaded until the process ends: shutting it down is not needed and might hang.
 pub(super) struct Library(ManuallyDrop<NvmlLib>);
 
 impl Library {
-    /// That at this path, or of this name, ready to answer.
+    /// Loads and initialises the library with this path or name.
     pub fn open(path: &str) -> Result<Self, NvmlError> {
-        // SAFETY: whoever names the library vouches for what it does when it is loaded.
+        // SAFETY: the caller, who names the library, vouches for its behaviour when it is loaded.
         let library = Self(ManuallyDrop::new(unsafe { NvmlLib::new(path) }?));
-        // SAFETY: the function takes nothing.
+        // SAFETY: the function takes no arguments.
         asked(&library.0.nvmlInit_v2, (), |init, ()| unsafe { init() })?;
         Ok(library)
     }
 
-    /// The version of the driver in the kernel.
+    /// The version of the loaded driver.
     pub fn driver(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE;
-        // SAFETY: the place is as long as it is told.
+        // SAFETY: the buffer has the length that is passed.
         text(&self.0.nvmlSystemGetDriverVersion, LENGTH, |f, text| unsafe { f(text, LENGTH) })
     }
 
     /// The version of the library itself.
     pub fn version(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE;
-        // SAFETY: the place is as long as it is told.
+        // SAFETY: the buffer has the length that is passed.
         text(&self.0.nvmlSystemGetNVMLVersion, LENGTH, |f, text| unsafe { f(text, LENGTH) })
     }
 
-    /// The newest CUDA that the driver runs by itself: 12040 is 12.4.
+    /// The newest CUDA that the driver supports natively: 12040 is 12.4.
     pub fn cuda(&self) -> Result<i32, NvmlError> {
         // SAFETY: the number outlives the call.
         asked(&self.0.nvmlSystemGetCudaDriverVersion_v2, 0, |f, version| unsafe { f(version) })
     }
 
-    /// How many GPUs the driver was told to leave alone.
+    /// The number of GPUs that the driver is configured to exclude.
     pub fn excluded(&self) -> Result<u32, NvmlError> {
         // SAFETY: the number outlives the call.
         asked(&self.0.nvmlGetExcludedDeviceCount, 0, |f, count| unsafe { f(count) })
@@ -158,27 +158,27 @@ impl Library {
     /// Confidential computing is on.
     pub fn is_confidential(&self) -> Result<bool, NvmlError> {
         let size = size_of::<nvmlSystemConfComputeSettings_v1_t>() as u32;
-        // Its first version, as `NVML_STRUCT_VERSION` has it.
+        // Version 1 of the structure, as `NVML_STRUCT_VERSION` encodes it.
         let settings = nvmlSystemConfComputeSettings_t { version: size | 1 << 24, ..zeroed() };
-        // SAFETY: the structure is of the version that it says, and outlives the call.
+        // SAFETY: the structure matches its version field, and outlives the call.
         let settings = asked(&self.0.nvmlSystemGetConfComputeSettings, settings, |f, to| unsafe { f(to) })?;
         Ok(settings.ccFeature == NVML_CC_SYSTEM_FEATURE_ENABLED)
     }
 
-    /// GPUs of confidential computing take work.
+    /// GPUs in confidential-computing mode accept work.
     pub fn accepts_work(&self) -> Result<bool, NvmlError> {
         // SAFETY: the number outlives the call.
         let state = asked(&self.0.nvmlSystemGetConfComputeGpusReadyState, 0, |f, state| unsafe { f(state) })?;
         Ok(state == NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE)
     }
 
-    /// How many GPUs there are.
+    /// The number of GPUs.
     pub fn count(&self) -> Result<u32, NvmlError> {
         // SAFETY: the number outlives the call.
         asked(&self.0.nvmlDeviceGetCount_v2, 0, |f, count| unsafe { f(count) })
     }
 
-    /// One of them, by its place in the list.
+    /// A GPU by its index.
     pub fn device(&self, index: u32) -> Result<Device<'_>, NvmlError> {
         // SAFETY: the place for the handle outlives the call.
         let handle = asked(&self.0.nvmlDeviceGetHandleByIndex_v2, ptr::null_mut(), |f, to| unsafe { f(index, to) })?;
@@ -186,18 +186,18 @@ impl Library {
     }
 }
 
-/// A GPU. Its handle is the library's own, and is valid as long as that is there.
+/// A GPU. Its handle belongs to the library, and is valid as long as that is loaded.
 pub(super) struct Device<'a> {
     library: &'a Library,
     handle: nvmlDevice_t,
 }
 
-/// A function of a GPU that writes something of one kind into a place.
+/// A function of a GPU that writes one value to a pointer.
 type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
 
 impl Device<'_> {
     fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
-        // SAFETY: the handle is the library's own, and the place outlives the call.
+        // SAFETY: the handle is the library's own, and the value outlives the call.
         asked(function, start, |f, to| unsafe { f(self.handle, to) })
     }
 
@@ -214,39 +214,39 @@ impl Device<'_> {
     /// The product name, as nvidia-smi prints it.
     pub fn name(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_DEVICE_NAME_V2_BUFFER_SIZE;
-        // SAFETY: the handle is the library's own, and the place is as long as it is told.
+        // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
         text(&self.library.0.nvmlDeviceGetName, LENGTH, |f, text| unsafe { f(self.handle, text, LENGTH) })
     }
 
-    /// The driver keeps it ready when nobody uses it.
+    /// Persistence mode: the driver keeps it initialised when it is not in use.
     pub fn is_persistent(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetPersistenceMode)
     }
 
-    /// A screen shows something of it.
+    /// A display is active.
     pub fn is_shown(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetDisplayActive)
     }
 
-    /// A screen is attached.
+    /// A display is attached.
     pub fn has_screen(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetDisplayMode)
     }
 
-    /// Who may compute on it, as NVML's number.
+    /// The compute mode, as NVML's number.
     pub fn compute_mode(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetComputeMode, 0)
     }
 
-    /// How many processes compute on it.
+    /// The number of processes that compute on it.
     pub fn processes(&self) -> Result<usize, NvmlError> {
-        // SAFETY: the handle is the library's own, and nothing is written where there is room for nothing.
+        // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
         counted(&self.library.0.nvmlDeviceGetComputeRunningProcesses_v3, |f, count| unsafe {
             f(self.handle, count, ptr::null_mut())
         })
     }
 
-    /// It is divided into instances (MIG), and will be behind the next reset.
+    /// Whether MIG is on, and whether it will be after the next reset.
     pub fn mig(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         let (now, then) =
@@ -254,21 +254,21 @@ impl Device<'_> {
         Ok((now == 1, then == 1))
     }
 
-    /// How many instances it may have at most.
+    /// The maximum number of MIG instances.
     pub fn most_instances(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetMaxMigDeviceCount, 0)
     }
 
-    /// Whether it has an instance of this number.
+    /// Whether it has a MIG instance with this index.
     pub fn instance(&self, index: u32) -> Result<(), NvmlError> {
-        // SAFETY: the handle is the library's own, and the place for another outlives the call.
+        // SAFETY: the handle is the library's own, and the output handle outlives the call.
         asked(&self.library.0.nvmlDeviceGetMigDeviceHandleByIndex, ptr::null_mut(), |f, to| unsafe {
             f(self.handle, index, to)
         })
         .map(|_| ())
     }
 
-    /// Error correction is on, and will be behind the next reset.
+    /// Whether error correction is on, and whether it will be after the next reset.
     pub fn ecc(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         let (now, then) =
@@ -276,7 +276,7 @@ impl Device<'_> {
         Ok((now != 0, then != 0))
     }
 
-    /// Errors of its memory that could not be corrected, since the driver was loaded or ever.
+    /// Uncorrectable errors of its memory, since the driver was loaded or in its lifetime.
     pub fn uncorrected(&self, ever: bool) -> Result<u64, NvmlError> {
         const UNCORRECTED: u32 = 1;
         // SAFETY: the handle is the library's own, and the number outlives the call.
@@ -285,8 +285,8 @@ impl Device<'_> {
         })
     }
 
-    /// Rows of memory that others stand in for, after errors that could be corrected and that could not; whether more will
-    /// be behind the next reset, and whether there was none left to stand in.
+    /// Remapped rows of memory: for correctable errors, for uncorrectable errors, whether more follow after the next reset, and
+    /// whether spare rows ran out.
     pub fn remapped_rows(&self) -> Result<[u32; 4], NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         asked(
@@ -298,57 +298,57 @@ impl Device<'_> {
         )
     }
 
-    /// Pages of memory will no longer be used when the driver is loaded anew.
+    /// Whether pages of memory will be retired when the driver is loaded again.
     pub fn awaits_retirement(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetRetiredPagesPendingStatus)
     }
 
-    /// Pages of memory that are no longer used, for an error of two bits or for several of one.
+    /// Retired pages of memory, for a double-bit error or for several single-bit errors.
     pub fn retired_pages(&self, double_bit: bool) -> Result<usize, NvmlError> {
         let (mut addresses, mut times) = ([0], [0]);
-        // SAFETY: the handle is the library's own, and nothing is written where there is room for nothing; no place may be null.
+        // SAFETY: the handle is the library's own, and nothing is written to an empty buffer; its pointer must not be null.
         counted(&self.library.0.nvmlDeviceGetRetiredPages_v2, |f, count| unsafe {
             f(self.handle, u32::from(double_bit), count, addresses.as_mut_ptr(), times.as_mut_ptr())
         })
     }
 
-    /// What the driver wants done with it, as NVML's number; none where this driver does not say.
+    /// The recovery action that the driver requests, as NVML's number. None if this driver does not report it.
     pub fn recovery(&self) -> Result<Option<u32>, NvmlError> {
         const UNSIGNED_INT: u32 = 1;
         let field = nvmlFieldValue_t { fieldId: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, ..zeroed() };
         // SAFETY: the handle is the library's own, and the one field outlives the call.
         let field = asked(&self.library.0.nvmlDeviceGetFieldValues, field, |f, to| unsafe { f(self.handle, 1, to) })?;
         match (field.nvmlReturn, field.valueType) {
-            // SAFETY: the type says which of the union it is.
+            // SAFETY: the type field says which member of the union is valid.
             (SUCCESS, UNSIGNED_INT) => Ok(Some(unsafe { field.value.uiVal })),
             (SUCCESS, _) => Ok(None),
             (code, _) => Err(NvmlError::Refused(code)),
         }
     }
 
-    /// What slows it down, as bits.
+    /// The reasons for throttling, as bits.
     pub fn slowdown(&self) -> Result<u64, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetCurrentClocksThrottleReasons, 0)
     }
 
-    /// Of the chip, in degrees Celsius.
+    /// The temperature of the chip, in degrees Celsius.
     pub fn temperature(&self) -> Result<u32, NvmlError> {
         const CHIP: u32 = 0;
         // SAFETY: the handle is the library's own, and the number outlives the call.
         asked(&self.library.0.nvmlDeviceGetTemperature, 0, |f, to| unsafe { f(self.handle, CHIP, to) })
     }
 
-    /// What it draws, in milliwatts.
+    /// Its power draw, in milliwatts.
     pub fn power(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPowerUsage, 0)
     }
 
-    /// What it may draw at most, in milliwatts.
+    /// Its power limit, in milliwatts.
     pub fn most_power(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetEnforcedPowerLimit, 0)
     }
 
-    /// How far it has come into a fabric of NVLinks, and with which error, as NVML's numbers.
+    /// Its state in an NVLink fabric and the error code, as NVML's numbers.
     pub fn fabric(&self) -> Result<(u32, u32), NvmlError> {
         let fabric: nvmlGpuFabricInfo_t = self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
         Ok((fabric.state.into(), fabric.status))
@@ -362,7 +362,7 @@ impl Device<'_> {
         Ok(state != 0)
     }
 
-    /// What lies between it and another, as NVML's number.
+    /// The connection between it and another GPU, as NVML's number.
     pub fn way_to(&self, other: &Self) -> Result<u32, NvmlError> {
         // SAFETY: the handles are the library's own, and the number outlives the call.
         asked(&self.library.0.nvmlDeviceGetTopologyCommonAncestor, 0, |f, level| unsafe {
@@ -371,7 +371,7 @@ impl Device<'_> {
     }
 }
 
-/// A structure of C of numbers alone.
+/// A C structure that contains only numbers.
 fn zeroed<T: Numbers>() -> T {
     // SAFETY: zero is a value of every number.
     unsafe { MaybeUninit::zeroed().assume_init() }
@@ -382,7 +382,7 @@ fn zeroed<T: Numbers>() -> T {
 /// Only for structures, unions and arrays of numbers.
 unsafe trait Numbers {}
 
-// SAFETY: that is what `nvml.h` has of them.
+// SAFETY: `nvml.h` defines it with numbers only.
 unsafe impl Numbers for nvmlPciInfo_t {}
 // SAFETY: the same.
 unsafe impl Numbers for nvmlFieldValue_t {}
