@@ -5,6 +5,7 @@
 
 use crate::message::{Message, longest_piece, pieces};
 use crate::subject::Subject;
+use crate::text::without_escapes;
 use aho_corasick::{AhoCorasick, BuildError};
 use std::collections::BTreeSet;
 
@@ -103,11 +104,8 @@ impl Flat {
     }
 
     fn push(&mut self, line: &str) {
-        let mut rest = line.chars();
-        while let Some(c) = rest.next() {
+        for c in without_escapes(line).chars() {
             match c {
-                // CSI: everything up to a letter.
-                '\x1b' => drop(rest.by_ref().skip_while(|c| *c == '[').find(|c| c.is_ascii_alphabetic())),
                 '\u{2018}' | '\u{2019}' | '\u{201a}' => self.text.push('\''),
                 '\u{201c}' | '\u{201d}' | '\u{201e}' => self.text.push('"'),
                 c if c.is_whitespace() || c.is_control() => self.space(),
@@ -133,7 +131,8 @@ impl Flat {
     fn has(&self, pattern: &str, at: usize) -> bool {
         let line = self.line(at);
         let start = self.lines[line.saturating_sub(2)];
-        let end = self.lines.get(line + 1).copied().unwrap_or(self.text.len());
+        // A line that begins after the last character has no text.
+        let end = self.lines.get(line + 1).map_or(self.text.len(), |end| (*end).min(self.text.len()));
         let longest = longest_piece(pattern);
         let mut before: Vec<_> = Vec::new();
         let mut after = pieces(pattern);

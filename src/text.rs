@@ -31,6 +31,21 @@ pub fn one_line(text: &str) -> String {
     visible(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }
 
+/// The text without a terminal's escape sequences for colours and the cursor (CSI).
+pub fn without_escapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '\x1b' {
+            // CSI: everything up to a letter.
+            let _ = rest.by_ref().skip_while(|c| *c == '[').find(|c| c.is_ascii_alphabetic());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// A message of one line or several: the second and later ones are indented, so that none of them passes for a message of
 /// its own.
 pub fn message(text: &str) -> String {

@@ -220,8 +220,8 @@ fn a_driver_that_ends_who_asks_it_ends_only_the_child() {
     assert_eq!(report.check("GS505")["consequence_of"], "GS508");
     assert_eq!((&report.0["nvml"], &report.0["cuda"]), (&Value::Null, &Value::Null));
     let silent = Host::saying("nvmlInit_v2=exit\ncuInit=exit\n").report();
-    silent.says("GS508", "fail", "gave no answer");
-    silent.says("GS505", "fail", "gave no answer");
+    silent.says("GS508", "fail", "did not answer");
+    silent.says("GS505", "fail", "did not answer");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_driver_that_hangs_is_given_up() {
         assert!(took < Duration::from_secs(8), "two seconds are what a stand-in gets: {took:?}");
         for (id, line) in ["GS508", "GS505"].iter().zip(answers.lines()) {
             let function = line.trim_end_matches("=hang");
-            report.says(id, "fail", &format!("did not come back from {function} within 2 s"));
+            report.says(id, "fail", &format!("did not return from {function} within 2 s"));
         }
         let still = host.libraries.path().display().to_string();
         assert!(!anybody_runs_with(&still), "who hangs is ended");

@@ -68,15 +68,22 @@ fn a_pasted_text_is_explained() {
                NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n";
     let ran = run_with_input(&["explain", "-", "--gpu", "h100"], log);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for part in
-        ["Xid 79", "The kernel refuses the module's signature", "mokutil --sb-state", "Follows from that: nvidia-smi"]
-    {
+    for part in [
+        "Xid 79",
+        "The kernel refuses the signature of a module",
+        "\n  > modprobe: ERROR",
+        "mokutil --test-key",
+        "Follows from that: nvidia-smi",
+    ] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }
     assert!(!ran.out.contains('\x1b'), "nothing of the text reaches the terminal raw: {}", ran.out);
     assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
     let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], log).json();
-    assert_eq!((json["messages"][0]["id"].as_str(), json["xids"][0]["xid"].as_u64()), (Some("key-rejected"), Some(79)));
+    assert_eq!(
+        (json["messages"][0]["id"].as_str(), json["xids"][0]["xid"].as_u64()),
+        (Some("module-signature-refused"), Some(79))
+    );
     let none = run_with_input(&["explain", "-"], "everything is fine\n");
     assert!(none.code == 0 && none.out.starts_with("Not recognised"), "{}", none.out);
     assert_eq!(run_with_input(&["explain", "-", "--json"], "").json()["recognised"], false);
@@ -88,9 +95,9 @@ fn a_subject_wins_over_a_file_and_a_file_over_words() {
     let file = tree.path().join("log.txt");
     std::fs::write(&file, "RmInitAdapter failed! (0x24:0x65:1456)\n").expect("written");
     let named = tree.run(&["explain", &file.to_string_lossy()]);
-    assert!(named.out.contains("could not initialise the GPU"), "{}{}", named.out, named.err);
+    assert!(named.out.contains("The driver could not start a GPU"), "{}{}", named.out, named.err);
     let words = tree.run(&["explain", "Failed to initialize NVML: Unknown Error"]);
-    assert!(words.out.contains("lost access to the GPU"), "{}{}", words.out, words.err);
+    assert!(words.out.contains("lost its access to the GPU"), "{}{}", words.out, words.err);
     assert!(tree.run(&["explain", "driver"]).out.starts_with("driver NVIDIA driver"));
     let typo = tree.run(&["explain", "drivr"]);
     assert!(typo.code == 2 && typo.err.contains("try: gpusetup explain driver"), "{}", typo.err);

@@ -6,7 +6,7 @@ use crate::doctor::{Finding, LoggedXid, Status};
 use crate::message::MessageCause;
 use crate::recognise::Recognised;
 use crate::render::Paint;
-use crate::text::{one_line, wrapped};
+use crate::text::{one_line, without_escapes, wrapped};
 use serde::Serialize;
 
 /// The most characters of the text that are quoted for a message.
@@ -170,7 +170,7 @@ impl PasteReport {
 
 /// A line of somebody else's text, safe for a terminal and not longer than is useful.
 fn shortened(line: &str) -> String {
-    let line = one_line(line.trim());
+    let line = one_line(without_escapes(line).trim());
     if line.chars().count() <= MOST_QUOTED {
         return line;
     }
