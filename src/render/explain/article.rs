@@ -48,8 +48,13 @@ impl Article {
 
     /// For a person. Sources are unfolded with `verbose`.
     pub fn text(&self, paint: Paint, verbose: bool, width: usize) -> String {
-        let head =
-            if self.title.is_empty() { self.subject.clone() } else { format!("{}  {}", self.subject, self.title) };
+        // A title that contains the name says it all: "cuDNN".
+        let named = self.title.to_lowercase().contains(&self.subject.to_lowercase());
+        let head = match (self.title.is_empty(), named) {
+            (true, _) => self.subject.clone(),
+            (false, true) => self.title.clone(),
+            (false, false) => format!("{}  {}", self.subject, self.title),
+        };
         let mut out = wrapped("", &paint.bold(&head), width);
         let line = |label: &str, text: &str| wrapped(&format!("  {label:<9} "), text, width);
         for paragraph in &self.paragraphs {
@@ -58,7 +63,11 @@ impl Article {
         if let Some(remedy) = &self.remedy {
             out += &line("do", remedy);
         }
-        out.extend(self.run.iter().map(|command| format!("              {}\n", paint.bold(command))));
+        for (n, command) in self.run.iter().enumerate() {
+            let label = if n == 0 && self.remedy.is_none() { "try" } else { "" };
+            let indent = if self.remedy.is_none() { "" } else { "  " };
+            out += &format!("  {label:<9} {indent}{}\n", paint.bold(command));
+        }
         if !self.see.is_empty() {
             let all: Vec<_> = self.see.iter().map(|other| format!("gpusetup explain {other}")).collect();
             out += &line("see", &all.join("; "));
