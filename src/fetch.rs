@@ -204,7 +204,7 @@ fn sum_up(arriving: &Arriving, tell: &Sender<io::Result<String>>) {
         };
         let stopped = ended.as_ref().err().and_then(|e| e.get_ref()?.downcast_ref::<Stopped>().copied());
         match stopped {
-            Some(Stopped::Anew) => {}
+            Some(Stopped::Restarted) => {}
             Some(Stopped::GivenUp) => return,
             None => {
                 if tell.send(ended).is_err() || !reader.begins_anew() {
@@ -273,7 +273,7 @@ impl<'a> Fetching<'a> {
     fn run(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
         let local = self.wanted.url.starts_with("file:");
         if self.sources.offline && !local {
-            return Err(TransferError::Final("the network is not to be asked (--offline)".to_owned()).into());
+            return Err(TransferError::Final("--offline forbids downloads".to_owned()).into());
         }
         let network = match local {
             true => None,

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
     &["compat", "message", "subject", "sum", "version"],
-    &["exit", "ids", "mirrors", "paths", "recognise", "text"],
-    &["system"],
+    &["exit", "ids", "mirrors", "paths", "text"],
+    &["recognise", "system"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host"],
     &["operation", "resolve"],

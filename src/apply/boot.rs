@@ -1,4 +1,4 @@
-//! Going on behind a reboot, or a power cut: a unit that runs `gpusetup resume` at the next boot and is gone when that has come to its
+//! Resuming after a reboot or a power cut: a unit that runs `gpusetup resume` at the next boot and is gone when that has come to its
 //! end. It runs a copy of this binary, since whoever called it may have it in a place that others write to, or is gone.
 
 use crate::fetch::Sources;
@@ -33,7 +33,7 @@ fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> St
     let variables: String = environment.iter().map(variable).collect();
     format!(
         "[Unit]\n\
-         Description=Go on with the NVIDIA install that gpusetup began\n\
+         Description=Resume the NVIDIA installation that gpusetup began\n\
          ConditionPathExists=/var/lib/gpusetup/journal\n\
          Wants=network-online.target\n\
          After=network-online.target\n\

@@ -1,4 +1,4 @@
-//! What comes from a bundle. All of it is brought to the host before the first change, so that whoever goes on behind a boot
+//! What comes from a bundle. All of it is brought to the host before the first change, so that a run that resumes after a reboot
 //! needs the bundle no more: a stick may not be mounted then.
 
 use super::Failure;
@@ -47,7 +47,7 @@ pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure
     }
     let (path, lacking) = (bundle.form.path().display(), lacking.join(", "));
     let (offline, remedy) = (CheckId::GS601, causes::bundle_again().text);
-    let sentence = format!("the bundle {path} does not hold what this plan needs ({offline}): {lacking}; {remedy}");
+    let sentence = format!("the bundle {path} lacks files that this plan needs ({offline}): {lacking}; {remedy}");
     Err(Failure::Blocked(sentence))
 }
 

@@ -1,4 +1,4 @@
-//! The write-ahead journal: what is about to happen is on the disk, with the way back, before it happens. Each record is
+//! The write-ahead journal: each change and its undo are on the disk before it happens. Each record is
 //! a line with a sum of its own; a last line that a power cut tore is recognised and cut off. What stands where is a fold
 //! over the records; there is no second file to disagree with them.
 
@@ -40,7 +40,7 @@ pub enum Event {
     Intent {
         /// Step and operation.
         at: At,
-        /// The way back, in the order in which things will be made.
+        /// The undo, in the order in which things will be made.
         undo: Vec<Undo>,
         /// The boot in which this is.
         boot: Option<String>,
@@ -50,9 +50,9 @@ pub enum Event {
         /// Step and operation.
         at: At,
     },
-    /// It was taken back.
+    /// It was rolled back.
     Undone {
-        /// Of which run, counted from 0 in this journal: a later run may take back what an earlier one left.
+        /// Of which run, counted from 0 in this journal: a later run may roll back what an earlier one left.
         run: usize,
         /// Step and operation.
         at: At,
@@ -75,19 +75,19 @@ pub enum Event {
     },
     /// The run came to its end, with everything done.
     Finished {},
-    /// The last apply is being taken back.
+    /// The last apply is being rolled back.
     RollingBack {
         /// Its runs, counted from 0.
         runs: Vec<usize>,
     },
-    /// It was taken back, but for what somebody else changed since.
+    /// It was rolled back, except for what others changed since.
     RolledBack {},
 }
 
 /// An operation's place in a plan: step and operation, each counted from 0.
 pub type At = (usize, usize);
 
-/// An apply: one run or several, each of which went on with what the one before left.
+/// An apply: one run or several, each of which resumed the one before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Apply<'a> {
     /// The plan of the last of them.
@@ -104,7 +104,7 @@ pub struct Apply<'a> {
     pub finished: bool,
 }
 
-/// Something that a run did, or began, and that was not taken back.
+/// Something that a run did, or began, and that was not rolled back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Made<'a> {
     /// Which run, counted from 0 in this journal.
@@ -113,9 +113,9 @@ pub struct Made<'a> {
     pub at: At,
     /// The operation; none where the run's plan has none at that place.
     pub operation: Option<&'a Operation>,
-    /// The way back.
+    /// The undo.
     pub undo: &'a [Undo],
-    /// It was begun, and nobody noted its end: gpusetup stopped here, or it failed and could not be taken back.
+    /// It was begun, and no end is recorded: gpusetup stopped here, or it failed and could not be rolled back.
     pub torn: bool,
 }
 
@@ -260,7 +260,7 @@ impl Journal {
         self.newest_apply().filter(|a| !a.finished)
     }
 
-    /// The last apply that was not taken back.
+    /// The last apply that was not rolled back.
     pub fn newest_apply(&self) -> Option<Apply<'_>> {
         // Runs of one plan are one; the first of them.
         let (mut open, mut count, mut first) = (None::<Apply>, 0, 0);
@@ -306,7 +306,7 @@ impl Journal {
         open
     }
 
-    /// The runs that are being taken back, where that has not come to its end.
+    /// The runs whose rollback has begun and not ended.
     pub fn rolling_back(&self) -> Option<&[usize]> {
         match self.events.iter().rev().find(|e| !matches!(e, Event::Undone { .. })) {
             Some(Event::RollingBack { runs }) => Some(runs),
@@ -322,7 +322,7 @@ impl Journal {
         }
     }
 
-    /// What was begun and is neither done nor taken back, newest first.
+    /// What was begun and is neither done nor rolled back, newest first.
     pub fn torn(&self) -> Vec<Made<'_>> {
         self.runs()
             .iter()

@@ -61,7 +61,7 @@ impl Lock {
                 file.read_to_string(&mut holder).map_err(failed)?;
                 let holder = if holder.is_empty() { "it does not say who" } else { holder.trim_end() };
                 return Err(Failure::Later(format!(
-                    "another gpusetup, or what it started, is at work on this host: {holder}"
+                    "another gpusetup, or a program that it started, is running on this host: {holder}"
                 )));
             }
             Err(e) => return Err(failed(e.into())),

@@ -29,9 +29,9 @@ pub enum News<'a> {
     },
     /// The host was so already.
     Kept(&'a Operation),
-    /// An operation was taken back.
+    /// An operation was rolled back.
     Undone(&'a Operation),
-    /// An operation that a run before this one began, and did not end, is taken back first.
+    /// An operation that a run before this one began, and did not end, is rolled back first.
     Recovering(&'a Operation),
 }
 

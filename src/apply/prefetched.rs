@@ -56,7 +56,7 @@ impl Prefetched {
             (Ok(()), Ok(Ok(staged))) => drop(self.0.insert(job.at, (staging, staged))),
             // What is wrong with it will not get better.
             (Ok(()), Ok(Err(refused @ UnpackError::Refused { .. }))) => return Err(refused.into()),
-            // A download that began anew, a full disk: it is unpacked from the cache when its turn has come.
+            // A download that began again, a full disk: it is unpacked from the cache when its turn has come.
             _ => {}
         }
         Ok(fetched)
@@ -68,7 +68,7 @@ impl Prefetched {
     }
 }
 
-/// The unpacking that a file is fetched for. Behind a reboot nothing of this run is left.
+/// The unpacking that a file is fetched for. After a reboot nothing of this run is left.
 fn job<'a>(plan: &'a Plan, file: &Path) -> Option<UnpackJob<'a>> {
     let operations = |(s, step): (usize, &'a crate::plan::Step)| {
         step.operations.iter().enumerate().map(move |(o, act)| ((s, o), act))
@@ -163,7 +163,7 @@ mod tests {
         assert!(ahead, "not unpacked while it was fetched");
         assert_eq!(bench.on.list(LIB).expect("listed"), ["libx.so"]);
         assert_eq!(bench.remains(), [""; 0]);
-        rollback(&bench.on, RollbackScope::Last, &mut |_| {}).expect("taken back");
+        rollback(&bench.on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert_eq!(bench.on.list("/usr/local").expect("listed"), [""; 0]);
     }
 
@@ -185,7 +185,7 @@ mod tests {
         assert!(matches!(applied, Err(Failure::Step(_))), "{applied:?}");
         assert!(ahead);
         assert_eq!(bench.remains(), [""; 0]);
-        assert!(Journal::open(&bench.on).expect("readable").torn().is_empty(), "nothing is left to take back");
+        assert!(Journal::open(&bench.on).expect("readable").torn().is_empty(), "nothing is left to roll back");
         bench.applied(file("/etc/second")).0.expect("the rest");
         assert_eq!(bench.on.list(LIB).expect("listed"), ["libx.so"], "from the cache this time");
     }

@@ -107,8 +107,8 @@ pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Fa
         return Ok(());
     }
     let sentence = format!(
-        "the network is not to be asked (--offline), and {} is not in the cache {}: bring it from a host that has one, or name \
-         a folder that has it with --mirror file:///FOLDER",
+        "{} is not in the cache {}, and --offline forbids downloads: copy it there from another host, or name a folder that \
+         has it with --mirror file:///FOLDER",
         missing.join(" and "),
         plan.request.cache.display()
     );

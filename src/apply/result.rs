@@ -51,11 +51,11 @@ impl RunResult {
         let when = &self.ended;
         match (self.state, &self.error) {
             (Ending::Done, _) if self.reboot_required => {
-                format!("the last apply came to its end ({when}); the driver works after a reboot: sudo reboot")
+                format!("the last apply finished ({when}); the driver works after a reboot: sudo reboot")
             }
-            (Ending::Done, _) => format!("the last apply came to its end ({when})"),
+            (Ending::Done, _) => format!("the last apply finished ({when})"),
             (Ending::RebootRequired, _) => format!("the last apply waits for a reboot ({when})"),
-            (Ending::RolledBack, _) => format!("the last apply was taken back ({when})"),
+            (Ending::RolledBack, _) => format!("the last apply was rolled back ({when})"),
             (Ending::Interrupted, _) => format!("the last apply was interrupted ({when})"),
             (Ending::Failed, why) => {
                 format!("the last apply failed ({when}): {}", why.as_deref().unwrap_or("no reason is known"))
@@ -100,8 +100,7 @@ impl RunResult {
 pub(super) const KILLED: u8 = 137;
 /// The contract's code for an operation that failed.
 const OPERATION_FAILED: u8 = 7;
-pub(super) const UNFINISHED: &str =
-    "it has not come to its end: it is still at work, or was killed, or the power failed";
+pub(super) const UNFINISHED: &str = "it has not finished: it is still running, or it was killed, or the power failed";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

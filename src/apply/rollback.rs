@@ -1,4 +1,4 @@
-//! The way back: the last apply, or all of them, taken back last first; and what a run that was killed had begun.
+//! Rollback: undoes the last apply, or all of them, newest first; and what a run that was killed had begun.
 
 use super::account::begun;
 use super::events::noting;
@@ -9,7 +9,7 @@ use crate::operation::undo::Undo;
 use crate::operation::{Operation, Run, remove};
 use crate::system::System;
 
-/// Takes back what a run before this one began and did not end: it was killed, or the power was cut. What is half there
+/// Undoes what a run before this one began and did not end: it was killed, or the power was cut. What is half there
 /// cannot be told from what is there, so this comes before any look at the host.
 ///
 /// # Errors
@@ -25,7 +25,7 @@ pub fn recover(on: &System, tell: OnNews) -> Result<(), Failure> {
     take_back_torn(on, &mut journal, tell).map(|_| ())
 }
 
-/// What is taken back.
+/// What is rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RollbackScope {
     /// The last apply.
@@ -34,7 +34,7 @@ pub enum RollbackScope {
     All,
 }
 
-/// What would be taken back, in that order, each in a line.
+/// What would be rolled back, in that order, each in a line.
 pub fn to_take_back(on: &System, reach: RollbackScope) -> Result<Vec<String>, Failure> {
     let journal = Journal::open(on)?;
     Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
@@ -52,14 +52,14 @@ fn is_anything(journal: &Journal, reach: RollbackScope) -> bool {
 }
 
 fn within(journal: &Journal, reach: RollbackScope) -> Vec<Made<'_>> {
-    // A rollback that was begun goes on with what it began with.
+    // A rollback that was begun resumes with the runs that it began with.
     match reach {
         RollbackScope::All if journal.rolling_back().is_none() => journal.all_made(),
         RollbackScope::All | RollbackScope::Last => journal.last_apply(),
     }
 }
 
-/// Takes back what was done, last first; what was left because somebody changed it since, or because it is gone for good.
+/// Rolls back what was done, newest first; what was left because somebody changed it since, or because it is gone for good.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub(super) fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
     })
 }
 
-/// What is to be taken back, apart from the journal that notes it.
+/// What is to be rolled back, apart from the journal that notes it.
 struct Owned {
     run: usize,
     at: At,
@@ -135,7 +135,7 @@ fn take_back(
         owned.is_undone(on, journal, left.clone(), tell)?;
         all_left.extend(left);
     }
-    // What is made of other files (the loader's cache, an initramfs), and was made anew since, is made once more, of
+    // What is made of other files (the loader's cache, an initramfs), and was made again since, is made once more, of
     // files that are now as they were.
     for owned in derived {
         if let Some(Operation::Run(run)) = &owned.operation {
@@ -149,7 +149,7 @@ fn take_back(
 }
 
 impl Owned {
-    /// Whether a program made it out of other files: run again it makes it anew.
+    /// Whether a program made it out of other files: running it again makes it again.
     fn derives(&self) -> bool {
         matches!(&self.operation, Some(Operation::Run(Run { verified, creates, changes, removes, .. }))
             if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())

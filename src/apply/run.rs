@@ -32,7 +32,7 @@ pub struct Outcome {
 /// An apply boots a host this often at most: whatever a third boot is to bring about, two did not.
 const REBOOTS: usize = 2;
 
-/// Carries a plan out, or goes on with it where an earlier run of the same plan stopped. Everything is fetched and verified
+/// Carries a plan out, or resumes it where an earlier run of the same plan stopped. Everything is fetched and verified
 /// before the first change.
 ///
 /// # Errors
@@ -104,7 +104,7 @@ fn carry(
                 match asked {
                     Some(before) if *before != boot => tell(&News::Kept(operation)),
                     None if reboots >= REBOOTS => {
-                        let why = format!("the host was booted {reboots} times, and needs it still: {}", step.why);
+                        let why = format!("the host was booted {reboots} times and still needs a reboot: {}", step.why);
                         work.journal.note(on, Event::Failed { at, why: why.clone() })?;
                         return Err(Failure::Step(why));
                     }
@@ -175,7 +175,7 @@ pub enum Unfinished {
     Rollback,
 }
 
-/// What `resume` goes on with.
+/// What `resume` continues.
 ///
 /// # Errors
 ///
@@ -260,12 +260,12 @@ mod tests {
         let (on, _dir) = host();
         let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), RunConfig::default(), &mut |_| {});
         assert!(matches!(failed, Err(Failure::Step(_))), "{failed:?}");
-        assert!(on.exists("/etc/a"), "what was done stays, to go on with");
+        assert!(on.exists("/etc/a"), "what was done stays, for the next run");
         let events = on.read_text("/var/log/gpusetup/events.jsonl").expect("readable").expect("there");
         let line: serde_json::Value = serde_json::from_str(events.lines().nth(1).expect("two things")).expect("JSON");
         assert_eq!((&line["event"], &line["what"]), (&"done".into(), &"write /etc/a".into()));
-        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {}).expect("mended");
-        assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back").is_empty());
+        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {}).expect("applied");
+        assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back").is_empty());
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
         assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("nothing left").is_empty());
     }
@@ -280,7 +280,7 @@ mod tests {
         let download = Operation::Download(Download { url, sha256: sha256("x"), size: None, to });
         assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
         assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply { .. })));
-        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert!(on.exists("/etc/a"), "the apply before it came to its end, and is another");
         assert!(unfinished(&on).expect("readable").is_none());
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("now that one");
@@ -315,7 +315,7 @@ mod tests {
         // What gpusetup writes behind it never came to be.
         let told = status(&on).expect("readable").expect("there");
         assert_eq!((told.state, told.exit_code), (Ending::Interrupted, 137));
-        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert_eq!(status(&on).expect("readable").expect("there").state, Ending::Interrupted);
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot {}), file("/etc/b")]);
         assert!(carry(&on, &plan).expect("so far"));
         assert!(waits_for_boot(&on).expect("readable") && on.exists("/etc/a") && !on.exists("/etc/b"));
-        assert!(carry(&on, &plan).expect("nothing has changed"), "in the same boot there is nothing to go on with");
+        assert!(carry(&on, &plan).expect("nothing has changed"), "in the same boot there is nothing to resume");
         assert!(!on.exists("/etc/b"));
         boots(&on, "second");
         assert!(!waits_for_boot(&on).expect("readable"));
@@ -344,7 +344,7 @@ mod tests {
         };
         assert!(!carry(&on, &left).expect("to its end"));
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
-        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
     }
 
@@ -355,14 +355,14 @@ mod tests {
         let plan = plan_of(vec![Operation::Remove(Remove { path: "/usr/local/cuda".into() })]);
         assert!(!carry(&on, &plan).expect("done"));
         assert_eq!(on.link_target("/usr/local/cuda"), None);
-        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("taken back");
+        rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert_eq!(on.link_target("/usr/local/cuda").as_deref(), Some(Path::new("cuda-12.4")));
     }
 
     #[test]
     fn two_boots_are_all_that_an_apply_gets() {
         let (on, _dir) = host();
-        // Each a plan of its own, as `apply` makes anew: the host never gets to be as it should.
+        // Each a plan of its own, as `apply` makes each time: the host never reaches the wanted state.
         for (n, boot) in ["one", "two"].iter().enumerate() {
             boots(&on, boot);
             assert!(

@@ -1,4 +1,4 @@
-//! Bringing what a plan needs of a bundle to where it is needed, each file read once and held against its sum on the way.
+//! Bringing what a plan needs of a bundle to where it is needed, each file read once and checked against its checksum on the way.
 //! Nothing is used in the bundle itself: whoever owns the medium could change it after it was looked at.
 
 use super::form::{self, Form};

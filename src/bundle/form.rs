@@ -1,6 +1,6 @@
 //! The two forms of a bundle: a folder, and the same as one `.tar.zst`. The archive is read from its beginning to its end and
 //! never unpacked as a whole: it may hold the files of several plans, and those that are wanted are written once, to where they
-//! are needed. Its manifest comes first, so that every byte behind it is held against a sum as it comes.
+//! are needed. Its manifest comes first, so that every byte after it is checked against a checksum as it arrives.
 
 use super::BundleError;
 use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};

@@ -1,4 +1,4 @@
-//! `bundle verify`: every file held against the manifest, and what is missing, altered or surplus named.
+//! `bundle verify`: every file checked against the manifest, and what is missing, altered or surplus named.
 
 use super::BundleError;
 use super::form::{self, Archive, Folder, Form};

@@ -190,7 +190,7 @@ fn artifacts(
         let wanted = Wanted { url: &url, sha256, size: *size, to: &to };
         if !is_cached(system, &wanted) {
             if sources.offline && !url.starts_with("file:") {
-                let sentence = format!("the network is not to be asked (--offline), and {url} is not in the cache");
+                let sentence = format!("{url} is not in the cache, and --offline forbids downloads");
                 return Err(Problem::new(Exit::Blocked, sentence));
             }
             let began = Instant::now();

@@ -58,8 +58,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             }
         }
         if began.elapsed().as_secs() >= options.timeout {
-            let sentence = format!("the last apply has not come to its end in {} s", options.timeout);
-            return Err(Problem::new(Exit::Later, sentence).hint("gpusetup status tells where it stands"));
+            let sentence = format!("the last apply did not finish within {} s", options.timeout);
+            return Err(Problem::new(Exit::Later, sentence).hint("see how far it is: gpusetup status"));
         }
         std::thread::sleep(std::time::Duration::from_millis(500));
     };
@@ -70,11 +70,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         (None, true) => super::print_json(&serde_json::Value::Null)?,
         (ended, false) => {
             if let Some(holder) = at_work {
-                super::print(&format!("gpusetup is at work: {holder}\n"))?;
+                super::print(&format!("gpusetup is running: {holder}\n"))?;
                 // What it comes to is not known yet.
                 return Ok(exit);
             }
-            let sentence = ended.as_ref().map_or("nothing was applied here by gpusetup".to_owned(), |e| e.sentence());
+            let sentence =
+                ended.as_ref().map_or("gpusetup has applied nothing on this host".to_owned(), |e| e.sentence());
             super::print(&format!("{}\n", text::message(&sentence)))?;
             for step in ended.iter().flat_map(|e| &e.steps) {
                 super::print(&format!("  {:<18} {}\n", step.id.to_string(), step.state.as_str()))?;

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_again_and_the_database_says_its_part_anew() {
+    fn what_was_kept_is_read_again_and_the_database_says_its_part_again() {
         let value = serde_json::to_value(collected()).expect("JSON");
         let read = open(packed(&value).as_slice()).expect("a report");
         assert_eq!(read.evidence.with(&crate::database::embedded()), {

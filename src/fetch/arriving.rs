@@ -20,7 +20,7 @@ struct State {
     file: Option<Arc<File>>,
     /// From the beginning to here nothing is missing.
     have: u64,
-    /// Counts the beginnings: what was read of an earlier one is not to be gone on with.
+    /// Counts the beginnings: a reader of an earlier one cannot continue.
     round: u64,
     end: Option<End>,
 }
@@ -39,8 +39,8 @@ enum End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
     /// What was read is no part of what comes now.
-    #[error("the download began anew")]
-    Anew,
+    #[error("the download began again")]
+    Restarted,
     /// No more will come.
     #[error("the download was given up")]
     GivenUp,
@@ -56,7 +56,7 @@ impl Arriving {
     }
 
     /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file does and was verified, and
-    /// fails with [`Stopped`] where the download was given up or began anew.
+    /// fails with [`Stopped`] where the download was given up or began again.
     pub fn reader(&self) -> Arrived {
         self.reader_to(End::Verified)
     }
@@ -123,7 +123,7 @@ impl Arriving {
                 *round = state.round;
             }
             match (&state.file, state.end) {
-                _ if state.round != *round => return Err(io::Error::other(Stopped::Anew)),
+                _ if state.round != *round => return Err(io::Error::other(Stopped::Restarted)),
                 (_, Some(End::GivenUp)) => return Err(io::Error::other(Stopped::GivenUp)),
                 (Some(file), _) if state.have > at => return Ok(Some((Arc::clone(file), state.have))),
                 (_, Some(end)) if end == until || end == End::Verified => return Ok(None),
@@ -144,7 +144,7 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// Waits whether the file that was read to its end begins anew; false where it will not.
+    /// Waits whether the file that was read to its end begins again; false if it will not.
     pub(super) fn begins_anew(&self) -> bool {
         let mut state = self.arriving.state();
         loop {
@@ -168,7 +168,7 @@ impl Read for Arrived {
         let n = file.read_at(&mut into[..most], self.at)?;
         if n == 0 {
             if self.arriving.state().round != self.round {
-                return Err(io::Error::other(Stopped::Anew));
+                return Err(io::Error::other(Stopped::Restarted));
             }
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "somebody has shortened the download"));
         }
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(early.read(&mut block).expect("the first"), 3);
         arriving.begins(file(b"new"), 3);
         arriving.is_verified();
-        assert!(early.read(&mut block).is_err_and(|e| e.to_string().contains("anew")));
+        assert!(early.read(&mut block).is_err_and(|e| e.to_string().contains("again")));
         let mut all = String::new();
         idle.read_to_string(&mut all).expect("it had read nothing");
         assert_eq!(all, "new");

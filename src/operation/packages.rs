@@ -275,7 +275,7 @@ pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
 
-/// The way back as it is known before: whatever is there beyond the packages of now goes.
+/// The undo as it is known before: whatever is there beyond the packages of now goes.
 pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     let manager = wanted.manager;
     let now = installed(on, manager)?;
@@ -331,7 +331,7 @@ fn mark_automatic(on: &System, done: &Transaction) -> io::Result<()> {
     judge(marks.mark, &on.run(&program(argv))?, None).map_err(io::Error::other)
 }
 
-/// The way back as it is known afterwards: what was added goes, and nothing that came later by somebody else's hand.
+/// The undo as it is known afterwards: packages that were added are removed, those that others installed later are kept.
 pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
     let before: BTreeSet<_> = intended.before.into_iter().collect();
     let now = present(on, intended.manager)?;

@@ -146,7 +146,7 @@ impl Ready<'_> {
 
 impl Drop for Ready<'_> {
     fn drop(&mut self) {
-        // What stays here is removed by the next run, or the way back.
+        // What stays here is removed by the next run or a rollback.
         let _ = self.on.remove_tree(&self.folder);
         for Here { verified, same, .. } in &self.files {
             let Some((open, before)) = same else { continue };

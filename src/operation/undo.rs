@@ -1,4 +1,4 @@
-//! The way back from an operation: what stood before, kept where a power cut cannot take it. Undoing twice, or undoing
+//! The undo of an operation: what stood before, kept where a power cut cannot take it. Undoing twice, or undoing
 //! what never happened, does no harm; what somebody else has changed since is left, and named.
 
 use crate::compat::PackageManager;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How one thing is taken back.
+/// How one thing is undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "kebab-case")]
 pub enum Undo {

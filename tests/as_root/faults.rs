@@ -264,7 +264,7 @@ fn a_disk_that_fills_up_or_turns_read_only() {
                 };
                 assert!(said.err.contains("No space left") || said.err.contains("Read-only"), "{folder}: {}", said.err);
                 let status = host.gpusetup_plain(&["status"]).succeeds().out;
-                assert!(!status.contains("came to its end"), "{status}");
+                assert!(!status.contains("apply finished"), "{status}");
                 // Somebody makes room.
                 remount(&host, folder, "rw,size=200m");
                 let _ = fs::remove_file(host.path(folder).join("full"));

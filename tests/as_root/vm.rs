@@ -146,7 +146,7 @@ impl Machine {
     /// Waits until gpusetup's last apply has come to its end, however many boots that takes.
     fn comes_to_its_end(&mut self) {
         let said = self.ask_until("gpusetup status --wait --timeout 3000").succeeds();
-        assert!(said.out.contains("came to its end"), "{}", said.out);
+        assert!(said.out.contains("finished"), "{}", said.out);
         self.tells("gpusetup status --wait came back");
     }
 

@@ -183,7 +183,7 @@ fn a_journal_is_reported_resumed_and_rolled_back() {
     for path in ["usr/local/cuda-13.0", "usr/local/cuda", "etc/ld.so.conf.d"] {
         assert!(fs::symlink_metadata(tree.path().join(path)).is_err(), "{path} was not there before");
     }
-    assert!(tree.run(&["status"]).out.contains("taken back"));
+    assert!(tree.run(&["status"]).out.contains("rolled back"));
     // A rollback at once, of what is gone already, does no harm either.
     assert_eq!(failed().run(&["rollback", "--yes"]).code, 0);
 }

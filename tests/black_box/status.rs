@@ -102,7 +102,7 @@ fn a_rollback_of_nothing_says_so() {
     let ran = bench.tree.run(&["rollback", "--yes"]);
     assert!(ran.code == 0 && !ran.out.contains("Nothing"), "{}{}", ran.out, ran.err);
     nothing(bench.tree.run(&["rollback", "--yes"]));
-    assert!(bench.status().out.contains("taken back"), "the earlier rollback is still reported");
+    assert!(bench.status().out.contains("rolled back"), "the earlier rollback is still reported");
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn the_journal_answers_when_the_result_is_lost() {
     assert_eq!(bench.apply().code, 0);
     fs::remove_file(bench.state("result.json")).expect("it stood");
     let status = bench.status();
-    assert!(status.out.contains("came to its end") && status.out.contains("done"), "{}", status.out);
-    // The last record says that the run came to its end: without it, the run was killed.
+    assert!(status.out.contains("apply finished") && status.out.contains("done"), "{}", status.out);
+    // The last record says that the run finished: without it, the run was killed.
     let journal = fs::read_to_string(bench.state("journal")).expect("readable");
     let cut = journal.lines().count() - 2;
     let open: String = journal.split_inclusive('\n').take(cut).collect();
@@ -142,7 +142,7 @@ fn a_result_older_than_the_journal_is_not_reported() {
     let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     let file = fs::File::options().write(true).open(bench.state("result.json")).expect("it stands");
     file.set_modified(hour_ago).expect("ours");
-    assert!(bench.status().out.contains("taken back"), "{}", bench.status().out);
+    assert!(bench.status().out.contains("rolled back"), "{}", bench.status().out);
 }
 
 /// Applies a plan on a host whose only file system has so many KiB free, then rolls it back without
@@ -196,9 +196,9 @@ fn a_full_disk_is_rolled_back_without_making_room() {
         let applied = lines.next().expect("apply ended").to_owned();
         let status = lines.next().unwrap_or_default();
         match applied.as_str() {
-            "apply 0" => assert!(status.contains("came to its end"), "{said}"),
+            "apply 0" => assert!(status.contains("apply finished"), "{said}"),
             // Refused before its first change, or stopped in the middle.
-            "apply 5" | "apply 7" => assert!(status.contains("failed") || status.contains("nothing was"), "{said}"),
+            "apply 5" | "apply 7" => assert!(status.contains("failed") || status.contains("applied nothing"), "{said}"),
             _ => panic!("{said}"),
         }
         assert_eq!(lines.collect::<Vec<_>>(), ["rollback 0", "clean"], "{said}");

@@ -477,9 +477,11 @@ fn a_plan_of_another_user_is_carried_out_only_when_that_user_is_named() {
     for command in [&["apply", path][..], &["bundle", "create", "--plan", path, "-o", "/nonexistent/x"]] {
         let refused = if command[0] == "apply" { apply(&bench, command, None) } else { run(command) };
         assert_eq!(refused.code, 5, "{command:?}: {}", refused.err);
-        for words in
-            ["belongs to the untrusted user nobody", "hint: or accept it from that user: --trust-owner nobody", "sudo chown root: "]
-        {
+        for words in [
+            "belongs to the untrusted user nobody",
+            "hint: or accept it from that user: --trust-owner nobody",
+            "sudo chown root: ",
+        ] {
             assert!(refused.err.contains(words), "{words}: {}", refused.err);
         }
     }
