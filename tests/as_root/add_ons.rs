@@ -108,6 +108,6 @@ fn are_proved(host: &Host) {
     }
     let said = report.to_string();
     for (_, soname, function, version) in PROOFS {
-        assert!(said.contains(&format!("{function} says {version}")) && said.contains(soname), "{function}: {said}");
+        assert!(said.contains(&format!("{function} returns {version}")) && said.contains(soname), "{function}: {said}");
     }
 }

@@ -907,7 +907,7 @@ fn uninstall(host: &Host) {
 /// Driver, toolkit and cuDNN, as if others had installed them: shown, removed, and asked of the host.
 fn uninstall_all(host: &Host) {
     let host = host.clone_as("uninstalled");
-    let shown = host.gpusetup(&["uninstall", "--all", "--dry-run"]).succeeds().out;
+    let shown = host.gpusetup(&["uninstall", "--all", "--dry-run", "-v"]).succeeds().out;
     for what in ["/usr/local/cuda-12.4/bin/cuda-uninstaller", "nvidia-smi", "gpusetup-nouveau.conf"] {
         assert!(shown.contains(what), "{what}: {shown}");
     }

@@ -214,5 +214,5 @@ pub const CASES: &[Case] = &[
         &["GS703"],
         "library /usr/lib/python3/dist-packages/nvidia/cudnn/lib/libcudnn.so.9 libcudnn.so.9",
     ),
-    twin("nothing of NVIDIA's but a GPU that is gone", &["GS501", "GS509"], "rm -r $bus/*").on(Stage::Bare),
+    sick("no GPU on the bus, and no driver", "rm -r $bus/*", &["GS509 warn"], "GS509: lspci -d 10de:").on(Stage::Bare),
 ];

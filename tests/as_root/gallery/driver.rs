@@ -173,7 +173,6 @@ pub const CASES: &[Case] = &[
         "GS501: echo 0000:18:00.0",
     ),
     sick("a GPU and no driver", "", &["GS501 fail"], "GS501: gpusetup plan").on(Stage::Bare),
-    twin("nouveau drives a GPU that nobody computes on yet", &["GS201"], "rm -r $bus/*; bind ''").on(Stage::Bare),
     twin(
         "a container on another's driver",
         &["GS501", "GS101", "GS104", "GS407"],
@@ -182,7 +181,7 @@ pub const CASES: &[Case] = &[
     .on(Stage::Bare),
     twin(
         "WSL2, where Windows drives the GPU",
-        &["GS501", "GS906"],
+        &["GS201", "GS501", "GS509", "GS906"],
         "rm -r $bus/* /boot/*; boots 5.15.153.1-microsoft-standard-WSL2",
     )
     .on(Stage::Bare),
