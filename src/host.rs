@@ -26,6 +26,7 @@ mod probe;
 mod reader;
 mod repositories;
 mod secure_boot;
+mod stock;
 mod system;
 mod toolkit;
 
@@ -36,6 +37,7 @@ pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};
+pub use stock::{StockError, assumptions, stock};
 pub use system::SystemId;
 pub use toolkit::version_file;
 
@@ -479,6 +481,11 @@ impl Unreadable {
     /// An entry for GPUs that may be missing.
     pub fn gpus(missing: Missing, why: impl ToString) -> Self {
         Self { what: missing.what().to_owned(), why: why.to_string(), missing: Some(missing) }
+    }
+
+    /// An entry for a line of an lspci listing that names a GPU without its ids.
+    fn without_ids(line: impl std::fmt::Display) -> Self {
+        Self::gpus(Missing::ListedGpu, format_args!("the PCI ids are missing (use lspci -nn): {line}"))
     }
 }
 

@@ -29,6 +29,8 @@ pub const LOGS: &str = "/var/log/gpusetup";
 /// The log of events, a JSON object per line.
 pub const EVENTS: &str = "/var/log/gpusetup/events.jsonl";
 
+/// Where toolkits are installed, unless a flag says otherwise.
+pub const PREFIX: &str = "/usr/local";
 /// Downloads, unless the user names another directory.
 pub const CACHE: &str = "/var/cache/gpusetup";
 

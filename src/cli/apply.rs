@@ -4,7 +4,8 @@ use super::files::read_plan;
 use super::host::{database, look};
 use super::locked::Locked;
 use super::options::{
-    BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions, TrustOptions,
+    BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions, StockOptions,
+    TrustOptions,
 };
 use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
 use super::{Problem, say};
@@ -161,8 +162,10 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 mirrors: Some(&config.sources.mirrors),
                 ..Planner::new(database)
             };
-            let planned = planner.plan(facts.clone(), options.request.request(&options.host, assumed)?);
-            let planned = planned.map_err(|e| locked.not_planned(e, &options.host, None))?;
+            let planned = planner
+                .plan(facts.clone(), options.request.request(&options.host.prefix, &options.host.cache, assumed)?);
+            let planned =
+                planned.map_err(|e| locked.not_planned(e, &options.host.again(&StockOptions::default(), None)))?;
             planned.notes.iter().for_each(|note| say(note));
             planned.plan
         }

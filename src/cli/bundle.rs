@@ -1,8 +1,9 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::files::{read_key, read_plan};
-use super::host::{must_be_private, system_of};
-use super::options::{DatabaseOptions, SourceOptions, TrustOptions, folder};
+use super::host::{must_be_private, stock_facts, system_of};
+use super::locked::Locked;
+use super::options::{DatabaseOptions, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
@@ -16,11 +17,12 @@ use crate::host::{Look, SystemId, probe};
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
+use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::sum::short;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt, output};
-use crate::text::{bytes, count};
+use crate::text::{bytes, count, quoted};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -54,8 +56,15 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct CreateOptions {
     /// Plan from `gpusetup plan --out`; may be given several times
-    #[arg(long = "plan", value_name = "PLAN.json", required = true)]
+    #[arg(long = "plan", value_name = "PLAN.json", required_unless_present = "os")]
     plans: Vec<PathBuf>,
+    #[command(flatten)]
+    stock: StockOptions,
+    /// With --os: plan for this GPU (see `gpusetup plan --help`)
+    #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',', requires = "os")]
+    gpu: Vec<String>,
+    #[command(flatten)]
+    request: RequestOptions,
     /// Bundle to write: a folder, or a file that ends in .tar.zst
     #[arg(short, long, value_name = "DIR|FILE.tar.zst")]
     out: PathBuf,
@@ -133,7 +142,12 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
     let database = options.database.open()?;
     let sources = options.source.sources()?;
     let trust = options.trust.trust()?;
-    let plans = options.plans.iter().map(|path| made_with(path, database, &trust)).collect::<Result<Vec<_>, _>>()?;
+    let mut plans =
+        options.plans.iter().map(|path| made_with(path, database, &trust)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(os) = &options.stock.os {
+        plans.push(stock_plan(os, options, database)?);
+    }
+    let here = repositories(options, &system, database, &plans)?;
     // Nobody else removes what is gathered; who is not root has a cache of their own.
     let _lock = match rustix::process::geteuid().is_root() {
         true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
@@ -146,9 +160,21 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
         artifacts(options, &system, &sources, plan, &mut contents)?;
     }
     let work = Work::folder(&system, &options.cache);
-    packages(options, &system, database, &plans, &work, &mut contents, &created)?;
+    if let Some(here) = here {
+        packages(&system, here, &plans, &work, &mut contents, &created)?;
+    }
     let written = contents.write(&options.out, &mut telling("written"))?;
     say_what_was_made(&options.out, written)
+}
+
+/// The plan for a new installation of a system.
+fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<Plan, Problem> {
+    let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
+    let facts = stock_facts(os, None, &options.gpu, database)?;
+    let request = options.request.request(Path::new(paths::PREFIX), &options.cache, options.gpu.clone())?;
+    let planner = Planner { lock: locked.file(), ..Planner::new(database) };
+    let planned = planner.plan(facts, request).map_err(|e| locked.not_planned(e, &format!("--os {}", quoted(os))))?;
+    Ok(planned.plan)
 }
 
 fn say_what_was_made(out: &Path, written: Written) -> Result<Exit, Problem> {
@@ -224,10 +250,30 @@ impl Drop for Work {
     }
 }
 
-fn packages(
+/// The system whose repositories are used, if the plans need any: theirs.
+fn repositories(
     options: &CreateOptions,
     system: &System,
     database: &Database,
+    plans: &[Plan],
+) -> Result<Option<SystemId>, Problem> {
+    if plans.iter().flat_map(needed_packages).next().is_none() {
+        return Ok(None);
+    }
+    let look = Look { prefix: paths::PREFIX.into(), cache: options.cache.clone(), gpus: crate::host::GpuSource::Bus };
+    let here = SystemId::of(&probe(system, database, &look).map_err(|e| Problem::usage(e.to_string()))?);
+    if let Some(plan) = plans.iter().find(|p| !needed_packages(p).is_empty() && SystemId::of(&p.host) != here) {
+        let there = SystemId::of(&plan.host);
+        let sentence = format!("the plan for {there} installs packages, and the repositories here are those of {here}");
+        return Err(Problem::from(BundleError::Elsewhere(sentence))
+            .hint(format!("make the bundle on {there}, or use a tree of that system: --root DIR")));
+    }
+    Ok(Some(here))
+}
+
+fn packages(
+    system: &System,
+    here: SystemId,
     plans: &[Plan],
     work: &Work,
     contents: &mut Contents,
@@ -235,13 +281,6 @@ fn packages(
 ) -> Result<(), Problem> {
     let transactions: Vec<_> = plans.iter().flat_map(needed_packages).collect();
     let Some(manager) = transactions.first().map(|t| t.manager) else { return Ok(()) };
-    let here = here(options, system, database)?;
-    if let Some(plan) = plans.iter().find(|p| !needed_packages(p).is_empty() && SystemId::of(&p.host) != here) {
-        let there = SystemId::of(&plan.host);
-        let sentence = format!("the plan for {there} installs packages, and the repositories here are those of {here}");
-        return Err(Problem::from(BundleError::Elsewhere(sentence))
-            .hint(format!("make the bundle on {there}, or use a tree of that system: --root DIR")));
-    }
     say("downloading packages and their dependencies");
     system.make_directories(&work.path, 0o700).map_err(|e| {
         Problem::new(Exit::Blocked, format!("cannot make {}: {e}", work.path.display()))
@@ -250,12 +289,6 @@ fn packages(
     let closure = closure(system, &here, &work.path, &transactions, created)?;
     say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
     Ok(contents.packages(system, here, manager, closure)?)
-}
-
-/// The system whose repositories are used.
-fn here(options: &CreateOptions, system: &System, database: &Database) -> Result<SystemId, Problem> {
-    let look = Look { prefix: "/usr/local".into(), cache: options.cache.clone(), gpus: crate::host::GpuSource::Bus };
-    Ok(SystemId::of(&probe(system, database, &look).map_err(|e| Problem::usage(e.to_string()))?))
 }
 
 /// Prints the progress every ten seconds.

@@ -5,9 +5,9 @@ mod subject;
 
 use super::Problem;
 use super::files::read_text;
-use super::host::{look, system};
+use super::host::{look_or_stock, system};
 use super::locked::Locked;
-use super::options::{HostOptions, LookOptions, RequestOptions, TrustOptions};
+use super::options::{HostOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
 use crate::compat::AddOnId;
 use crate::exit::Exit;
 use crate::planning::Planner;
@@ -30,6 +30,8 @@ pub struct Options {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
+    stock: StockOptions,
+    #[command(flatten)]
     request: RequestOptions,
     #[command(flatten)]
     look: LookOptions,
@@ -47,7 +49,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
     match words.as_slice() {
-        [layer] if is_layer(layer, options)? && !options.host.gpu.is_empty() => {
+        [layer] if is_layer(layer, options)? && !(options.host.gpu.is_empty() && options.stock.os.is_none()) => {
             return version(options, layer, "latest");
         }
         [layer, wanted] if is_layer(layer, options)? => return version(options, layer, wanted),
@@ -100,15 +102,17 @@ fn is_layer(word: &str, options: &Options) -> Result<bool, Problem> {
 fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-    let (facts, assumed) = look(&options.host, database)?;
+    let (facts, assumed) = look_or_stock(&options.host, &options.stock, database)?;
     let system = system(&options.host);
     let planner = Planner {
-        repositories: options.host.is_meant().then_some(&system),
+        repositories: (options.host.is_meant() && options.stock.os.is_none()).then_some(&system),
         lock: locked.file(),
         ..Planner::new(database)
     };
-    let prepared = planner.prepared(facts, options.request.request(&options.host, assumed)?);
-    let (facts, mut request) = prepared.map_err(|e| locked.not_planned(e, &options.host, None))?;
+    let prepared =
+        planner.prepared(facts, options.request.request(&options.host.prefix, &options.host.cache, assumed)?);
+    let (facts, mut request) =
+        prepared.map_err(|e| locked.not_planned(e, &options.host.again(&options.stock, None)))?;
     let named = match layer {
         "driver" => {
             request.driver = want("driver", wanted)?;
@@ -133,7 +137,7 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem
     let answer = match resolve(database, &facts, &request) {
         Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
         Err(conflict @ Conflict { kind: ConflictKind::NothingFits, .. }) => {
-            Err(conflict.on_host(&options.host.again(None)))
+            Err(conflict.on_host(&options.host.again(&options.stock, None)))
         }
         Err(conflict) => return Err(conflict.into()),
     };

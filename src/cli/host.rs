@@ -2,12 +2,12 @@
 
 use super::Problem;
 use super::files::{read_facts, read_text};
-use super::options::{HostOptions, to_the_end};
+use super::options::{HostOptions, StockOptions, to_the_end};
 use crate::apply::Failure;
 use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, GpuSource, Look, SpecError, add_offers, assumed_gpus, probe};
+use crate::host::{Facts, GpuSource, Look, SpecError, StockError, add_offers, assumed_gpus, assumptions, probe, stock};
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::system::System;
@@ -16,6 +16,37 @@ use std::path::{Path, PathBuf};
 /// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
 pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
     Ok((examined(options, database, |_| ())?, options.gpu.clone()))
+}
+
+/// The same; for a new installation of another system, if that is what the flags name.
+pub fn look_or_stock(
+    options: &HostOptions,
+    os: &StockOptions,
+    database: &Database,
+) -> Result<(Facts, Vec<String>), Problem> {
+    let Some(spec) = &os.os else { return look(options, database) };
+    if options.root.is_some() {
+        return Err(Problem::usage("--os and --root each name a host").hint("use one of them"));
+    }
+    let lspci = options.lspci.as_deref().map(read_text).transpose()?;
+    let facts = stock_facts(spec, lspci.as_deref(), &options.gpu, database)?;
+    Ok((facts, options.gpu.clone()))
+}
+
+/// The facts of a new installation of a system, with the GPUs of an lspci listing or those assumed.
+pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &Database) -> Result<Facts, Problem> {
+    let mut facts = stock(database, spec, lspci).map_err(|e| no_such_system(spec, &e))?;
+    replace_gpus(&mut facts, gpus);
+    assume_gpus(&mut facts, gpus, database)?;
+    super::say(&assumptions(&facts));
+    Ok(facts.visible())
+}
+
+fn no_such_system(spec: &str, e: &StockError) -> Problem {
+    let problem = Problem::usage(format!("--os {}: {e}", crate::text::visible(spec)));
+    problem.hint(
+        "on a host with that system, `gpusetup facts --json > FILE` writes what `gpusetup plan --facts FILE` reads",
+    )
 }
 
 /// The facts, and what the host's repositories offer.
@@ -34,31 +65,31 @@ fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Fa
     add(&mut facts);
     // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
     if options.root.is_some() || options.lspci.is_some() {
-        replace_gpus(&mut facts, options);
+        replace_gpus(&mut facts, &options.gpu);
     }
-    assume_gpus(&mut facts, options, database)?;
+    assume_gpus(&mut facts, &options.gpu, database)?;
     Ok(facts.visible())
 }
 
 /// The facts in a file, with the GPUs that `--gpu` names instead of those in it.
 pub fn described(path: &Path, options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
     let mut facts = read_facts(path)?;
-    replace_gpus(&mut facts, options);
-    assume_gpus(&mut facts, options, database)?;
+    replace_gpus(&mut facts, &options.gpu);
+    assume_gpus(&mut facts, &options.gpu, database)?;
     Ok((facts, options.gpu.clone()))
 }
 
 /// Removes the host's own GPUs, and what was seen of them, if `--gpu` names others.
-fn replace_gpus(facts: &mut Facts, options: &HostOptions) {
-    if !options.gpu.is_empty() {
+fn replace_gpus(facts: &mut Facts, gpus: &[String]) {
+    if !gpus.is_empty() {
         facts.gpus.clear();
         facts.nvswitches.clear();
         facts.unreadable.retain(|u| u.missing.is_none());
     }
 }
 
-fn assume_gpus(facts: &mut Facts, options: &HostOptions, database: &Database) -> Result<(), Problem> {
-    for spec in &options.gpu {
+fn assume_gpus(facts: &mut Facts, gpus: &[String], database: &Database) -> Result<(), Problem> {
+    for spec in gpus {
         let more = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
         for mut gpu in more {
             let count = facts.gpus.iter().filter(|g| g.assumed).count();

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::files::{or_trust_owner, read_text};
-use super::options::{HostOptions, TrustOptions};
+use super::options::TrustOptions;
 use crate::causes;
 use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
@@ -40,10 +40,10 @@ impl Locked {
         self.0.as_ref().map(|(_, lock)| lock)
     }
 
-    /// Why there is no plan for the host that the flags describe, or for the facts in a file.
-    pub fn not_planned(&self, e: PlanningError, host: &HostOptions, facts: Option<&Path>) -> Problem {
+    /// Why there is no plan for a host, with the flags that name this host in the commands that are suggested.
+    pub fn not_planned(&self, e: PlanningError, host: &str) -> Problem {
         match e {
-            PlanningError::Conflict(conflict) => conflict.on_host(&host.again(facts)).into(),
+            PlanningError::Conflict(conflict) => conflict.on_host(host).into(),
             PlanningError::Lock(e) => match &self.0 {
                 Some((path, _)) => refused(path, &e),
                 None => Problem::unexpected(e.to_string()),

@@ -43,13 +43,24 @@ pub struct HostOptions {
     #[command(flatten)]
     pub database: DatabaseOptions,
     /// Install toolkits below DIR
-    #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = "/usr/local",
+    #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = paths::PREFIX,
           value_parser = folder(valid::prefix))]
     pub prefix: PathBuf,
     /// Keep downloads in DIR
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
     pub cache: PathBuf,
+}
+
+/// A host that is not here.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Host")]
+pub struct StockOptions {
+    /// Plan for a new installation of this system, not for this host: ubuntu-24.04, rocky-9:aarch64
+    ///
+    /// The database provides its kernel, C library and repositories. Name the GPUs with --gpu or --lspci.
+    #[arg(long, value_name = "ID-VERSION[:ARCH]", env = "GPUSETUP_OS")]
+    pub os: Option<String>,
 }
 
 /// Accepts folders that are valid for their use.
@@ -371,7 +382,8 @@ impl HostOptions {
     }
 
     /// The options that name the same host and database once more, for a command that is suggested.
-    pub fn again(&self, facts: Option<&Path>) -> String {
+    pub fn again(&self, os: &StockOptions, facts: Option<&Path>) -> String {
+        let os = os.os.iter().map(|os| format!("--os {}", quoted(os)));
         let files = [
             ("--root", self.root.as_deref()),
             ("--facts", facts),
@@ -379,7 +391,7 @@ impl HostOptions {
             ("--database", self.database.folder.as_deref()),
         ];
         let named = files.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path?))));
-        named.collect::<Vec<_>>().join(" ")
+        os.chain(named).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless
@@ -503,7 +515,7 @@ impl RequestOptions {
     }
 
     /// What was asked for, read once and never guessed at again.
-    pub fn request(&self, host: &HostOptions, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
+    pub fn request(&self, prefix: &Path, cache: &Path, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
         let (with_driver, with_toolkit) = match self.profile {
             Profile::Compute => (true, true),
             Profile::Driver => (true, false),
@@ -533,8 +545,8 @@ impl RequestOptions {
                 PreferOption::LongestSupport => Prefer::LongestSupport,
             },
             upgrade: self.upgrade,
-            prefix: host.prefix.clone(),
-            cache: host.cache.clone(),
+            prefix: prefix.to_owned(),
+            cache: cache.to_owned(),
             assumed_gpus,
             leave_out: self.leave_out.clone(),
             library_path: self.library_path,

@@ -2,10 +2,11 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{database, described, look, system};
+use super::host::{database, described, look_or_stock, system};
 use super::locked::{self, Locked};
 use super::options::{
-    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, TrustOptions,
+    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
+    TrustOptions,
 };
 use crate::exit::Exit;
 use crate::plan::Plan;
@@ -13,7 +14,7 @@ use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
 use crate::resolve::{ConflictKind, Request};
-use crate::text::quoted_path;
+use crate::text::{quoted, quoted_path};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -22,6 +23,8 @@ use std::path::PathBuf;
 pub struct Options {
     #[command(flatten)]
     host: HostOptions,
+    #[command(flatten)]
+    stock: StockOptions,
     #[command(flatten)]
     request: RequestOptions,
     #[command(flatten)]
@@ -33,7 +36,7 @@ pub struct Options {
     #[command(flatten)]
     look: LookOptions,
     /// Plan for the host described by this `facts --json` file (- for standard input)
-    #[arg(long, value_name = "FILE", env = "GPUSETUP_FACTS", conflicts_with_all = ["root", "lspci"])]
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_FACTS", conflicts_with_all = ["root", "lspci", "os"])]
     facts: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
@@ -42,7 +45,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write a lock file for `--locked`: versions, files with checksums, packages with dependencies
-    #[arg(long, value_name = "FILE", conflicts_with = "facts")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["facts", "os"])]
     lock: Option<PathBuf>,
     /// In user-data: accept NVIDIA's licences
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
@@ -82,10 +85,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let (facts, assumed) = match &options.facts {
         Some(path) => described(path, &options.host, database)?,
-        None => look(&options.host, database)?,
+        None => look_or_stock(&options.host, &options.stock, database)?,
     };
     let system = system(&options.host);
-    let reads_lists = options.facts.is_none() && (options.host.is_meant() || options.lock.is_some());
+    let is_elsewhere = options.facts.is_some() || options.stock.os.is_some();
+    let reads_lists = !is_elsewhere && (options.host.is_meant() || options.lock.is_some());
     let planner = Planner {
         repositories: reads_lists.then_some(&system),
         bundle: opened.as_deref(),
@@ -93,14 +97,21 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         mirrors: Some(&sources.mirrors),
         ..Planner::new(database)
     };
-    let plan = match planner.plan(facts, options.request.request(&options.host, assumed)?) {
+    let plan = match planner.plan(facts, options.request.request(&options.host.prefix, &options.host.cache, assumed)?) {
         Err(PlanningError::Conflict(conflict))
             if conflict.kind == ConflictKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
         {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
             return Ok(Exit::Done);
         }
-        Err(e) => return Err(locked.not_planned(e, &options.host, options.facts.as_deref())),
+        Err(PlanningError::Conflict(conflict))
+            if conflict.kind == ConflictKind::NoGpu && options.stock.os.is_some() =>
+        {
+            let os = options.stock.os.as_deref().map(quoted).unwrap_or_default();
+            return Err(Problem::new(Exit::NoGpu, "--os describes a system without GPUs")
+                .attempt(format!("gpusetup plan --os {os} --gpu h100")));
+        }
+        Err(e) => return Err(locked.not_planned(e, &options.host.again(&options.stock, options.facts.as_deref()))),
         Ok(planned) => {
             planned.notes.iter().for_each(|note| super::say(note));
             planned.plan
@@ -122,6 +133,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
                 mirrors: &sources.mirrors,
                 binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
             };
+            for missing in wishes.missing() {
+                super::say(&format!("note: {missing}"));
+            }
             super::print(&user_data(&plan, wishes))?;
         }
         (false, Format::Text) => {
@@ -151,7 +165,8 @@ fn next(options: &Options, plan: &Plan) -> String {
             parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
         }
     };
-    if options.facts.is_some() || options.host.lspci.is_some() || !options.host.is_meant() {
+    if options.facts.is_some() || options.stock.os.is_some() || options.host.lspci.is_some() || !options.host.is_meant()
+    {
         return format!("{apply}  # on that host");
     }
     apply

@@ -2,14 +2,14 @@
 
 use super::reader::Reader;
 use super::{
-    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, add_on, compiler,
-    driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine, modules, os, pci,
-    repositories, secure_boot, toolkit,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, Unreadable,
+    add_on, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
+    modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::{AddOnId, Database, Fabric};
 use crate::paths::{BLACKLIST, CACHE, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Where to look.
@@ -114,12 +114,8 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
 fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: MachineKind) -> (Vec<Gpu>, Vec<NvSwitch>) {
     match source {
         GpuSource::Lspci(text) => {
-            let listing = lspci::parse(text);
-            for line in &listing.without_numbers {
-                reader.miss_gpus(Missing::ListedGpu, format_args!("the PCI ids are missing (use lspci -nn): {line}"));
-            }
-            let (mut gpus, nvswitches) = pci::identify(listing.functions, database);
-            gpus.iter_mut().for_each(|gpu| gpu.driver_unseen = !listing.shows_drivers);
+            let (gpus, nvswitches, without_ids) = listed_gpus(text, database);
+            reader.missed.extend(without_ids.into_iter().map(Unreadable::without_ids));
             (gpus, nvswitches)
         }
         GpuSource::Bus => {
@@ -136,6 +132,14 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
             (gpus, nvswitches)
         }
     }
+}
+
+/// The GPUs and NVSwitches in `lspci` output, and its lines that name a GPU without its ids.
+pub fn listed_gpus(text: &str, database: &Database) -> (Vec<Gpu>, Vec<NvSwitch>, BTreeSet<String>) {
+    let listing = lspci::parse(text);
+    let (mut gpus, nvswitches) = pci::identify(listing.functions, database);
+    gpus.iter_mut().for_each(|gpu| gpu.driver_unseen = !listing.shows_drivers);
+    (gpus, nvswitches, listing.without_numbers.into_iter().collect())
 }
 
 /// The functions that manage the NVSwitches of boards whose switches are not on the PCI bus. On other hosts no network card is

@@ -20,6 +20,16 @@ pub struct Wishes<'a> {
     pub binary: Option<(&'a str, &'a str)>,
 }
 
+impl Wishes<'_> {
+    /// What the machine needs beside the user-data, with the flags that provide it.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let licences = "apply stops with exit code 2 until NVIDIA's licences are accepted: add --accept-eula";
+        let program = "the image must contain gpusetup: otherwise add --binary-url URL --binary-sha256 SUM";
+        let missing = [(!self.accept_eula).then_some(licences), self.binary.is_none().then_some(program)];
+        missing.into_iter().flatten().collect()
+    }
+}
+
 /// The user-data.
 pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let mut config = String::new();

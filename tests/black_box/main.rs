@@ -38,6 +38,7 @@ mod report;
 mod schemas;
 mod second_opinion;
 mod status;
+mod stock;
 mod strangers;
 mod update;
 mod ux;

@@ -1,4 +1,4 @@
-//! The contents of the Debian archive: compilers, the C library and NVIDIA's drivers, from the `Packages` indexes of its
+//! The contents of the Debian archive: compilers, the C library, kernels and NVIDIA's drivers, from the `Packages` indexes of its
 //! suites. apt downloads these to a folder, by default /var/lib/apt/lists, and verifies their signatures.
 
 use crate::{Comparison, Result, table};
@@ -65,9 +65,23 @@ fn packages(index: &str) -> impl Iterator<Item = (&str, &str)> {
         if let Some(package) = line.strip_prefix("Package: ") {
             name = package;
         }
+        if KERNELS.contains(&name) && line.starts_with("Depends: ") {
+            return kernel(line);
+        }
         line.strip_prefix("Version: ").filter(|_| is_of_interest(name)).map(|version| (name, version))
     })
 }
+
+/// The packages that always depend on the newest kernel.
+const KERNELS: [&str; 3] = ["linux-image-amd64", "linux-image-arm64", "linux-image-powerpc64le"];
+
+/// The kernel's package and its version in `Depends: linux-image-6.1.0-56-amd64 (= 6.1.192-2)`.
+fn kernel(depends: &str) -> Option<(&str, &str)> {
+    let (package, version) = depends.strip_prefix("Depends: ")?.split_once(" (= ")?;
+    package.starts_with(KERNEL).then_some((package, version.split(')').next()?))
+}
+
+const KERNEL: &str = "linux-image-";
 
 fn is_of_interest(package: &str) -> bool {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| package.starts_with(prefix));
@@ -113,6 +127,7 @@ pub fn check(database: &Database) -> Result<Comparison> {
         }
         let here: Vec<_> = packages.iter().filter(|p| suites.iter().any(|suite| is_part(p, suite))).collect();
         facts += drivers(release, &here, &mut differences);
+        facts += kernels(release, &here, &mut differences);
     }
     Ok(Comparison { what: "Packages of Debian", facts, differences })
 }
@@ -152,6 +167,21 @@ fn tools(release: &Distribution, suite: &str, packages: &[&Package], differences
     };
     differs("gcc with g++", format!("{theirs:?}"), format!("{:?}", release.gccs));
     facts + theirs.len()
+}
+
+/// Compares the kernels of a new installation, which has the security archive's; returns the number of facts.
+fn kernels(release: &Distribution, packages: &[&Package], differences: &mut Vec<String>) -> usize {
+    let Some(stock) = &release.stock else { return 0 };
+    for (arch, ours) in &stock.kernels {
+        let debians = ARCHITECTURES.iter().find(|(_, kernels)| kernels == arch).map_or(arch.as_str(), |(d, _)| d);
+        let is_its = |p: &&&Package| p.suite.ends_with("-security") && p.architectures.iter().any(|a| a == debians);
+        let theirs = packages.iter().filter(is_its).find_map(|p| p.name.strip_prefix(KERNEL));
+        if theirs != Some(ours) {
+            let theirs = theirs.unwrap_or("no kernel");
+            differences.push(format!("{}: {theirs} for {debians}; the database has {ours}", release.name));
+        }
+    }
+    stock.kernels.len()
 }
 
 /// Compares the offered drivers; returns the number of facts.
@@ -210,9 +240,11 @@ mod tests {
     fn an_index_gives_the_packages_of_interest() {
         let index = "Package: gcc-12\nArchitecture: amd64\nVersion: 12.2.0-14\n\nPackage: bash\nVersion: 5.2\n\n\
                      Package: nvidia-tesla-470-kernel-dkms\nVersion: 470.256.02-1~deb12u1\n\n\
-                     Package: nvidia-vdpau-driver\nVersion: 535.261.03-1\n";
+                     Package: nvidia-vdpau-driver\nVersion: 535.261.03-1\n\nPackage: linux-image-amd64\n\
+                     Version: 6.1.192-2\nDepends: linux-image-6.1.0-56-amd64 (= 6.1.192-2)\n";
         let found: Vec<_> = packages(index).collect();
-        assert_eq!(found, [("gcc-12", "12.2.0-14"), ("nvidia-tesla-470-kernel-dkms", "470.256.02-1~deb12u1")]);
+        let kernel = ("linux-image-6.1.0-56-amd64", "6.1.192-2");
+        assert_eq!(found, [("gcc-12", "12.2.0-14"), ("nvidia-tesla-470-kernel-dkms", "470.256.02-1~deb12u1"), kernel]);
     }
 
     #[test]

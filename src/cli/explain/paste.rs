@@ -43,8 +43,11 @@ fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
         .iter()
         .flat_map(|r| r.message.causes.iter().flat_map(|cause| cause.checks.iter().filter_map(|id| id.parse().ok())))
         .collect();
-    let findings =
-        if checks.is_empty() || !options.host.is_meant() { Vec::new() } else { here(options, database, checks)? };
+    let findings = if checks.is_empty() || !options.host.is_meant() || options.stock.os.is_some() {
+        Vec::new()
+    } else {
+        here(options, database, checks)?
+    };
     let lines: Vec<_> = pasted.lines().collect();
     let messages = found.iter().map(|recognised| {
         let quoted = lines.get(recognised.line - 1).copied().unwrap_or_default();

@@ -525,6 +525,12 @@ fn distributions(database: &Database, c: &mut Checker) {
         if !d.gccs.is_sorted() || !d.gccs.is_empty() && d.gcc_package.is_none() {
             c.wrong(&record, "gccs", "are not sorted, or gcc_package is missing");
         }
+        if let Some(stock) = &d.stock {
+            c.sourced(&record, &stock.sources);
+            if stock.kernels.is_empty() || d.named_as.is_some() {
+                c.wrong(&record, "stock", "needs a kernel, and a record of one release");
+            }
+        }
         for offer in &d.drivers {
             c.sourced(&record, &offer.sources);
             let Some(branch) = database.branch(offer.branch) else {

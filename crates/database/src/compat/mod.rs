@@ -975,10 +975,25 @@ pub struct Distribution {
     #[serde(default)]
     #[serde(serialize_with = "export::offers")]
     pub drivers: Vec<DriverOffer>,
+    /// A host on which only the system was installed; none if no source states its kernel.
+    #[serde(default)]
+    pub stock: Option<StockSystem>,
     /// A note for readers.
     #[serde(default)]
     pub note: Option<String>,
     /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// What a host has on which a distribution was installed and nothing else. It serves plans without a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StockSystem {
+    /// The kernel, as printed by `uname -r`, by machine architecture as printed by `uname -m`.
+    pub kernels: BTreeMap<String, String>,
+    /// The enabled repositories, one line each as in the host's facts: address, suite and components.
+    pub repositories: Vec<String>,
+    /// The sources of the kernels.
     pub sources: Vec<SourceId>,
 }
 

@@ -107,6 +107,10 @@ impl Database {
                 self.kind("compiler limits", self.compiler_limits.iter().map(|l| (&l.sources, false))),
                 self.kind("distributions", self.distributions.iter().map(|d| (&d.sources, false))),
                 self.kind(
+                    "stock systems",
+                    self.distributions.iter().filter_map(|d| d.stock.as_ref()).map(|s| (&s.sources, false)),
+                ),
+                self.kind(
                     "driver packages",
                     self.distributions.iter().flat_map(|d| &d.drivers).map(|o| (&o.sources, false)),
                 ),

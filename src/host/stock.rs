@@ -1,0 +1,267 @@
+//! Hosts that are not here: `--os ubuntu-24.04` plans for a machine on which only that system was installed.
+
+use super::probe::listed_gpus;
+use super::{
+    Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA, SecureBoot, Unreadable, kernel,
+};
+use crate::compat::{Database, Distribution};
+use crate::text::visible;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why there are no facts for a system.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StockError {
+    /// The text does not have the form `ID-VERSION[:ARCH]`.
+    #[error("`{0}` does not have the form ID-VERSION, such as ubuntu-24.04 or rocky-9:aarch64")]
+    Malformed(String),
+    /// The database does not know the distribution.
+    #[error("no distribution is called `{name}`; known are {}", known.join(", "))]
+    Distribution {
+        /// The unknown name.
+        name: String,
+        /// The known distributions.
+        known: Vec<String>,
+    },
+    /// The database does not know a stock installation of this release.
+    #[error("what a new {id} {version} contains is not known; known are {}", known.join(", "))]
+    Release {
+        /// The distribution.
+        id: String,
+        /// The unknown release.
+        version: String,
+        /// The known releases, `ubuntu-24.04`.
+        known: Vec<String>,
+    },
+    /// The system has no kernel for this machine architecture, or none is known.
+    #[error("no kernel of {name} for `{arch}` is known; known are {}", known.join(", "))]
+    Architecture {
+        /// The system.
+        name: String,
+        /// The unknown architecture.
+        arch: String,
+        /// The known architectures.
+        known: Vec<String>,
+    },
+}
+
+/// The facts of a host with a new installation of a system: no compiler, no driver, no toolkit, and Secure Boot off. Its NVIDIA GPUs are those of an `lspci -nn` listing, if there is one.
+///
+/// # Errors
+///
+/// If the text does not name a system that the database knows a new installation of.
+pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Facts, StockError> {
+    let (system, arch) = match spec.split_once(':') {
+        Some((system, arch)) => (system, machine(arch)),
+        None => (spec, "x86_64"),
+    };
+    let (distribution, version) = named(database, system.trim())?;
+    let Some(stock) = &distribution.stock else {
+        return Err(no_such_release(database, &distribution.id, &version));
+    };
+    let Some(release) = stock.kernels.get(arch) else {
+        return Err(StockError::Architecture {
+            name: distribution.name.clone(),
+            arch: visible(arch).into_owned(),
+            known: stock.kernels.keys().cloned().collect(),
+        });
+    };
+    let (gpus, nvswitches, without_ids) = lspci.map(|text| listed_gpus(text, database)).unwrap_or_default();
+    Ok(Facts {
+        schema: SCHEMA.to_owned(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: Machine {
+            arch: arch.to_owned(),
+            kind: MachineKind::Physical,
+            inside: None,
+            is_tree: false,
+            boot_id: None,
+        },
+        os: os(distribution, version),
+        gpus,
+        nvswitches,
+        kernels: kernels(release, distribution.package_manager),
+        gcc: None,
+        compilers: Vec::new(),
+        glibc: distribution.glibc.clone(),
+        desktop: None,
+        secure_boot: SecureBoot::Disabled,
+        signing_key: None,
+        loaded_modules: None,
+        driver: None,
+        other_drivers: Vec::new(),
+        toolkits: Vec::new(),
+        cudnn: Vec::new(),
+        add_ons: Vec::new(),
+        nvcc: None,
+        loader_cache: None,
+        libxml2: Some(false),
+        repositories: stock.repositories.clone(),
+        unfinished_packages: Vec::new(),
+        offered: None,
+        space: Vec::new(),
+        paths: BTreeMap::new(),
+        unreadable: without_ids.into_iter().map(Unreadable::without_ids).collect(),
+    })
+}
+
+fn os(distribution: &Distribution, version: String) -> Os {
+    Os {
+        id: distribution.id.clone(),
+        version,
+        like: Vec::new(),
+        name: distribution.name.clone(),
+        package_manager: Some(distribution.package_manager),
+        initramfs: Some(distribution.initramfs),
+        immutable: false,
+    }
+}
+
+fn kernels(release: &str, manager: PackageManager) -> Kernels {
+    let image = match manager {
+        PackageManager::Apt => 0,
+        PackageManager::Dnf | PackageManager::Tdnf => 1,
+        PackageManager::Zypper => 2,
+    };
+    let path = format!("/boot/{}", kernel::image_names(release)[image]).into();
+    let installed = Kernel {
+        release: release.to_owned(),
+        headers: false,
+        compiler: None,
+        nvidia_module: None,
+        initramfs: Some(Initramfs { path, size: 0, modified: 0 }),
+    };
+    Kernels { running: Some(release.to_owned()), next_boot: Some(release.to_owned()), installed: vec![installed] }
+}
+
+/// An architecture as `uname -m` prints it, for the names that Debian, Docker and NVIDIA use too.
+fn machine(arch: &str) -> &str {
+    match arch.trim() {
+        "amd64" | "x64" | "x86-64" => "x86_64",
+        "arm64" | "sbsa" | "armv8" => "aarch64",
+        "ppc64el" => "ppc64le",
+        other => other,
+    }
+}
+
+/// The distribution's record, and the version that os-release would have.
+fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distribution, String), StockError> {
+    let malformed = || StockError::Malformed(visible(system).into_owned());
+    let start = system.find(|c: char| c.is_ascii_digit()).ok_or_else(malformed)?;
+    let (name, version) = system.split_at(start);
+    if name.is_empty() || !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(malformed());
+    }
+    let ids = ids_of(database, &letters(name));
+    let id = match ids.iter().collect::<Vec<_>>()[..] {
+        [id] => *id,
+        _ => {
+            let known: BTreeSet<_> = database.distributions.iter().map(|d| d.id.clone()).collect();
+            let name = visible(name.trim_end_matches(['-', ' ', '_'])).into_owned();
+            return Err(StockError::Distribution { name, known: known.into_iter().collect() });
+        }
+    };
+    // Ubuntu 24.04.3 is 24.04 in os-release; Rocky 9.6 is 9.6 there, and 9 in the database.
+    let mut shorter = Some(version);
+    while let Some(tried) = shorter {
+        if let Some(found) = database.distributions.iter().find(|d| d.id == id && d.version == tried) {
+            let own = if tried.contains('.') { tried } else { version };
+            return Ok((found, own.to_owned()));
+        }
+        shorter = tried.rsplit_once('.').map(|(start, _)| start);
+    }
+    Err(no_such_release(database, id, version))
+}
+
+/// The distributions whose id or full name is this one; else those that begin with it.
+fn ids_of<'a>(database: &'a Database, name: &str) -> BTreeSet<&'a str> {
+    let names = |d: &Distribution| {
+        let full: String = d.name.chars().take_while(|c| !c.is_ascii_digit()).collect();
+        [letters(&d.id), letters(&full)]
+    };
+    let of = |fits: &dyn Fn(&String) -> bool| -> BTreeSet<&str> {
+        database.distributions.iter().filter(|d| names(d).iter().any(fits)).map(|d| d.id.as_str()).collect()
+    };
+    let exact = of(&|known| known == name);
+    if exact.is_empty() { of(&|known| known.starts_with(name)) } else { exact }
+}
+
+fn letters(text: &str) -> String {
+    text.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn no_such_release(database: &Database, id: &str, version: &str) -> StockError {
+    let has = |d: &&Distribution| d.id == id && d.stock.is_some();
+    let known = |d: &Distribution| format!("{}-{}", d.id, d.version);
+    let mut all: Vec<_> = database.distributions.iter().filter(has).map(known).collect();
+    if all.is_empty() {
+        all = database.distributions.iter().filter(|d| d.stock.is_some()).map(known).collect();
+    }
+    StockError::Release { id: id.to_owned(), version: version.to_owned(), known: all }
+}
+
+/// What is assumed of a new installation, in one sentence.
+pub fn assumptions(facts: &Facts) -> String {
+    format!(
+        "note: this is for a new installation of {} on {}: kernel {}, no compiler, no driver, Secure Boot off",
+        facts.os.name,
+        facts.machine.arch,
+        facts.kernel().unwrap_or("unknown"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+
+    #[test]
+    fn systems_are_named_as_people_name_them() {
+        for (spec, id, version, arch) in [
+            ("ubuntu-24.04", "ubuntu", "24.04", "x86_64"),
+            ("ubuntu-24.04.3:arm64", "ubuntu", "24.04", "aarch64"),
+            ("Ubuntu 22.04", "ubuntu", "22.04", "x86_64"),
+            ("rocky-9:aarch64", "rocky", "9", "aarch64"),
+            ("rockylinux9.6", "rocky", "9.6", "x86_64"),
+            ("debian13", "debian", "13", "x86_64"),
+            ("alma-9", "almalinux", "9", "x86_64"),
+            ("rhel-10", "rhel", "10", "x86_64"),
+            ("amazon-linux-2023:sbsa", "amzn", "2023", "aarch64"),
+            ("opensuse-leap-15.6", "opensuse-leap", "15.6", "x86_64"),
+            ("oracle-9", "ol", "9", "x86_64"),
+        ] {
+            let facts = stock(&embedded(), spec, None).unwrap_or_else(|e| panic!("{spec}: {e}"));
+            assert_eq!((&*facts.os.id, &*facts.os.version, &*facts.machine.arch), (id, version, arch), "{spec}");
+            assert!(facts.kernel().is_some_and(kernel::is_likely), "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        for (spec, part) in [
+            ("ubuntu", "ID-VERSION"),
+            ("24.04", "ID-VERSION"),
+            ("ubuntu-24.04-server", "ID-VERSION"),
+            ("", "ID-VERSION"),
+            ("ubuntu-25.10", "ubuntu-24.04"),
+            ("centos-9", "rocky-9"),
+            ("gentoo-17", "almalinux, amzn"),
+            ("ubuntu-24.04:riscv64", "aarch64, x86_64"),
+            ("fedora-99", "fedora-44"),
+            ("de-\u{1b}[2Jbian12", "ID-VERSION"),
+        ] {
+            let error = stock(&embedded(), spec, None).expect_err(spec).to_string();
+            assert!(error.contains(part) && !error.contains('\u{1b}'), "{spec}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_stock_kernel_has_its_headers() {
+        let database = embedded();
+        for d in database.distributions.iter().filter(|d| d.stock.is_some()) {
+            for (arch, release) in d.stock.iter().flat_map(|s| &s.kernels) {
+                assert!(kernel::is_likely(release), "{} {}: {release}", d.id, d.version);
+                assert!(d.headers_of(release, arch).next().is_some(), "{} {}", d.id, d.version);
+            }
+        }
+    }
+}
