@@ -1,7 +1,7 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use gpusetup_database::{compat, message, subject, sum};
+use gpusetup_database::{compat, error_code, message, subject, sum};
 use serde::Serialize;
 use std::path::Path;
 use std::process::exit;
@@ -47,7 +47,8 @@ fn database() -> Result<(), String> {
 /// What `explain` knows beside the database.
 fn explanations() -> Result<(), String> {
     let read = |file: &str| std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"));
-    let (messages, subjects) = ("explain/messages.yaml", "explain/subjects.yaml");
+    let (messages, subjects, errors) = ("explain/messages.yaml", "explain/subjects.yaml", "explain/errors.yaml");
+    write("errors.bin", &error_code::parse(&read(errors)?).map_err(|e| format!("{errors}: {e}"))?)?;
     write("messages.bin", &message::parse(&read(messages)?).map_err(|e| format!("{messages}: {e}"))?)?;
     write("subjects.bin", &subject::parse(&read(subjects)?).map_err(|e| format!("{subjects}: {e}"))?)
 }

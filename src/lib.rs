@@ -31,7 +31,7 @@
 //!
 //! A module uses only modules above it in this list (`tests/layers.rs`):
 //!
-//! - [`version`], [`sum`], [`compat`], [`message`], [`subject`]: what is known of GPUs, drivers, toolkits, distributions, error messages and terms. They are the package
+//! - [`version`], [`sum`], [`compat`], [`message`], [`subject`], [`error_code`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms and error numbers. They are the package
 //!   `gpusetup-database`, which the build script uses too.
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], [`recognise`]: fixed paths, ids of checks and rules, exit codes, texts of
 //!   strangers, what stands in for NVIDIA's servers, known error messages in a text.
@@ -50,7 +50,7 @@
 // clippy.toml lists what only `system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub use gpusetup_database::{compat, message, subject, sum, version};
+pub use gpusetup_database::{compat, error_code, message, subject, sum, version};
 
 pub mod apply;
 pub mod bundle;

@@ -2,49 +2,61 @@
 
 use std::path::{Path, PathBuf};
 
-/// The settings of a host's administrator.
-pub const CONFIG: &str = "/etc/gpusetup/config.yaml";
+/// Constants, and a table of them in which each doc comment is the text.
+macro_rules! paths {
+    ($($(#[doc = $text:literal])+ $name:ident = $path:literal,)+) => {
+        $($(#[doc = $text])+ pub const $name: &str = $path;)+
 
-/// The state of runs: private to root.
-pub const STATE: &str = "/var/lib/gpusetup";
-/// What was done, and how to undo it.
-pub const JOURNAL: &str = "/var/lib/gpusetup/journal";
-/// Files that operations changed, as they were before.
-pub const BACKUPS: &str = "/var/lib/gpusetup/backup";
-/// Disk space kept for the journal and for undo.
-pub const RESERVE: &str = "/var/lib/gpusetup/reserve";
-/// Versions of packages that a lock file names, as apt reads them.
-pub const PINS: &str = "/var/lib/gpusetup/pins";
-/// How the last run ended.
-pub const RESULT: &str = "/var/lib/gpusetup/result.json";
-/// The plan of the last run.
-pub const PLAN: &str = "/var/lib/gpusetup/plan.json";
-/// The program that resumes after a reboot: a copy of the one that began.
-pub const PROGRAM: &str = "/var/lib/gpusetup/gpusetup";
-/// Updated databases.
-pub const DATABASE: &str = "/var/lib/gpusetup-database";
+        /// Every fixed path, and what it is for.
+        pub const ALL: &[(&str, &str)] = &[$(($path, concat!($($text),+)),)+];
+    };
+}
 
-/// The logs of runs, and of the programs that they start.
-pub const LOGS: &str = "/var/log/gpusetup";
-/// The log of events, a JSON object per line.
-pub const EVENTS: &str = "/var/log/gpusetup/events.jsonl";
+paths! {
+    /// The settings of a host's administrator.
+    CONFIG = "/etc/gpusetup/config.yaml",
 
-/// Where toolkits are installed, unless a flag says otherwise.
-pub const PREFIX: &str = "/usr/local";
-/// Downloads, unless the user names another directory.
-pub const CACHE: &str = "/var/cache/gpusetup";
+    /// The state of runs: private to root.
+    STATE = "/var/lib/gpusetup",
+    /// What was done, and how to undo it.
+    JOURNAL = "/var/lib/gpusetup/journal",
+    /// Files that operations changed, as they were before.
+    BACKUPS = "/var/lib/gpusetup/backup",
+    /// Disk space kept for the journal and for undo.
+    RESERVE = "/var/lib/gpusetup/reserve",
+    /// Versions of packages that a lock file names, as apt reads them.
+    PINS = "/var/lib/gpusetup/pins",
+    /// How the last run ended.
+    RESULT = "/var/lib/gpusetup/result.json",
+    /// The plan of the last run.
+    PLAN = "/var/lib/gpusetup/plan.json",
+    /// The program that resumes after a reboot: a copy of the one that began.
+    PROGRAM = "/var/lib/gpusetup/gpusetup",
+    /// Updated databases.
+    DATABASE = "/var/lib/gpusetup-database",
 
-/// What is needed only until the next boot.
-pub const RUN: &str = "/run/gpusetup";
-/// Locked by the run that changes the host.
-pub const LOCK: &str = "/run/gpusetup.lock";
+    /// The logs of runs, and of the programs that they start.
+    LOGS = "/var/log/gpusetup",
+    /// The log of events, a JSON object per line.
+    EVENTS = "/var/log/gpusetup/events.jsonl",
 
-/// Keeps nouveau and nova from loading.
-pub const BLACKLIST: &str = "/etc/modprobe.d/gpusetup-nouveau.conf";
-/// Tells the loader where the toolkit's libraries are.
-pub const LOADER_PATH: &str = "/etc/ld.so.conf.d/gpusetup-cuda.conf";
-/// Tells login shells where the toolkit's programs are.
-pub const PROFILE: &str = "/etc/profile.d/gpusetup-cuda.sh";
+    /// Where toolkits are installed, unless a flag says otherwise.
+    PREFIX = "/usr/local",
+    /// Downloads, unless the user names another directory.
+    CACHE = "/var/cache/gpusetup",
+
+    /// What is needed only until the next boot.
+    RUN = "/run/gpusetup",
+    /// Locked by the run that changes the host.
+    LOCK = "/run/gpusetup.lock",
+
+    /// Keeps nouveau and nova from loading.
+    BLACKLIST = "/etc/modprobe.d/gpusetup-nouveau.conf",
+    /// Tells the loader where the toolkit's libraries are.
+    LOADER_PATH = "/etc/ld.so.conf.d/gpusetup-cuda.conf",
+    /// Tells login shells where the toolkit's programs are.
+    PROFILE = "/etc/profile.d/gpusetup-cuda.sh",
+}
 
 /// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does,
 /// whoever starts it, and no other program looks there (tried, see compat/compilers.yaml). NVCC_CCBIN is unknown to nvcc

@@ -3,11 +3,12 @@
 //! One pass over the text looks for the longest literal piece of every pattern; only where one is found the whole pattern is
 //! compared. It never guesses: what matches no pattern is not recognised.
 
+use crate::error_code::ErrorCode;
 use crate::message::{Message, longest_piece, pieces};
 use crate::subject::Subject;
 use crate::text::without_escapes;
 use aho_corasick::{AhoCorasick, BuildError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The messages that this gpusetup knows.
 pub fn known() -> Vec<Message> {
@@ -21,6 +22,31 @@ pub fn subjects() -> Vec<Subject> {
     const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/subjects.bin"));
     #[allow(clippy::expect_used)]
     postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
+}
+
+/// The error numbers of CUDA and of NVIDIA's libraries.
+pub fn error_codes() -> Vec<ErrorCode> {
+    const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin"));
+    #[allow(clippy::expect_used)]
+    postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
+}
+
+/// The errors whose names a text has, each once with the number of its first line.
+pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Vec<(&'a ErrorCode, usize)> {
+    let failures = errors.iter().filter(|error| !error.is_success());
+    let names: HashMap<&str, &ErrorCode> =
+        failures.flat_map(|error| error.names.iter().map(move |name| (name.as_str(), error))).collect();
+    let mut found: Vec<(&ErrorCode, usize)> = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        for word in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            if let Some(error) = names.get(word)
+                && !found.iter().any(|(known, _)| known == error)
+            {
+                found.push((error, n + 1));
+            }
+        }
+    }
+    found
 }
 
 /// A message that a text has.

@@ -17,8 +17,12 @@ const GROUPS: [(&str, &[&str]); 4] = [
 const SHORT: [(&str, &[&str], &[&str]); 6] = [
     (
         "plan",
-        &["gpu", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
-        &["gpusetup plan", "gpusetup plan --gpu 8xh100 --cuda 12.8", "gpusetup plan --for torch==2.9 --out plan.json"],
+        &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
+        &[
+            "gpusetup plan",
+            "gpusetup plan --os ubuntu-24.04 --gpu 8xh100",
+            "gpusetup plan --for torch==2.9 --out plan.json",
+        ],
     ),
     (
         "apply",

@@ -4,6 +4,7 @@ use crate::common::{Tree, run};
 use gpusetup::causes::{self, Cause};
 use gpusetup::exit::EXITS;
 use gpusetup::ids::CheckId;
+use gpusetup::recognise::{error_codes, subjects};
 use serde_json::Value;
 
 #[test]
@@ -74,6 +75,54 @@ fn every_id_is_explained() {
         for part in [id.title(), means].into_iter().chain(elsewhere).map(str::to_owned).chain(remedy) {
             assert!(told.contains(&part), "{id} lacks {part}: {told}");
         }
+    }
+}
+
+#[test]
+fn error_numbers_are_explained_by_number_and_by_name() {
+    for (words, start) in [
+        (&["cudaErrorNoDevice"][..], "CUDA error 100 cudaErrorNoDevice"),
+        (&["CUDA_ERROR_SYSTEM_NOT_READY"], "CUDA error 802 "),
+        (&["error", "802"], "CUDA error 802 "),
+        (&["cuda", "error", "35"], "CUDA error 35 "),
+        (&["nvml", "18"], "NVML error 18 "),
+        (&["cudnn status 1002"], "cuDNN error 1002 "),
+        (&["ncclSystemError"], "NCCL error 2 "),
+    ] {
+        let ran = run(&[&["explain"], words].concat());
+        let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ran.code == 0 && told.starts_with(start), "{words:?}: {told}{}", ran.err);
+        assert!(ran.out.contains("source    https://docs.nvidia.com/"), "{words:?}");
+    }
+    // A version stays one.
+    let version = run(&["explain", "cuda", "12.8", "--gpu", "h100"]);
+    assert!(version.out.starts_with("CUDA 12.8"), "{}{}", version.out, version.err);
+    assert_eq!(run(&["explain", "cuda", "error", "77777"]).code, 2);
+}
+
+#[test]
+fn subjects_refer_to_subjects() {
+    let others =
+        error_codes().into_iter().flat_map(|error| error.see).chain(subjects().into_iter().flat_map(|s| s.see));
+    let others: std::collections::BTreeSet<_> = others.collect();
+    assert!(others.len() > 10);
+    for other in others {
+        assert_eq!(run(&["explain", &other]).code, 0, "{other}");
+    }
+}
+
+#[test]
+fn options_rules_commands_and_files_are_explained() {
+    for (words, part) in [
+        (&["option", "unattended"][..], "--unattended Never prompt"),
+        (&["accept-eula"], "GPUSETUP_ACCEPT_EULA"),
+        (&["driver-branch-life"], "NVIDIA still maintains the driver branch"),
+        (&["cudnn-runs-on-gpu"], "It runs on the GPU"),
+        (&["rollback"], "gpusetup rollback"),
+        (&["/var/lib/gpusetup/journal"], "how to undo it"),
+    ] {
+        let ran = run(&[&["explain"], words].concat());
+        assert!(ran.code == 0 && ran.out.contains(part), "{words:?}: {}{}", ran.out, ran.err);
     }
 }
 

@@ -90,6 +90,23 @@ fn a_pasted_text_is_explained() {
 }
 
 #[test]
+fn errors_that_a_text_names_are_explained() {
+    let log = "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED\nncclSuccess, cudaErrorNoDeviceX and cudaErrorIllegalState\n";
+    let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], log).json();
+    let codes: Vec<_> = json["errors"].as_array().expect("errors").iter().map(|e| e["code"].as_u64()).collect();
+    assert_eq!(codes, [Some(5000), Some(401)], "{json:#}");
+    assert_eq!((json["recognised"].as_bool(), json["errors"][1]["line"].as_u64()), (Some(true), Some(2)));
+    // A message of that line says more.
+    let known =
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (cudaErrorMemoryAllocation)\n";
+    let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], known).json();
+    assert_eq!(
+        (json["messages"].as_array().map(Vec::len), json["errors"].as_array().map(Vec::len)),
+        (Some(1), Some(0))
+    );
+}
+
+#[test]
 fn a_subject_wins_over_a_file_and_a_file_over_words() {
     let tree = Tree::debian_12();
     let file = tree.path().join("log.txt");

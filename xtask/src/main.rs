@@ -9,6 +9,7 @@
 //! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
 //! cargo xtask record headers ../wheels
+//! cargo xtask record error-codes ../wheels
 //! cargo xtask record redistrib ../cuda-packages
 //! cargo xtask record wheels [FRAMEWORK...]
 //! cargo xtask record libraries
@@ -20,6 +21,7 @@
 mod addons;
 mod compile_matrix;
 mod distributions;
+mod error_codes;
 mod errors;
 mod fatbin;
 mod headers;
@@ -82,6 +84,11 @@ enum Source {
     /// Record the limits for gcc, clang and glibc in the headers of CUDA releases
     Headers {
         /// A folder of unpacked wheels, named like `nvidia-cuda-nvcc-cu12-12.4.131`
+        wheels: PathBuf,
+    },
+    /// Record the error numbers in the headers of CUDA, NVML, cuDNN, cuBLAS and NCCL
+    ErrorCodes {
+        /// A folder of unpacked wheels
         wheels: PathBuf,
     },
     /// Record the archives in NVIDIA's redistrib_X.Y.Z.json lists for CUDA and cuDNN
@@ -190,6 +197,7 @@ fn record(source: Source) -> Result<()> {
         }
         Source::Distributions { lists, day } => distributions::record(&lists, &day),
         Source::Headers { wheels } => headers::record(&wheels),
+        Source::ErrorCodes { wheels } => error_codes::record(&wheels),
         Source::Mig { configuration, commit } => mig::record(&configuration, &commit),
         Source::Redistrib { repository } => redistrib::record(&repository),
         Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index),
@@ -210,6 +218,7 @@ fn check(write: bool) -> Result<bool> {
         redistrib::check(&database, write)?,
         addons::check(&database)?,
         headers::check(&database)?,
+        error_codes::check()?,
         compile_matrix::check(&database)?,
         distributions::check(&database)?,
         wheels::check(&database)?,

@@ -7,8 +7,8 @@ use crate::compat::Database;
 use crate::doctor::{EvidenceSources, Finding, examine, gather, xids};
 use crate::exit::Exit;
 use crate::ids::CheckId;
-use crate::recognise::{Recogniser, known};
-use crate::render::explain::paste::{Explained, Look, PasteReport, text};
+use crate::recognise::{Recogniser, error_codes, known, named_errors};
+use crate::render::explain::paste::{Explained, ExplainedError, Look, PasteReport, text};
 use std::collections::BTreeSet;
 
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
@@ -31,7 +31,9 @@ pub fn run(pasted: &str, options: &Options) -> Result<Exit, Problem> {
 pub fn recognises(pasted: &str) -> Result<bool, Problem> {
     let messages = known();
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
-    Ok(!recogniser.find(pasted).is_empty() || !xids(pasted).is_empty())
+    Ok(!recogniser.find(pasted).is_empty()
+        || !xids(pasted).is_empty()
+        || !named_errors(pasted, &error_codes()).is_empty())
 }
 
 fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
@@ -53,7 +55,13 @@ fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
         let quoted = lines.get(recognised.line - 1).copied().unwrap_or_default();
         Explained::of(recognised, quoted, &findings)
     });
-    Ok(PasteReport::new(messages.collect(), xids(pasted), database, known().len()))
+    // What a message explains is not told twice.
+    let explained: BTreeSet<_> = found.iter().map(|recognised| recognised.line).collect();
+    let codes = error_codes();
+    let errors = named_errors(pasted, &codes).into_iter().filter(|(_, line)| !explained.contains(line));
+    let errors =
+        errors.map(|(error, line)| ExplainedError::of(error, line, lines.get(line - 1).copied().unwrap_or_default()));
+    Ok(PasteReport::new(messages.collect(), errors.collect(), xids(pasted), database, known().len() + codes.len()))
 }
 
 /// What doctor's checks of these ids find on this host.

@@ -1,14 +1,15 @@
 //! The subjects that `explain` knows by name: checks, exit codes, Xids, GPUs, frameworks, terms and error codes.
 
-use super::Options;
+use super::{Options, own};
 use crate::causes;
 use crate::cli::Problem;
 use crate::compat::{Database, Framework, FrameworkNeeds, FrameworkRelease, SourceId, framework_and_version};
 use crate::doctor::CHECKS;
+use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
 use crate::host::assumed_gpus;
 use crate::ids::CheckId;
-use crate::recognise::subjects;
+use crate::recognise::{error_codes, subjects};
 use crate::render::explain::article::Article;
 use crate::resolve::known_card;
 use crate::subject;
@@ -32,8 +33,14 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
     if let Some(found) = subject::find(&known, &name) {
         return Ok(Some(of_subject(found)));
     }
+    if let Some(found) = error_code::find(&error_codes(), &name) {
+        return Ok(Some(of_error(found)));
+    }
     let database = options.host.database()?;
     if let Some(article) = framework(&name, database) {
+        return Ok(Some(article));
+    }
+    if let Some(article) = own::article(&name) {
         return Ok(Some(article));
     }
     // Last, since a GPU may be called by a single number.
@@ -45,7 +52,8 @@ pub fn unknown(name: &str) -> Problem {
     let problem = Problem::usage(format!("cannot explain `{name}`"));
     let known = subjects();
     let distance = |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));
-    let all = known.iter().flat_map(|s| s.names.iter().map(String::as_str));
+    let errors = error_codes();
+    let all = known.iter().flat_map(|s| &s.names).chain(errors.iter().flat_map(|e| &e.names)).map(String::as_str);
     let mut near: Vec<_> =
         all.map(|other| (distance(other), other)).filter(|(d, other)| *d <= 1 + other.len() / 5).collect();
     near.sort_unstable();
@@ -68,6 +76,14 @@ fn of_subject(found: &subject::Subject) -> Article {
     }
     let subject::Subject { remedy, run, see, sources, .. } = found.clone();
     (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, sources);
+    article
+}
+
+fn of_error(found: &ErrorCode) -> Article {
+    let name = format!("{} error {}", found.api.title(), found.code);
+    let mut article = Article::new(name, found.names.join(", ")).with("means", &found.means);
+    let ErrorCode { remedy, run, see, api, .. } = found.clone();
+    (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, vec![api.source().to_owned()]);
     article
 }
 

@@ -3,6 +3,7 @@
 use crate::causes::xid;
 use crate::compat::Database;
 use crate::doctor::{Finding, LoggedXid, Status};
+use crate::error_code::ErrorCode;
 use crate::message::MessageCause;
 use crate::recognise::Recognised;
 use crate::render::Paint;
@@ -30,6 +31,7 @@ pub struct PasteReport {
     /// Whether anything was.
     recognised: bool,
     messages: Vec<Explained>,
+    errors: Vec<ExplainedError>,
     xids: Vec<ExplainedXid>,
     /// How many messages gpusetup knows.
     #[serde(skip)]
@@ -77,6 +79,31 @@ struct Here {
     verdict: Verdict,
     /// The check, and what it found.
     text: String,
+}
+
+/// An error of CUDA or of a library that the text names.
+#[derive(Debug, Serialize)]
+pub struct ExplainedError {
+    /// `CUDA`, `NVML`, `cuDNN`.
+    interface: &'static str,
+    code: u32,
+    names: Vec<String>,
+    line: usize,
+    quoted: String,
+    means: String,
+    #[serde(rename = "do")]
+    remedy: Option<String>,
+    run: Vec<String>,
+    source: &'static str,
+}
+
+impl ExplainedError {
+    /// An error, and the line that names it.
+    pub fn of(error: &ErrorCode, line: usize, quoted: &str) -> Self {
+        let ErrorCode { api, code, names, means, remedy, run, .. } = error.clone();
+        let (interface, source, quoted) = (api.title(), api.source(), shortened(quoted));
+        Self { interface, code, names, line, quoted, means, remedy, run, source }
+    }
 }
 
 /// An error number of the driver.
@@ -139,7 +166,13 @@ impl ExplainedCause {
 
 impl PasteReport {
     /// Of what was found in a text; `known` messages were looked for.
-    pub fn new(messages: Vec<Explained>, xids: Vec<LoggedXid>, database: &Database, known: usize) -> Self {
+    pub fn new(
+        messages: Vec<Explained>,
+        errors: Vec<ExplainedError>,
+        xids: Vec<LoggedXid>,
+        database: &Database,
+        known: usize,
+    ) -> Self {
         let of_xid = |logged: LoggedXid| {
             let row = database.xids.iter().find(|row| row.xid == logged.number);
             let remedy = match row {
@@ -160,8 +193,9 @@ impl PasteReport {
         let xids: Vec<_> = xids.into_iter().map(of_xid).collect();
         Self {
             schema: "gpusetup.explanation/1",
-            recognised: !messages.is_empty() || !xids.is_empty(),
+            recognised: !messages.is_empty() || !errors.is_empty() || !xids.is_empty(),
             messages,
+            errors,
             xids,
             known,
         }
@@ -182,7 +216,7 @@ pub fn text(report: &PasteReport, look: Look) -> String {
     let Look { paint, verbose, width } = look;
     let mut out = String::new();
     if !report.recognised {
-        let sentence = format!("None of the {} messages that gpusetup knows is in this text.", report.known);
+        let sentence = format!("None of the {} messages and errors that gpusetup knows is in this text.", report.known);
         out += &wrapped("Not recognised  ", &sentence, width);
         out += &wrapped("Try     ", &format!("{}  # examines this host itself", paint.bold("gpusetup doctor")), width);
         out += &wrapped(
@@ -229,6 +263,20 @@ pub fn text(report: &PasteReport, look: Look) -> String {
         }
         if verbose {
             out += &message.sources.iter().map(|source| format!("  source  {source}\n")).collect::<String>();
+        }
+        out.push('\n');
+    }
+    for error in &report.errors {
+        let title = format!("{} error {} ({})", error.interface, error.code, error.names.join(", "));
+        out += &wrapped("", &paint.bold(&title), width);
+        out += &quote(&error.quoted, look);
+        out += &wrapped("  says    ", &error.means, width);
+        match &error.remedy {
+            Some(text) => out += &remedy(text, &error.run, look, "  do      "),
+            None => out.extend(error.run.iter().map(|command| format!("  look    {}\n", paint.bold(command)))),
+        }
+        if verbose {
+            out += &format!("  source  {}\n", error.source);
         }
         out.push('\n');
     }

@@ -1,0 +1,186 @@
+//! The error numbers of CUDA and of NVIDIA's libraries: the rows of `explain/errors.yaml`. They are no part of the compatibility
+//! database: only `explain` reads them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// An interface with numbered errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// CUDA's runtime and driver, which share their numbers since CUDA 11.
+    Cuda,
+    /// The management library behind `nvidia-smi`.
+    Nvml,
+    /// cuDNN 9.
+    Cudnn,
+    /// cuBLAS.
+    Cublas,
+    /// NCCL.
+    Nccl,
+}
+
+impl Api {
+    /// All of them; where a number alone is given, the first one counts.
+    pub const ALL: [Self; 5] = [Self::Cuda, Self::Nvml, Self::Cudnn, Self::Cublas, Self::Nccl];
+
+    /// As people write it, in lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Nvml => "nvml",
+            Self::Cudnn => "cudnn",
+            Self::Cublas => "cublas",
+            Self::Nccl => "nccl",
+        }
+    }
+
+    /// Its own spelling.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Cuda => "CUDA",
+            Self::Nvml => "NVML",
+            Self::Cudnn => "cuDNN",
+            Self::Cublas => "cuBLAS",
+            Self::Nccl => "NCCL",
+        }
+    }
+
+    /// NVIDIA's documentation of its errors.
+    pub fn source(self) -> &'static str {
+        match self {
+            Self::Cuda => "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+            Self::Nvml => "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
+            Self::Cudnn => "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html",
+            Self::Cublas => "https://docs.nvidia.com/cuda/cublas/",
+            Self::Nccl => "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
+        }
+    }
+}
+
+/// An error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorCode {
+    /// Whose error it is.
+    pub api: Api,
+    /// Its number.
+    pub code: u32,
+    /// Its names in the headers; of CUDA's, the runtime's first.
+    pub names: Vec<String>,
+    /// What it means and what usually causes it, in sentences.
+    pub means: String,
+    /// What to do, in sentences.
+    #[serde(default, rename = "do")]
+    pub remedy: Option<String>,
+    /// Commands to paste.
+    #[serde(default)]
+    pub run: Vec<String>,
+    /// Names of related subjects.
+    #[serde(default)]
+    pub see: Vec<String>,
+}
+
+impl ErrorCode {
+    /// Whether it says that nothing failed.
+    pub fn is_success(&self) -> bool {
+        self.code == 0
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    errors: Vec<ErrorCode>,
+}
+
+/// The errors of the file's text.
+///
+/// # Errors
+///
+/// If it does not have the shape of errors, a number or a name is there twice, or an error has no name.
+pub fn parse(text: &str) -> Result<Vec<ErrorCode>, String> {
+    let options = serde_yaml::options! { with_snippet: false };
+    let File { errors } = serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+    let (mut numbers, mut names) = (BTreeSet::new(), BTreeSet::new());
+    let mut wrong = String::new();
+    for error in &errors {
+        let called = format!("{} error {}", error.api.title(), error.code);
+        if !numbers.insert((error.api, error.code)) {
+            wrong += &format!("{called} is there twice\n");
+        }
+        if error.names.is_empty() {
+            wrong += &format!("{called} has no name\n");
+        }
+        for name in error.names.iter().filter(|name| !names.insert(name.to_ascii_lowercase())) {
+            wrong += &format!("two errors are called {name}\n");
+        }
+    }
+    if wrong.is_empty() { Ok(errors) } else { Err(wrong) }
+}
+
+/// The error of a name, or of an interface and a number: `cudaErrorNoDevice`, `cuda error 100`, `nvml 18`, `error 802`.
+/// Case makes no difference.
+pub fn find<'a>(errors: &'a [ErrorCode], name: &str) -> Option<&'a ErrorCode> {
+    let words: Vec<_> = name.split([' ', '(', ')', ':', ',']).filter(|word| !word.is_empty()).collect();
+    let of = |api: Api, code: &str| {
+        let code: u32 = code.parse().ok()?;
+        errors.iter().find(|error| error.api == api && error.code == code)
+    };
+    let api = |word: &str| Api::ALL.into_iter().find(|api| api.as_str().eq_ignore_ascii_case(word));
+    match words[..] {
+        [name] => errors.iter().find(|error| error.names.iter().any(|n| n.eq_ignore_ascii_case(name))),
+        [word, code] if is_error(word) => Api::ALL.into_iter().find_map(|api| of(api, code)),
+        // `cuda 12` and `nccl 2` are versions.
+        [word, code] if word.eq_ignore_ascii_case(Api::Nvml.as_str()) => of(Api::Nvml, code),
+        [word, middle, code] if is_error(middle) => of(api(word)?, code),
+        _ => None,
+    }
+}
+
+fn is_error(word: &str) -> bool {
+    ["error", "status", "code", "result", "errno"].iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "errors:\n  - {api: cuda, code: 100, names: [cudaErrorNoDevice, CUDA_ERROR_NO_DEVICE], means: None.}\n  \
+                        - {api: nvml, code: 18, names: [NVML_ERROR_X], means: Other.}\n  \
+                        - {api: nccl, code: 2, names: [ncclSystemError], means: System.}\n";
+
+    #[test]
+    fn an_error_has_names_and_a_number() {
+        let all = parse(TEXT).expect("it is sound");
+        for (name, code) in [
+            ("cudaerrornodevice", 100),
+            ("CUDA_ERROR_NO_DEVICE", 100),
+            ("cuda error 100", 100),
+            ("CUDA status: 100", 100),
+            ("error 100", 100),
+            ("nvml 18", 18),
+            ("nvml error 18", 18),
+            ("error 18", 18),
+            ("nccl error 2", 2),
+        ] {
+            assert_eq!(find(&all, name).map(|e| e.code), Some(code), "{name}");
+        }
+        for name in ["cuda 100", "nccl 2", "error", "cuda error", "xid 18", "cuda error -1", "error 5000000000"] {
+            assert_eq!(find(&all, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_that_contradict_each_other_are_faults() {
+        for (from, to, problem) in [
+            ("code: 18", "code: x", "invalid"),
+            ("NVML_ERROR_X", "cudaerrornodevice", "two errors"),
+            ("api: nccl, code: 2", "api: nvml, code: 18", "there twice"),
+            ("names: [ncclSystemError]", "names: []", "no name"),
+        ] {
+            let e = parse(&TEXT.replace(from, to)).expect_err("it is wrong");
+            assert!(e.contains(problem), "{to}: {e}");
+        }
+    }
+}

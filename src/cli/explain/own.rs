@@ -1,0 +1,126 @@
+//! What `explain` says of gpusetup's own names: rules of the resolver, commands, options and files.
+
+use crate::ids::{AddOnRule, RuleId};
+use crate::paths;
+use crate::render::explain::article::Article;
+use clap::{Arg, Command};
+
+/// The article about a rule, a command, an option or a file; none if this is the name of none.
+pub fn article(name: &str) -> Option<Article> {
+    let (kind, rest) = name.split_once(' ').unwrap_or(("", name));
+    match kind {
+        "rule" => rule(rest),
+        "command" => command(rest),
+        "option" | "flag" => option(rest),
+        "file" => file(rest),
+        _ => rule(name).or_else(|| file(name)).or_else(|| command(name)).or_else(|| option(name)),
+    }
+}
+
+fn rule(name: &str) -> Option<Article> {
+    let of_resolver = RuleId::ALL.iter().map(|rule| (rule.as_str(), rule.title()));
+    let of_add_ons = AddOnRule::ALL.iter().map(|rule| (rule.as_str(), rule.title()));
+    // `nccl-runs-on-gpu` is the add-on's rule `runs-on-gpu`.
+    let is_its = |known: &str| name == known || name.strip_suffix(known).is_some_and(|start| start.ends_with('-'));
+    let (_, title) = of_resolver.clone().find(|(known, _)| *known == name).or_else(|| {
+        let mut all: Vec<_> = of_add_ons.filter(|(known, _)| is_its(known)).collect();
+        all.sort_by_key(|(known, _)| known.len());
+        all.pop()
+    })?;
+    let mut article = Article::new(name, title).with(
+        "means",
+        "This is a rule of the resolver. The reasons and rejections of a plan name the rule that decided, and the exit code 4 names the \
+         rule that nothing satisfies.",
+    );
+    article.run = vec!["gpusetup plan -v".to_owned()];
+    article.remedy = Some("see which rules decided on this host".to_owned());
+    Some(article)
+}
+
+fn file(name: &str) -> Option<Article> {
+    let called = |path: &str| path == name || path.rsplit('/').next() == Some(name);
+    let (path, text) = paths::ALL.iter().find(|(path, _)| called(path))?;
+    Some(Article::new(*path, "").with("means", text.trim()))
+}
+
+fn command(name: &str) -> Option<Article> {
+    let mut all = crate::cli::command();
+    all.build();
+    let mut found = &all;
+    for word in name.split_whitespace() {
+        found = found.get_subcommands().find(|sub| sub.get_name() == word)?;
+    }
+    let about = found.get_long_about().or_else(|| found.get_about())?.to_string();
+    let mut article = Article::new(format!("gpusetup {name}"), "").with("does", about);
+    article.run = vec![format!("gpusetup {name} -h")];
+    Some(article)
+}
+
+fn option(name: &str) -> Option<Article> {
+    let name = name.trim_start_matches('-');
+    let mut all = crate::cli::command();
+    all.build();
+    let having: Vec<(&Command, &Arg)> = all
+        .get_subcommands()
+        .flat_map(|sub| sub.get_subcommands().chain([sub]))
+        .filter_map(|sub| {
+            Some((sub, sub.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set())?))
+        })
+        .collect();
+    let (_, arg) = having.first()?;
+    let mut article = Article::new(format!("--{name}"), arg.get_help().map(ToString::to_string).unwrap_or_default());
+    if let Some(more) = arg.get_long_help().map(ToString::to_string) {
+        let more = more.split_once('\n').map_or("", |(_, more)| more.trim());
+        if !more.is_empty() {
+            article = article.with("means", more);
+        }
+    }
+    let values: Vec<_> = arg
+        .get_possible_values()
+        .iter()
+        .map(|value| match value.get_help() {
+            Some(help) => format!("{} ({help})", value.get_name()),
+            None => value.get_name().to_owned(),
+        })
+        .collect();
+    if arg.get_action().takes_values() && !values.is_empty() {
+        article = article.with("values", values.join(", "));
+    }
+    let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if arg.get_action().takes_values() && !default.is_empty() {
+        article = article.with("default", default.join(", "));
+    }
+    if let Some(variable) = arg.get_env() {
+        article = article.with("also as", variable.to_string_lossy());
+    }
+    let mut names: Vec<_> = having.iter().map(|(command, _)| command.get_name().to_owned()).collect();
+    names.dedup();
+    Some(article.with("of", format!("gpusetup {}", names.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_file_command_and_option_is_explained() {
+        for rule in RuleId::ALL {
+            assert!(article(rule.as_str()).is_some(), "{rule}");
+        }
+        assert!(article("nccl-runs-on-gpu").is_some_and(|a| a.title == AddOnRule::RunsOnGpu.title()));
+        for (path, text) in paths::ALL {
+            assert!(article(path).is_some() && text.ends_with('.'), "{path}");
+        }
+        let mut all = crate::cli::command();
+        all.build();
+        for sub in all.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+            assert!(command(sub.get_name()).is_some(), "{}", sub.get_name());
+            let options = sub.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
+            for long in options {
+                let told = option(long).unwrap_or_else(|| panic!("--{long}"));
+                assert!(!told.title.is_empty(), "--{long}");
+            }
+        }
+        assert!(article("no-such-thing").is_none());
+    }
+}

@@ -1,0 +1,113 @@
+//! The error numbers of CUDA, NVML, cuDNN, cuBLAS and NCCL, from the enumerations in their headers. The headers are in NVIDIA's
+//! wheels on PyPI.
+
+use crate::{Comparison, Result, project, table};
+use gpusetup_database::error_code::{self, Api};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const TABLE: &str = "error-codes.tsv";
+
+/// The names of errors begin with these, in these headers. Names of another form in the same header belong to other
+/// enumerations.
+const HEADERS: [(&str, Api, &[&str]); 6] = [
+    ("driver_types.h", Api::Cuda, &["cudaSuccess", "cudaError"]),
+    ("cuda.h", Api::Cuda, &["CUDA_SUCCESS", "CUDA_ERROR_"]),
+    ("nvml.h", Api::Nvml, &["NVML_SUCCESS", "NVML_ERROR_"]),
+    ("cudnn_graph.h", Api::Cudnn, &["CUDNN_STATUS_"]),
+    ("cublas_api.h", Api::Cublas, &["CUBLAS_STATUS_"]),
+    ("nccl.h", Api::Nccl, &[]),
+];
+
+/// The enumeration of NCCL's results: its members share no prefix of their own.
+const NCCL_RESULTS: (&str, &str) = ("typedef enum { ncclSuccess", "} ncclResult_t");
+
+/// Reads unpacked wheels, or folders with some of their headers.
+pub fn record(wheels: &Path) -> Result<()> {
+    let mut found: BTreeMap<(Api, u32), BTreeSet<String>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let mut folders = vec![wheels.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Some((_, api, prefixes)) = HEADERS.iter().find(|(header, _, _)| *header == name) else { continue };
+            seen.insert(name);
+            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            for (name, code) in errors(&text, *api, prefixes) {
+                found.entry((*api, code)).or_default().insert(name.to_owned());
+            }
+        }
+    }
+    if let Some((missing, ..)) = HEADERS.iter().find(|(header, _, _)| !seen.contains(*header)) {
+        return Err(format!("{}: no {missing}", wheels.display()));
+    }
+    let row = |((api, code), names): ((Api, u32), BTreeSet<String>)| {
+        vec![api.as_str().to_owned(), code.to_string(), names.into_iter().collect::<Vec<_>>().join(" ")]
+    };
+    let origin = "headers in the PyPI packages nvidia-cuda-runtime-cu11 11.8.89, nvidia-cuda-runtime-cu12 12.9.79, nvidia-cuda-runtime 13.5.37, \
+                  nvidia-nvml-dev-cu12 12.9.79, nvidia-nvml-dev 13.5.37, nvidia-cudnn-cu12 9.28.0.42, nvidia-cublas-cu12 12.9.3.13, nvidia-nccl-cu12 2.32.3";
+    table::write(TABLE, origin, &["interface", "number", "names"], &found.into_iter().map(row).collect::<Vec<_>>())
+}
+
+/// The members `NAME = NUMBER` of the enumeration of errors.
+fn errors<'t>(header: &'t str, api: Api, prefixes: &[&str]) -> Vec<(&'t str, u32)> {
+    let header = match api {
+        Api::Nccl => {
+            let (start, end) = NCCL_RESULTS;
+            let from = header.find(start).unwrap_or(header.len());
+            &header[from..header[from..].find(end).map_or(header.len(), |length| from + length)]
+        }
+        _ => header,
+    };
+    let member = |line: &'t str| {
+        let (name, rest) = line.split_once('=')?;
+        let name = name.rsplit(['{', ' ']).find(|word| !word.is_empty())?;
+        let number = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        let is_error = prefixes.is_empty() && name != "ncclNumResults" || prefixes.iter().any(|p| name.starts_with(p));
+        is_error.then_some((name, number))
+    };
+    header.lines().filter_map(member).collect()
+}
+
+/// Compares `explain/errors.yaml` with the headers, in both directions.
+pub fn check() -> Result<Comparison> {
+    let path = project().join("explain/errors.yaml");
+    let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let ours: BTreeSet<_> = error_code::parse(&text)?
+        .into_iter()
+        .flat_map(|error| {
+            error.names.into_iter().map(move |name| (error.api.as_str().to_owned(), error.code.to_string(), name))
+        })
+        .collect();
+    let mut theirs = BTreeSet::new();
+    for row in table::read(TABLE)? {
+        let [api, code, names] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
+        theirs.extend(names.split(' ').map(|name| (api.clone(), code.clone(), name.to_owned())));
+    }
+    let told = |what: &str, (api, code, name): &(String, String, String)| format!("{api} {code} {name} is {what}");
+    let missing = theirs.difference(&ours).map(|row| told("not explained", row));
+    let surplus = ours.difference(&theirs).map(|row| told("not in the headers", row));
+    let differences = missing.chain(surplus).collect();
+    Ok(Comparison { what: "error numbers in headers", facts: theirs.len(), differences })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_other_enumerations_are_left_out() {
+        let nccl = "typedef enum { ncclSuccess                 =  0,\n               ncclSystemError = 2,\n               \
+                    ncclNumResults = 9 } ncclResult_t;\ntypedef enum { ncclInt8 = 0 } ncclDataType_t;\n";
+        assert_eq!(errors(nccl, Api::Nccl, &[]), [("ncclSuccess", 0), ("ncclSystemError", 2)]);
+        let cuda = "    cudaErrorInvalidValue                 =     1,\n    cudaLimitStackSize = 0x00,\n";
+        assert_eq!(errors(cuda, Api::Cuda, &["cudaError"]), [("cudaErrorInvalidValue", 1)]);
+    }
+}
