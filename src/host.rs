@@ -31,13 +31,13 @@ mod system;
 mod toolkit;
 
 pub use add_on::soname;
-pub use assumed::{SpecError, assumed_gpus};
+pub use assumed::{SpecError, assumed_gpus, known_gpu};
 pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
 pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};
-pub use stock::{StockError, assumptions, stock};
+pub use stock::{StockError, assumptions, machine, named as system_named, stock};
 pub use system::SystemId;
 pub use toolkit::version_file;
 

@@ -3,34 +3,40 @@
 mod update;
 
 use super::Problem;
-use super::options::{DatabaseOptions, to_the_end};
+use super::options::{DatabaseOptions, LookOptions, to_the_end};
 use crate::compat::{AddOnId, Database, LoadError, load};
 use crate::database::archive;
 use crate::exit::Exit;
-use crate::host::assumed_gpus;
+use crate::host::{assumed_gpus, machine, system_named};
 use crate::render;
+use crate::render::db::list::{self as lists, Filter};
+use crate::render::db::{Table, show as pages};
+use crate::render::explain::article::Article;
+use crate::resolve::known_card;
 use crate::system::output;
 use crate::text::{bytes, count};
+use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List GPUs, drivers, CUDA, cuDNN, add-ons, frameworks, components or companions
-    List {
-        /// What to list
-        kind: Kind,
-        /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80
-        #[arg(long = "for", value_name = "SPEC")]
-        of: Option<String>,
-        #[command(flatten)]
-        from: DatabaseOptions,
-    },
-    /// Show what a GPU needs and can do
+    /// List GPUs, drivers, CUDA, add-ons, frameworks, systems and more, whole or only what fits
+    #[command(after_help = "Examples:\n  gpusetup db list drivers --cuda 12.8 --kernel 6.18\n  \
+              gpusetup db list gpus --driver 470\n  gpusetup db list cuda --os ubuntu-24.04")]
+    List(Box<ListOptions>),
+    /// Show a GPU, a driver branch, a CUDA release, an add-on, a framework or a system in one screen
+    #[command(
+        after_help = "Examples:\n  gpusetup db show h100\n  gpusetup db show driver 580\n  gpusetup db show cuda 12.8\n  \
+              gpusetup db show cuda 12.9.1 13.0.3\n  gpusetup db show ubuntu-24.04"
+    )]
     Show {
-        /// The GPU: 10de:20b2, "rtx 3090", sm_80
-        spec: String,
+        /// h100, p4d.24xlarge, driver 580, cuda, cuda 12.8, nccl, torch==2.9, ubuntu-24.04; two CUDA releases are compared
+        #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
+        subject: Vec<String>,
+        #[command(flatten)]
+        look: LookOptions,
         #[command(flatten)]
         from: DatabaseOptions,
     },
@@ -72,8 +78,40 @@ pub enum Command {
     Update(update::Options),
 }
 
+/// Flags of `db list`.
+#[derive(Debug, clap::Args)]
+pub struct ListOptions {
+    /// What to list
+    kind: Kind,
+    /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name contains it
+    #[arg(long = "for", value_name = "SPEC")]
+    of: Option<String>,
+    /// List only what fits this CUDA: 12.8, 13, ">=12.4"
+    #[arg(long, value_name = "REQ")]
+    cuda: Option<Want<CudaVersion>>,
+    /// List only what fits this driver: 580, 470.256.02
+    #[arg(long, value_name = "REQ")]
+    driver: Option<Want<DriverVersion>>,
+    /// List only drivers whose modules build for this kernel: 6.18
+    #[arg(long, value_name = "RELEASE", value_parser = kernel)]
+    kernel: Option<String>,
+    /// List only what this system packages or compiles with: ubuntu-24.04, rocky-9:aarch64
+    #[arg(long, value_name = "ID-VERSION[:ARCH]")]
+    os: Option<String>,
+    /// Print one JSON object
+    #[arg(long, env = "GPUSETUP_JSON")]
+    json: bool,
+    #[command(flatten)]
+    from: DatabaseOptions,
+}
+
+/// A kernel release, or its first two numbers.
+fn kernel(text: &str) -> Result<String, String> {
+    if dotted(text).0 > 0 { Ok(text.to_owned()) } else { Err("a kernel is expected, such as 6.18".to_owned()) }
+}
+
 /// Kinds of facts.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// GPUs
     Gpus,
@@ -91,34 +129,155 @@ pub enum Kind {
     Components,
     /// Packages tied to the driver's version: Fabric Manager and others
     Companions,
+    /// Instance types of cloud providers, and their GPUs
+    Instances,
+    /// Systems, and what a new installation has (--os)
+    Systems,
+}
+
+impl Kind {
+    /// The conditions that its rows can meet.
+    fn conditions(self) -> &'static [&'static str] {
+        match self {
+            Self::Gpus => &["for", "driver", "cuda"],
+            Self::Drivers => &["for", "cuda", "kernel", "os"],
+            Self::Cuda => &["for", "driver", "cuda", "os"],
+            Self::Cudnn | Self::AddOns | Self::Frameworks => &["for", "driver", "cuda"],
+            Self::Components => &["for", "cuda"],
+            Self::Companions | Self::Instances => &["for"],
+            Self::Systems => &[],
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// What `db list --json` prints.
+#[derive(serde::Serialize)]
+struct Listed {
+    schema: &'static str,
+    kind: String,
+    database: String,
+    rows: Vec<serde_json::Value>,
+}
+
+fn list(options: &ListOptions) -> Result<(), Problem> {
+    let ListOptions { kind, of, cuda, driver, kernel, os, json, from } = options;
+    let database = from.open()?;
+    let given = [
+        ("for", of.is_some()),
+        ("cuda", cuda.is_some()),
+        ("driver", driver.is_some()),
+        ("kernel", kernel.is_some()),
+        ("os", os.is_some()),
+    ];
+    if let Some((name, _)) = given.iter().find(|(name, is)| *is && !kind.conditions().contains(name)) {
+        let takes: Vec<_> = kind.conditions().iter().map(|name| format!("--{name}")).collect();
+        let takes = if takes.is_empty() { "no condition".to_owned() } else { takes.join(", ") };
+        return Err(Problem::usage(format!("`db list {}` cannot be limited by --{name}", kind.name()))
+            .hint(format!("it takes {takes}")));
+    }
+    // A part of a name is enough to look for GPUs and instances; anything else needs one GPU.
+    let by_name = matches!(kind, Kind::Gpus | Kind::Instances);
+    let gpu = match of.as_deref() {
+        Some(spec) if *kind != Kind::Gpus => match one_gpu(database, spec) {
+            Err(_) if by_name => None,
+            found => Some(found?),
+        },
+        _ => None,
+    };
+    let card = gpu.as_ref().map(|gpu| known_card(database, gpu)).transpose()?;
+    let arch = os.as_deref().and_then(|os| os.split_once(':')).map_or("x86_64", |(_, arch)| machine(arch));
+    let system = os.as_deref().map(|os| {
+        let named = system_named(database, os.split(':').next().unwrap_or_default());
+        named.map(|(distribution, _)| (distribution, arch)).map_err(|e| super::host::no_such_system(os, &e))
+    });
+    let filter = Filter {
+        gpu: gpu.as_ref().zip(card.as_ref()),
+        text: of.as_deref().filter(|_| by_name).map(str::to_lowercase),
+        cuda: cuda.clone().unwrap_or(Want::Best),
+        driver: driver.clone().unwrap_or(Want::Best),
+        kernel: kernel.clone(),
+        system: system.transpose()?,
+    };
+    let tables = match kind {
+        Kind::Gpus => vec![lists::gpus(database, &filter)],
+        Kind::Drivers => vec![lists::drivers(database, &filter)],
+        Kind::Cuda => vec![lists::cuda(database, &filter)],
+        Kind::Cudnn => vec![lists::add_on(database, AddOnId::CUDNN, &filter)],
+        Kind::AddOns => lists::add_ons(database, &filter),
+        Kind::Frameworks => vec![lists::frameworks(database, &filter)],
+        Kind::Components => vec![lists::components(database, &filter)],
+        Kind::Companions => vec![lists::companions(database, &filter)],
+        Kind::Instances => vec![lists::instances(database, &filter)],
+        Kind::Systems => vec![lists::systems(database)],
+    };
+    if *json {
+        let rows = tables.iter().flat_map(Table::json).collect();
+        let (schema, kind, database) = ("gpusetup.list/1", kind.name(), database.version.clone());
+        return super::print_json(&Listed { schema, kind, database, rows });
+    }
+    if tables.iter().all(Table::is_empty) {
+        super::say("nothing in the database fits");
+    }
+    super::print(&tables.iter().map(Table::text).collect::<Vec<_>>().join("\n"))
+}
+
+fn show(subject: &[String], look: &LookOptions, from: &DatabaseOptions) -> Result<(), Problem> {
+    let database = from.open()?;
+    let article = page(database, subject)?;
+    if look.json {
+        return super::print_json(&article);
+    }
+    super::print(&article.text(super::paint(look.color), look.verbose, super::width()))
+}
+
+fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
+    let whole = subject.join(" ");
+    let words: Vec<_> = whole.split_whitespace().collect();
+    let release =
+        |text: &str| {
+            let want = text.parse::<Want<CudaVersion>>().map_err(|e| Problem::usage(format!("cuda: {e}")))?;
+            database.cuda.iter().find(|release| want.accepts(release.version)).ok_or_else(|| {
+                Problem::usage(format!("the database has no CUDA {text}")).attempt("gpusetup db list cuda")
+            })
+        };
+    let first = words.first().map(|word| word.to_lowercase()).unwrap_or_default();
+    match (first.as_str(), &words[1..]) {
+        ("cuda" | "toolkit", []) => return Ok(pages::all_of_cuda(database)),
+        ("cuda" | "toolkit", [one]) => return Ok(pages::cuda(database, release(one)?)),
+        ("cuda" | "toolkit", [from, to]) => return Ok(pages::change(database, release(from)?, release(to)?)),
+        ("driver" | "branch", [one]) => {
+            let want = one.parse::<Want<DriverVersion>>().map_err(|e| Problem::usage(format!("driver: {e}")))?;
+            let released = database.drivers.iter().find(|d| want.accepts(d.version)).map(|d| d.version.branch);
+            let number = one.parse().ok().or(released);
+            let branch = number.and_then(|number| database.branch(number)).ok_or_else(|| {
+                Problem::usage(format!("the database has no driver {one}")).attempt("gpusetup db list drivers")
+            })?;
+            return Ok(pages::branch(database, branch));
+        }
+        (name, []) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
+        _ => {}
+    }
+    if let Ok((distribution, _)) = system_named(database, &whole) {
+        return Ok(pages::system(database, distribution));
+    }
+    if let Some(article) = super::explain::subject::framework(&whole.to_lowercase(), database) {
+        return Ok(article);
+    }
+    let gpu = one_gpu(database, &whole)?;
+    let card = known_card(database, &gpu)?;
+    Ok(pages::gpu(database, &whole, &gpu, &card))
 }
 
 /// Does it.
 pub fn run(command: &Command) -> Result<Exit, Problem> {
     let width = super::width();
     match command {
-        Command::List { kind, of, from } => {
-            let database = from.open()?;
-            let gpu = of.as_deref().map(|spec| one_gpu(database, spec)).transpose()?;
-            let card = gpu.as_ref().map(|g| crate::resolve::known_card(database, g)).transpose()?;
-            let table = match kind {
-                Kind::Gpus => render::db::gpus(database, of.as_deref().map(str::to_lowercase).as_deref()),
-                Kind::Drivers => render::db::drivers(database, card.as_ref()),
-                Kind::Cuda => render::db::cuda(database, card.as_ref()),
-                Kind::Cudnn => render::db::add_on(database, AddOnId::CUDNN, card.as_ref()),
-                Kind::AddOns => render::db::add_ons(database, card.as_ref()),
-                Kind::Frameworks => render::db::frameworks(database, card.as_ref()),
-                Kind::Components => render::db::components(database, card.as_ref()),
-                Kind::Companions => render::db::companions(database, gpu.as_ref()),
-            };
-            super::print(&table)?;
-        }
-        Command::Show { spec, from } => {
-            let database = from.open()?;
-            let gpu = one_gpu(database, spec)?;
-            let card = crate::resolve::known_card(database, &gpu)?;
-            super::print(&render::db::show(database, &gpu, &card, width))?;
-        }
+        Command::List(options) => list(options)?,
+        Command::Show { subject, look, from } => show(subject, look, from)?,
         Command::Export { from, .. } => super::print_json(&from.open()?.export())?,
         Command::Matrix { html, from } => {
             let page = render::matrix::html(from.open()?);
@@ -135,7 +294,8 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
-fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem> {
+/// The GPU that a text names; the first, if it stands for several alike.
+pub fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem> {
     let found = assumed_gpus(database, spec).map_err(|e| super::host::no_such_gpu(spec, &e))?;
     found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }

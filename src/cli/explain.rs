@@ -2,7 +2,7 @@
 
 mod own;
 mod paste;
-mod subject;
+pub(super) mod subject;
 
 use super::Problem;
 use super::files::read_text;

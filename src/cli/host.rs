@@ -42,7 +42,8 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
     Ok(facts.visible())
 }
 
-fn no_such_system(spec: &str, e: &StockError) -> Problem {
+/// What a system that is not known comes to.
+pub fn no_such_system(spec: &str, e: &StockError) -> Problem {
     let problem = Problem::usage(format!("--os {}: {e}", crate::text::visible(spec)));
     problem.hint(
         "on a host with that system, `gpusetup facts --json > FILE` writes what `gpusetup plan --facts FILE` reads",

@@ -197,6 +197,11 @@ fn by_capability(database: &Database, capability: ComputeCapability) -> Result<G
     Ok(Gpu { name: Some(name), compute_capability: Some(capability), ..assumed(String::new(), None, None) })
 }
 
+/// A GPU of the database, as if it were on the bus.
+pub fn known_gpu(known: &compat::Gpu) -> Gpu {
+    assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
+}
+
 fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu>) -> Gpu {
     Gpu {
         address: "assumed:0".to_owned(),

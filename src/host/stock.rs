@@ -134,7 +134,7 @@ fn kernels(release: &str, manager: PackageManager) -> Kernels {
 }
 
 /// An architecture as `uname -m` prints it, for the names that Debian, Docker and NVIDIA use too.
-fn machine(arch: &str) -> &str {
+pub fn machine(arch: &str) -> &str {
     match arch.trim() {
         "amd64" | "x64" | "x86-64" => "x86_64",
         "arm64" | "sbsa" | "armv8" => "aarch64",
@@ -143,8 +143,12 @@ fn machine(arch: &str) -> &str {
     }
 }
 
-/// The distribution's record, and the version that os-release would have.
-fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distribution, String), StockError> {
+/// The record of a distribution's release (`ubuntu-24.04`, `Rocky Linux 9.6`), and the version that os-release would have.
+///
+/// # Errors
+///
+/// If the text has another form, or the database does not know the release.
+pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distribution, String), StockError> {
     let malformed = || StockError::Malformed(visible(system).into_owned());
     let start = system.find(|c: char| c.is_ascii_digit()).ok_or_else(malformed)?;
     let (name, version) = system.split_at(start);

@@ -217,6 +217,108 @@ fn the_database_is_browsed() {
     assert_eq!(run(&["db", "show", "h1000"]).code, 2);
 }
 
+/// The first cells of a list.
+fn first_column(arguments: &[&str]) -> Vec<String> {
+    let list = run(&[&["db", "list"], arguments].concat());
+    assert_eq!(list.code, 0, "{arguments:?}: {}", list.err);
+    list.out.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn lists_are_limited_to_what_fits() {
+    let has = |list: &[String], name: &str| list.iter().any(|cell| cell == name);
+    let drivers = first_column(&["drivers", "--cuda", "12.8", "--kernel", "6.18"]);
+    assert!(
+        has(&drivers, "580") && has(&drivers, "535") && !has(&drivers, "550") && !has(&drivers, "470"),
+        "{drivers:?}"
+    );
+    let native = run(&["db", "list", "drivers", "--cuda", "12.8"]).out;
+    assert!(native.contains("12.8.2 natively") && native.contains("12.8.2 by minor-version compatibility"), "{native}");
+    let packaged = first_column(&["drivers", "--os", "ubuntu-24.04"]);
+    assert!(has(&packaged, "580") && !has(&packaged, "525"), "{packaged:?}");
+
+    let kepler = first_column(&["gpus", "--driver", "470"]);
+    assert!(has(&kepler, "10de:102d") && !has(&kepler, "10de:2330"), "a K80, and no H100");
+    let new = first_column(&["gpus", "--cuda", "13"]);
+    assert!(has(&new, "10de:2330") && !has(&new, "10de:1db1"), "an H100, and no V100");
+
+    let old = first_column(&["cuda", "--driver", "470"]);
+    assert!(has(&old, "11.4.4") && !has(&old, "12.0.0"), "{old:?}");
+    let trixie = first_column(&["cuda", "--os", "debian-13"]);
+    assert!(has(&trixie, "13.2.1") && !has(&trixie, "12.8.1"), "glibc 2.41: {trixie:?}");
+    let nccl = run(&["db", "list", "add-ons", "--cuda", "11.8"]).out;
+    assert!(nccl.contains("nccl") && !nccl.contains("2.32.3"), "{nccl}");
+    assert!(has(&first_column(&["instances", "--for", "h100"]), "p5.48xlarge"));
+    assert!(has(&first_column(&["instances", "--for", "g5.xlarge"]), "g5.xlarge"));
+    assert!(has(&first_column(&["frameworks", "--cuda", "12.8"]), "torch==2.9"));
+    for (wrong, part) in [
+        (&["gpus", "--kernel", "6.18"][..], "it takes --for, --driver, --cuda"),
+        (&["systems", "--cuda", "12.8"], "it takes no condition"),
+        (&["drivers", "--kernel", "new"], "a kernel is expected"),
+        (&["cuda", "--os", "ubuntu-3.04"], "known are ubuntu-26.04"),
+        (&["drivers", "--cuda", "x.y"], "invalid value"),
+    ] {
+        let ran = run(&[&["db", "list"], wrong].concat());
+        assert!(ran.code == 2 && ran.err.contains(part), "{wrong:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn lists_and_pages_are_printed_for_programs_too() {
+    for kind in [
+        "gpus",
+        "drivers",
+        "cuda",
+        "cudnn",
+        "add-ons",
+        "frameworks",
+        "components",
+        "companions",
+        "instances",
+        "systems",
+    ] {
+        let list = run(&["db", "list", kind, "--json"]).json();
+        assert_eq!((list["schema"].as_str(), list["kind"].as_str()), (Some("gpusetup.list/1"), Some(kind)));
+        let rows = list["rows"].as_array().expect("rows");
+        assert!(rows.iter().all(Value::is_object) && !rows.is_empty(), "{kind}");
+    }
+    let driver = run(&["db", "list", "drivers", "--json"]).json();
+    let of_580 = |row: &&Value| row["branch"] == "580";
+    let row = driver["rows"].as_array().expect("rows").iter().find(of_580).expect("branch 580").clone();
+    assert_eq!((row["life_ends"].as_str(), row["kind"].as_str()), (Some("2028-06"), Some("long-term")));
+    let page = run(&["db", "show", "driver", "580", "--json"]).json();
+    assert_eq!(
+        (page["schema"].as_str(), page["subject"].as_str()),
+        (Some("gpusetup.article/1"), Some("driver branch 580"))
+    );
+}
+
+#[test]
+fn a_page_fits_a_screen() {
+    for (subject, part) in [
+        (&["h100"][..], "capability 9.0"),
+        (&["p4d.24xlarge"], "A100"),
+        (&["driver", "580"], "natively up to 13.0"),
+        (&["driver", "470.256.02"], "driver branch 470"),
+        (&["cuda"], "no source states the checksum"),
+        (&["cuda", "12.8"], "525.60.13 or newer"),
+        (&["cuda", "12.9.1", "13.0.3"], "dropped   Maxwell (5.0, 5.2, 5.3), Pascal"),
+        (&["nccl"], "for CUDA 12"),
+        (&["torch==2.9"], "CUDA 12.8"),
+        (&["ubuntu-24.04"], "6.8.0-134-generic"),
+        (&["rocky linux 9"], "glibc"),
+    ] {
+        let ran = run(&[&["db", "show"], subject].concat());
+        assert!(ran.code == 0 && ran.out.contains(part), "{subject:?}: {}{}", ran.out, ran.err);
+        assert!(ran.out.lines().count() <= 30, "{subject:?}: {}", ran.out);
+        let fits = |line: &str| line.chars().count() <= 80 || line.contains("http");
+        assert!(ran.out.lines().all(fits), "{subject:?}: {}", ran.out);
+    }
+    for wrong in [&["cuda", "99"][..], &["driver", "1"], &["h1000"], &["ubuntu-99"]] {
+        assert_eq!(run(&[&["db", "show"], wrong].concat()).code, 2, "{wrong:?}");
+    }
+}
+
 #[test]
 fn frameworks_get_what_they_are_made_with() {
     let host = Tree::ubuntu_24_04();

@@ -3,13 +3,14 @@
 use super::{Options, own};
 use crate::causes;
 use crate::cli::Problem;
-use crate::compat::{Database, Framework, FrameworkNeeds, FrameworkRelease, SourceId, framework_and_version};
+use crate::compat::{Database, Framework, FrameworkNeeds, FrameworkRelease, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
-use crate::host::assumed_gpus;
 use crate::ids::CheckId;
 use crate::recognise::{error_codes, subjects};
+use crate::render;
+use crate::render::db::show::locations;
 use crate::render::explain::article::Article;
 use crate::resolve::known_card;
 use crate::subject;
@@ -139,23 +140,12 @@ fn xid(number: &str, database: &Database) -> Result<Article, Problem> {
 }
 
 fn gpu(name: &str, database: &Database) -> Result<Article, Problem> {
-    let found = assumed_gpus(database, name).map_err(|e| crate::cli::host::no_such_gpu(name, &e))?;
-    let found = found
-        .first()
-        .ok_or_else(|| Problem::usage(format!("`{name}` names no GPU")).attempt("gpusetup db list gpus"))?;
-    let card = known_card(database, found)?;
-    let mut article =
-        Article::new(&card.name, if found.pci_id.is_empty() { String::new() } else { format!("[{}]", found.pci_id) });
-    for (label, text) in crate::render::db::summary(database, found, &card) {
-        article = article.with(label, text);
-    }
-    article.run = vec![format!("gpusetup plan --gpu {}", crate::text::quoted(name))];
-    article.remedy = Some("see what this host would need for it".to_owned());
-    article.sources = locations(database, &card.sources);
-    Ok(article)
+    let found = crate::cli::db::one_gpu(database, name)?;
+    let card = known_card(database, &found)?;
+    Ok(render::db::show::gpu(database, name, &found, &card))
 }
 
-fn framework(name: &str, database: &Database) -> Option<Article> {
+pub(in crate::cli) fn framework(name: &str, database: &Database) -> Option<Article> {
     let (called, version) = framework_and_version(name);
     let framework = database.framework(called)?;
     let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
@@ -199,9 +189,4 @@ fn described(build: &crate::compat::FrameworkBuild) -> String {
         (Some(lowest), Some(highest)) => Some(format!("GPUs of compute capability {lowest} to {}.x", highest.major)),
     });
     parts.join("; ")
-}
-
-fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
-    let known = |id: &SourceId| database.sources.iter().find(|source| source.id == *id);
-    ids.iter().filter_map(known).map(|source| format!("{}: {}", source.title, source.location)).collect()
 }

@@ -17,6 +17,17 @@ pub enum Provider {
     Google,
 }
 
+impl Provider {
+    /// Its usual name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Aws => "AWS",
+            Self::Azure => "Azure",
+            Self::Google => "Google",
+        }
+    }
+}
+
 /// An instance type with NVIDIA GPUs: `p4d.24xlarge`, `a2-highgpu-8g`, `Standard_ND96asr_v4`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -657,6 +657,19 @@ pub enum BranchKind {
     Unknown,
 }
 
+impl BranchKind {
+    /// As it is written in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LongTerm => "long-term",
+            Self::Production => "production",
+            Self::NewFeature => "new-feature",
+            Self::Legacy => "legacy",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A driver branch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,336 @@
+//! Pages about one subject of the database: a GPU, a driver branch, a CUDA release, an add-on, a system. Each fits a screen.
+
+use super::list::{compilers, compiles_with, kernels, knows, libraries};
+use crate::compat::{
+    AddOn, AddOnArtifact, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch, DriverVariant,
+    ModuleFlavour, SourceId,
+};
+use crate::host::Gpu;
+use crate::render::explain::article::Article;
+use crate::resolve::{Card, serves};
+use crate::text::{bytes, quoted};
+use crate::version::CudaVersion;
+
+fn flavours(modules: &[ModuleFlavour]) -> String {
+    modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What the sources of these ids are called, and where they are.
+pub fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
+    let known = |id: &SourceId| database.sources.iter().find(|source| source.id == *id);
+    ids.iter().filter_map(known).map(|source| format!("{}: {}", source.title, source.location)).collect()
+}
+
+/// What a GPU needs and can do. It is named in commands as it was asked for.
+pub fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article {
+    let id = if gpu.pci_id.is_empty() { String::new() } else { format!("[{}]", gpu.pci_id) };
+    let mut article = Article::new(&card.name, id);
+    for (label, text) in summary(database, gpu, card) {
+        article = article.with(label, text);
+    }
+    let name = quoted(asked);
+    article.run = vec![
+        format!("gpusetup plan --gpu {name}"),
+        format!("gpusetup db list drivers --for {name}"),
+        format!("gpusetup db list cuda --for {name}"),
+    ];
+    article.sources = locations(database, &card.sources);
+    article
+}
+
+/// What a GPU needs and can do, as labels and texts.
+pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
+    let mut all = vec![(
+        "compute",
+        card.capability.map_or("not published".to_owned(), |c| format!("capability {c} ({})", c.sm())),
+    )];
+    let newest = |kind: BranchKind, what: &str| {
+        let branch = database.driver_branches.iter().find(|b| b.kind == kind && knows(card, b.branch))?;
+        let driver = database.drivers.iter().find(|d| d.version.branch == branch.branch)?;
+        Some(format!("newest {what}: {}", driver.version))
+    };
+    let span = match (card.first_branch, card.last_branch) {
+        (Some(first), None) => format!("branch {first} and newer"),
+        (None, Some(last)) => format!("branch {last} and older"),
+        (Some(first), Some(last)) => format!("branches {first} to {last}"),
+        (None, None) => "every branch".to_owned(),
+    };
+    let drivers = [newest(BranchKind::Production, "production"), newest(BranchKind::LongTerm, "long-term")];
+    all.push(("driver", std::iter::once(span).chain(drivers.into_iter().flatten()).collect::<Vec<_>>().join("; ")));
+    all.push(("modules", flavours(&card.modules)));
+    let served: Vec<_> = database.cuda.iter().filter(|c| serves(database, c, card)).collect();
+    all.push((
+        "cuda",
+        match (served.first(), served.last()) {
+            (Some(newest), Some(oldest)) => format!("{} to {}", oldest.version.series(), newest.version),
+            _ => "none targets it".to_owned(),
+        },
+    ));
+    let profiles: Vec<_> = gpu.device().into_iter().flat_map(|d| database.mig_profiles(d)).collect();
+    if !profiles.is_empty() {
+        let each = profiles.iter().map(|p| {
+            let since = p.first_driver_branch.map(|b| format!(", from branch {b} on")).unwrap_or_default();
+            format!("{} (up to {}{since})", p.name, p.instances)
+        });
+        all.push(("mig", each.collect::<Vec<_>>().join(", ")));
+    }
+    all
+}
+
+/// A driver branch.
+pub fn branch(database: &Database, branch: &DriverBranch) -> Article {
+    let number = branch.branch;
+    let mut article = Article::new(format!("driver branch {number}"), format!("({})", branch.kind.as_str()));
+    let releases: Vec<_> = database.drivers.iter().filter(|d| d.version.branch == number).collect();
+    if let Some(newest) = releases.first() {
+        let dated = newest.date.as_ref().or(branch.latest_release.as_ref());
+        let day = dated.map(|day| format!(", released {day}")).unwrap_or_default();
+        let files = newest.artifacts.iter().filter(|a| a.variant == DriverVariant::Full).map(|a| &a.artifact);
+        article = article.with("newest", format!("{}{day}; {} known{}", newest.version, releases.len(), sizes(files)));
+    }
+    article = article.with(
+        "life",
+        branch
+            .end_of_life
+            .as_ref()
+            .map_or("no source states its end".to_owned(), |end| format!("supported until {end}")),
+    );
+    let newest = releases.first().map(|d| d.version);
+    let run: Vec<_> = database
+        .cuda
+        .iter()
+        .filter(|c| newest.map_or(number >= c.minimum_driver.branch, |driver| driver >= c.minimum_driver))
+        .map(|c| c.version)
+        .collect();
+    if let (Some(first), Some(last)) = (run.first(), run.last()) {
+        let native = branch.max_cuda.map(|native| format!("natively up to {native}; ")).unwrap_or_default();
+        article = article.with("cuda", format!("{native}programs of CUDA {last} to {first} run"));
+    }
+    article = article
+        .with("kernels", kernels(branch))
+        .with("modules", format!("{} (default {})", flavours(&branch.modules), branch.default_modules));
+    let architectures = database.architectures.iter().filter(|a| {
+        let first = a.first_driver_branch.is_none_or(|first| number >= first);
+        // Boards bring their own driver.
+        first && a.embedded.is_none() && a.last_driver_branch.is_none_or(|last| number <= last)
+    });
+    article = article.with("gpus", together(architectures.map(|a| (&*a.name, a.compute_capability.to_string()))));
+    let packaged = systems(database, |d| d.drivers.iter().any(|offer| offer.branch == number));
+    if !packaged.is_empty() {
+        article = article.with("packaged", packaged);
+    }
+    article.run = vec![format!("gpusetup plan --driver {number}"), format!("gpusetup db list gpus --driver {number}")];
+    article.sources = locations(database, &branch.sources);
+    article
+}
+
+/// Names with what belongs to each, in their order: `Pascal (6.0, 6.1), Volta (7.0)`.
+fn together<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> String {
+    let mut all: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, part) in pairs {
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, parts)) => parts.push(part),
+            None => all.push((name, vec![part])),
+        }
+    }
+    let told: Vec<_> = all.iter().map(|(name, parts)| format!("{name} ({})", parts.join(", "))).collect();
+    told.join(", ")
+}
+
+/// The releases of distributions that fit: `debian (13, 12), rocky (9)`.
+fn systems(database: &Database, fits: impl Fn(&Distribution) -> bool) -> String {
+    let releases = database.distributions.iter().filter(|d| d.version != "*" && fits(d));
+    together(releases.map(|d| (&*d.id, d.version.clone())))
+}
+
+/// The sizes of the files for each architecture: `, runfile 380 MB (x86_64), 290 MB (aarch64)`.
+fn sizes<'a>(files: impl Iterator<Item = &'a Artifact>) -> String {
+    let known = files.filter_map(|file| Some(format!("{} ({})", bytes(file.size?), file.arch)));
+    let known: Vec<_> = known.collect();
+    if known.is_empty() { String::new() } else { format!("; runfile {}", known.join(", ")) }
+}
+
+/// CUDA as a whole: what is newest, and what of it can be chosen.
+pub fn all_of_cuda(database: &Database) -> Article {
+    let mut article = Article::new("CUDA", format!("{} releases known", database.cuda.len()));
+    let has_file =
+        |c: &&CudaRelease| database.cuda_artifacts.iter().any(|a| a.version == c.version && a.artifact.is_verifiable());
+    let dated =
+        |c: &CudaRelease| c.date.as_ref().map_or_else(|| c.version.to_string(), |day| format!("{} ({day})", c.version));
+    if let Some(newest) = database.cuda.first() {
+        article = article.with("newest", dated(newest));
+        if let Some(chosen) = database.cuda.iter().find(has_file).filter(|chosen| chosen.version != newest.version) {
+            let why = "no source states the checksum of a newer release's file, so none is ever chosen";
+            article = article.with("usable", format!("{}: {why}", dated(chosen)));
+        }
+    }
+    let production = database.driver_branches.iter().find(|b| b.kind == BranchKind::Production);
+    if let Some((branch, native)) = production.and_then(|b| Some((b.branch, b.max_cuda?))) {
+        let newest = database.cuda.iter().filter(has_file).find(|c| c.version.series() <= native.series());
+        if let Some(newest) = newest {
+            article = article.with(
+                "advised",
+                format!("{}, the newest that production branch {branch} runs natively", dated(newest)),
+            );
+        }
+    }
+    article.run = vec!["gpusetup plan".to_owned(), "gpusetup db list cuda".to_owned()];
+    article
+}
+
+/// A CUDA release.
+pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
+    let version = release.version;
+    let mut article = Article::new(
+        format!("CUDA {version}"),
+        release.date.as_ref().map(|day| format!("released {day}")).unwrap_or_default(),
+    );
+    let files: Vec<_> = database.cuda_artifacts.iter().filter(|a| a.version == version).map(|a| &a.artifact).collect();
+    let usable = files.iter().any(|file| file.is_verifiable());
+    let told = if usable {
+        format!("can be chosen{}", sizes(files.iter().copied()))
+    } else {
+        "no source states the checksum of its file, so it is never chosen".to_owned()
+    };
+    article = article.with("file", told);
+    for (label, text) in requirements(release) {
+        article = article.with(label, text);
+    }
+    let branches = database
+        .driver_branches
+        .iter()
+        .filter(|b| b.max_cuda.is_some_and(|native| version.series() <= native.series()));
+    let native: Vec<_> = branches.map(|b| b.branch.to_string()).collect();
+    article = article.with("native", format!("to driver branches {}", native.join(", ")));
+    let systems = systems(database, |d| compiles_with(release, d, "x86_64").is_some());
+    article = article.with("systems", format!("compiles on x86_64 with {systems}"));
+    let add_ons: Vec<_> = database
+        .add_ons
+        .iter()
+        .filter_map(|of| Some(format!("{} {}", of.title, newest_for(database, of, version)?.version)))
+        .collect();
+    article = article.with("add-ons", add_ons.join(", "));
+    article.run = vec![format!("gpusetup plan --cuda {version}"), format!("gpusetup db list gpus --cuda {version}")];
+    article.sources = locations(database, &release.sources);
+    article
+}
+
+fn newest_for<'a>(database: &'a Database, of: &AddOn, cuda: CudaVersion) -> Option<&'a AddOnArtifact> {
+    database
+        .add_on_archives(of.id)
+        .filter(|a| a.artifact.is_verifiable())
+        .filter(|a| database.range_of(a).is_some_and(|range| range.is_for(cuda.series())))
+        .max_by_key(|a| a.version)
+}
+
+/// What a release needs, as labels and texts.
+fn requirements(release: &CudaRelease) -> Vec<(&'static str, String)> {
+    let native = release.native_driver.map(|native| format!("; built with {native}")).unwrap_or_default();
+    let mut all = vec![
+        ("driver", format!("{} or newer{native}", release.minimum_driver)),
+        ("gpus", format!("compute capability {} to {}", release.lowest_capability, release.highest_capability)),
+        ("gcc", compilers(release)),
+        ("glibc", libraries(release, "x86_64")),
+    ];
+    all.extend(release.clang_max.as_ref().map(|clang| ("clang", format!("up to {clang}"))));
+    all.extend(release.nvcc.as_ref().map(|nvcc| ("nvcc", nvcc.clone())));
+    all
+}
+
+/// What changed from one release to a later one.
+pub fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Article {
+    let mut article = Article::new(format!("CUDA {} to {}", from.version, to.version), "");
+    let day = |release: &CudaRelease| release.date.clone().unwrap_or_else(|| "not known".to_owned());
+    article = article.with("released", format!("{}; {}", day(from), day(to)));
+    let (before, after) = (requirements(from), requirements(to));
+    for (label, now) in &after {
+        match before.iter().find(|(old, _)| old == label) {
+            Some((_, was)) if was == now => {}
+            Some((_, was)) => article = article.with(label, format!("{now} (was: {was})")),
+            None => article = article.with(label, now.clone()),
+        }
+    }
+    let gpus = |release: &CudaRelease| -> Vec<_> {
+        let targeted = database.architectures.iter().filter(|a| {
+            (release.lowest_capability..=release.highest_capability).contains(&a.compute_capability)
+                && a.first_cuda.is_none_or(|first| release.version.series() >= first.series())
+        });
+        targeted.map(|a| (&*a.name, a.compute_capability.to_string())).collect()
+    };
+    let (old, new) = (gpus(from), gpus(to));
+    for (label, one, other) in [("gained", &new, &old), ("dropped", &old, &new)] {
+        let only: Vec<_> = one.iter().filter(|gpu| !other.contains(gpu)).cloned().collect();
+        if !only.is_empty() {
+            article = article.with(label, together(only.into_iter()));
+        }
+    }
+    article.run = vec![format!("gpusetup explain cuda {}", to.version)];
+    article.sources = locations(database, &to.sources);
+    article
+}
+
+/// An add-on: its newest releases for each line of CUDA.
+pub fn add_on(database: &Database, of: &AddOn) -> Article {
+    let mut article = Article::new(of.id.to_string(), &of.title);
+    let mut lines: Vec<&str> = Vec::new();
+    for archive in database.add_on_archives(of.id) {
+        if !lines.contains(&archive.cuda_line.as_str()) {
+            lines.push(&archive.cuda_line);
+        }
+    }
+    for line in lines {
+        let of_line: Vec<_> = database.add_on_archives(of.id).filter(|a| a.cuda_line == line).collect();
+        let Some(newest) = of_line.iter().max_by_key(|a| a.version) else { continue };
+        let range = database.range_of(newest);
+        let runs = range.map(|range| format!("; compute capability {}", range.capabilities())).unwrap_or_default();
+        let usable = of_line.iter().filter(|a| a.artifact.is_verifiable()).max_by_key(|a| a.version);
+        let usable = match usable {
+            Some(usable) if usable.version == newest.version => String::new(),
+            Some(usable) => format!("; the newest with a known checksum is {}", usable.version),
+            None => "; none has a known checksum".to_owned(),
+        };
+        article = article.with("newest", format!("{} for CUDA {line}{runs}{usable}", newest.version));
+    }
+    article.run = vec![format!("gpusetup plan --with {}", of.id), "gpusetup db list add-ons".to_owned()];
+    article
+}
+
+/// A system: what a new installation has, and what its repositories offer.
+pub fn system(database: &Database, of: &Distribution) -> Article {
+    let name = format!("{}-{}", of.id, of.version);
+    let mut article = Article::new(&name, &of.name);
+    if let Some(stock) = &of.stock {
+        let kernels: Vec<_> = stock.kernels.iter().map(|(arch, release)| format!("{release} ({arch})")).collect();
+        article = article.with("kernel", kernels.join(", "));
+    }
+    if let Some(glibc) = &of.glibc {
+        article = article.with("glibc", glibc.clone());
+    }
+    if let Some(gcc) = of.gcc {
+        let others: Vec<_> = of.gccs.iter().filter(|major| **major != gcc).map(ToString::to_string).collect();
+        let others = if others.is_empty() { String::new() } else { format!("; also packaged: {}", others.join(", ")) };
+        article = article.with("gcc", format!("{gcc}{others}"));
+    }
+    let mut offers: Vec<String> = Vec::new();
+    for offer in &of.drivers {
+        let version = offer.version.map_or_else(|| offer.branch.to_string(), |version| version.to_string());
+        let text = format!("{version} ({}, {})", offer.modules, offer.repository.name);
+        if !offers.contains(&text) {
+            offers.push(text);
+        }
+    }
+    if !offers.is_empty() {
+        article = article.with("drivers", offers.join(", "));
+    }
+    let compiled: Vec<_> =
+        database.cuda.iter().filter(|c| compiles_with(c, of, "x86_64").is_some()).map(|c| c.version).collect();
+    if let (Some(newest), Some(oldest)) = (compiled.first(), compiled.last()) {
+        article = article.with("cuda", format!("{oldest} to {newest} compile here (x86_64)"));
+    }
+    if let Some(note) = &of.note {
+        article = article.with("note", note.clone());
+    }
+    article.run = vec![format!("gpusetup plan --os {name} --gpu h100"), format!("gpusetup db list cuda --os {name}")];
+    article.sources = locations(database, &of.sources);
+    article
+}
