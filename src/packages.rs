@@ -76,6 +76,11 @@ pub fn of_host(manager: Option<PackageManager>) -> &'static Manager {
     of(manager.unwrap_or(ASSUMED))
 }
 
+/// The names that a kernel's initramfs may have in `/boot`.
+pub fn initramfs_names(release: &str) -> impl Iterator<Item = String> {
+    ALL.iter().map(|manager| of(*manager).initramfs.replace("{release}", release))
+}
+
 /// The manager of a host, found by its programs.
 pub fn find(is_there: impl Fn(&str) -> bool) -> Option<PackageManager> {
     ALL.iter().copied().find(|manager| of(*manager).programs.iter().any(|program| is_there(program)))

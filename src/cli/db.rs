@@ -3,11 +3,12 @@
 mod update;
 
 use super::Problem;
+use super::host::one_gpu;
 use super::options::{DatabaseOptions, LookOptions, to_the_end};
 use crate::compat::{AddOnId, Database, LoadError, load};
 use crate::database::archive;
 use crate::exit::Exit;
-use crate::host::{assumed_gpus, machine, system_named};
+use crate::host::{machine, system_named};
 use crate::render;
 use crate::render::db::list::{self as lists, Filter};
 use crate::render::db::{Table, show as pages};
@@ -264,7 +265,7 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     if let Ok((distribution, _)) = system_named(database, &whole) {
         return Ok(pages::system(database, distribution));
     }
-    if let Some(article) = super::explain::subject::framework(&whole.to_lowercase(), database) {
+    if let Some(article) = pages::framework(database, &whole.to_lowercase()) {
         return Ok(article);
     }
     let gpu = one_gpu(database, &whole)?;
@@ -292,12 +293,6 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
         Command::Update(options) => return update::run(options),
     }
     Ok(Exit::Done)
-}
-
-/// The GPU that a text names; the first, if it stands for several alike.
-pub fn one_gpu(database: &Database, spec: &str) -> Result<crate::host::Gpu, Problem> {
-    let found = assumed_gpus(database, spec).map_err(|e| super::host::no_such_gpu(spec, &e))?;
-    found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }
 
 fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOptions) -> Result<Exit, Problem> {

@@ -2,7 +2,7 @@
 
 mod own;
 mod paste;
-pub(super) mod subject;
+mod subject;
 
 use super::Problem;
 use super::files::read_text;

@@ -7,7 +7,9 @@ use crate::apply::Failure;
 use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, GpuSource, Look, SpecError, StockError, add_offers, assumed_gpus, assumptions, probe, stock};
+use crate::host::{
+    Facts, Gpu, GpuSource, Look, SpecError, StockError, add_offers, assumed_gpus, assumptions, probe, stock,
+};
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::system::System;
@@ -99,6 +101,12 @@ fn assume_gpus(facts: &mut Facts, gpus: &[String], database: &Database) -> Resul
         }
     }
     Ok(())
+}
+
+/// The GPU that a text names; the first, if it stands for several alike.
+pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
+    let found = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
+    found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }
 
 /// What a GPU that cannot be told from others, or is not known, comes to.

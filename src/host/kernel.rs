@@ -97,13 +97,8 @@ fn running_compiler(text: &str) -> Option<String> {
     Some(trimmed.trim().to_owned()).filter(|t| !t.is_empty())
 }
 
-/// The names of a kernel's initramfs in `/boot`: Debian's and Ubuntu's, Red Hat's, SUSE's.
-pub fn image_names(release: &str) -> [String; 3] {
-    [format!("initrd.img-{release}"), format!("initramfs-{release}.img"), format!("initrd-{release}")]
-}
-
 fn initramfs(reader: &Reader, release: &str) -> Option<Initramfs> {
-    image_names(release).into_iter().find_map(|name| {
+    crate::packages::initramfs_names(release).find_map(|name| {
         let path = Path::new("/boot").join(name);
         let metadata = reader.metadata(&path).filter(|m| m.is_file())?;
         Some(Initramfs { path, size: metadata.len(), modified: metadata.mtime() })

@@ -2,9 +2,10 @@
 
 use super::probe::listed_gpus;
 use super::{
-    Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA, SecureBoot, Unreadable, kernel,
+    Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA, SecureBoot, Unreadable,
 };
 use crate::compat::{Database, Distribution};
+use crate::packages;
 use crate::text::visible;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,12 +118,7 @@ fn os(distribution: &Distribution, version: String) -> Os {
 }
 
 fn kernels(release: &str, manager: PackageManager) -> Kernels {
-    let image = match manager {
-        PackageManager::Apt => 0,
-        PackageManager::Dnf | PackageManager::Tdnf => 1,
-        PackageManager::Zypper => 2,
-    };
-    let path = format!("/boot/{}", kernel::image_names(release)[image]).into();
+    let path = format!("/boot/{}", packages::of(manager).initramfs.replace("{release}", release)).into();
     let installed = Kernel {
         release: release.to_owned(),
         headers: false,
@@ -215,6 +211,7 @@ pub fn assumptions(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kernel;
     use super::*;
     use crate::database::embedded;
 

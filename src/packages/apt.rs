@@ -40,6 +40,7 @@ const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
 /// repositories do not concern gpusetup.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/apt-get"],
+    initramfs: "initrd.img-{release}",
     record: DPKG,
     record_file: Some(dpkg::RECORD),
     each_file: dpkg::each_file,

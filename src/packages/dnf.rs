@@ -33,6 +33,7 @@ const UNSUPPORTED_KEYS: [&str; 6] =
 /// How dnf is called. It waits for its own lock automatically.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
+    initramfs: "initramfs-{release}.img",
     record: RECORD,
     record_file: None,
     each_file,

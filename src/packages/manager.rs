@@ -15,6 +15,8 @@ use std::path::Path;
 pub struct Manager {
     /// Files that show that it is installed.
     pub programs: &'static [&'static str],
+    /// The name of a kernel's initramfs in `/boot`; `{release}` stands for `uname -r`.
+    pub initramfs: &'static str,
     /// The program that keeps the record of installed packages: dpkg or rpm.
     pub record: &'static str,
     /// That record, if it can be read as a file.

@@ -8,6 +8,7 @@ use std::path::Path;
 /// How tdnf is called. It waits for its own lock automatically.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/tdnf"],
+    initramfs: "initramfs-{release}.img",
     record: RECORD,
     record_file: None,
     each_file,

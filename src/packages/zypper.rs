@@ -25,6 +25,7 @@ const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path"
 /// How zypper is called. zypper and YaST fail instead of waiting for each other.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
+    initramfs: "initrd-{release}",
     record: rpm::RECORD,
     record_file: None,
     each_file: rpm::each_file,

@@ -3,14 +3,14 @@
 use super::{Options, own};
 use crate::causes;
 use crate::cli::Problem;
-use crate::compat::{Database, Framework, FrameworkNeeds, FrameworkRelease, framework_and_version};
+use crate::cli::host::one_gpu;
+use crate::compat::Database;
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
 use crate::ids::CheckId;
 use crate::recognise::{error_codes, subjects};
-use crate::render;
-use crate::render::db::show::locations;
+use crate::render::db::show::{self as pages, locations};
 use crate::render::explain::article::Article;
 use crate::resolve::known_card;
 use crate::subject;
@@ -38,7 +38,7 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
         return Ok(Some(of_error(found)));
     }
     let database = options.host.database()?;
-    if let Some(article) = framework(&name, database) {
+    if let Some(article) = pages::framework(database, &name) {
         return Ok(Some(article));
     }
     if let Some(article) = own::article(&name) {
@@ -140,53 +140,7 @@ fn xid(number: &str, database: &Database) -> Result<Article, Problem> {
 }
 
 fn gpu(name: &str, database: &Database) -> Result<Article, Problem> {
-    let found = crate::cli::db::one_gpu(database, name)?;
+    let found = one_gpu(database, name)?;
     let card = known_card(database, &found)?;
-    Ok(render::db::show::gpu(database, name, &found, &card))
-}
-
-pub(in crate::cli) fn framework(name: &str, database: &Database) -> Option<Article> {
-    let (called, version) = framework_and_version(name);
-    let framework = database.framework(called)?;
-    let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
-    let mut article = Article::new(format!("{} {}", framework.title, release.version), "");
-    for build in &release.builds {
-        article = article.with("build", described(build));
-    }
-    article = article.with("releases", range(framework));
-    article.remedy = Some(format!("plan a host for {}", framework.title));
-    article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
-    article.sources = locations(database, &release.sources);
-    Some(article)
-}
-
-fn range(framework: &Framework) -> String {
-    let versions: Vec<_> =
-        framework.releases.iter().map(|release: &FrameworkRelease| release.version.as_str()).collect();
-    match versions.as_slice() {
-        [newest, .., oldest] => format!("{} known, {oldest} to {newest}", versions.len()),
-        all => all.join(", "),
-    }
-}
-
-fn described(build: &crate::compat::FrameworkBuild) -> String {
-    let newer = |open: bool| if open { " or newer" } else { "" };
-    let mut parts = vec![match build.needs {
-        FrameworkNeeds::Driver => {
-            format!("contains its own CUDA {} libraries; the host needs the driver only", build.cuda)
-        }
-        FrameworkNeeds::Libraries => {
-            format!("CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
-        }
-        FrameworkNeeds::Compiler => {
-            format!("compiled on the host with CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
-        }
-    }];
-    parts.extend(build.first_cudnn().map(|cudnn| format!("cuDNN {cudnn}{}", newer(build.cudnn_min.is_some()))));
-    parts.extend(match (build.lowest_capability, build.highest_capability) {
-        (None, _) => None,
-        (Some(lowest), None) => Some(format!("GPUs of compute capability {lowest} and newer")),
-        (Some(lowest), Some(highest)) => Some(format!("GPUs of compute capability {lowest} to {}.x", highest.major)),
-    });
-    parts.join("; ")
+    Ok(pages::gpu(database, name, &found, &card))
 }

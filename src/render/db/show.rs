@@ -3,7 +3,7 @@
 use super::list::{compilers, compiles_with, kernels, knows, libraries};
 use crate::compat::{
     AddOn, AddOnArtifact, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch, DriverVariant,
-    ModuleFlavour, SourceId,
+    Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, SourceId, framework_and_version,
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
@@ -333,4 +333,51 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
     article.run = vec![format!("gpusetup plan --os {name} --gpu h100"), format!("gpusetup db list cuda --os {name}")];
     article.sources = locations(database, &of.sources);
     article
+}
+
+/// A release of a framework, the newest unless it is named.
+pub fn framework(database: &Database, name: &str) -> Option<Article> {
+    let (called, version) = framework_and_version(name);
+    let framework = database.framework(called)?;
+    let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
+    let mut article = Article::new(format!("{} {}", framework.title, release.version), "");
+    for build in &release.builds {
+        article = article.with("build", described(build));
+    }
+    article = article.with("releases", range(framework));
+    article.remedy = Some(format!("plan a host for {}", framework.title));
+    article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
+    article.sources = locations(database, &release.sources);
+    Some(article)
+}
+
+fn range(framework: &Framework) -> String {
+    let versions: Vec<_> =
+        framework.releases.iter().map(|release: &FrameworkRelease| release.version.as_str()).collect();
+    match versions.as_slice() {
+        [newest, .., oldest] => format!("{} known, {oldest} to {newest}", versions.len()),
+        all => all.join(", "),
+    }
+}
+
+fn described(build: &FrameworkBuild) -> String {
+    let newer = |open: bool| if open { " or newer" } else { "" };
+    let mut parts = vec![match build.needs {
+        FrameworkNeeds::Driver => {
+            format!("contains its own CUDA {} libraries; the host needs the driver only", build.cuda)
+        }
+        FrameworkNeeds::Libraries => {
+            format!("CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
+        }
+        FrameworkNeeds::Compiler => {
+            format!("compiled on the host with CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
+        }
+    }];
+    parts.extend(build.first_cudnn().map(|cudnn| format!("cuDNN {cudnn}{}", newer(build.cudnn_min.is_some()))));
+    parts.extend(match (build.lowest_capability, build.highest_capability) {
+        (None, _) => None,
+        (Some(lowest), None) => Some(format!("GPUs of compute capability {lowest} and newer")),
+        (Some(lowest), Some(highest)) => Some(format!("GPUs of compute capability {lowest} to {}.x", highest.major)),
+    });
+    parts.join("; ")
 }
