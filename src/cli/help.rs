@@ -74,6 +74,11 @@ pub fn arranged(command: Command) -> Command {
     })
 }
 
+/// The examples of a command.
+pub fn examples(name: &str) -> &'static [&'static str] {
+    SHORT.iter().find(|(command, ..)| *command == name).map_or(&[], |(_, _, examples)| examples)
+}
+
 fn grouped(command: &Command) -> String {
     let mut out = String::new();
     for (title, names) in GROUPS {

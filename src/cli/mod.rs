@@ -13,6 +13,7 @@ mod files;
 mod help;
 mod host;
 mod locked;
+mod manual;
 mod mistakes;
 mod options;
 mod plan;
@@ -95,8 +96,10 @@ enum Command {
         /// Shell to generate for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write all pages into a folder
+    /// Print a manual page, or write all pages into a folder
     Man {
+        /// The command, such as `plan` or `db list` [default: gpusetup itself]
+        command: Vec<String>,
         /// Write gpusetup.1 and one page per subcommand to DIR
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
@@ -179,7 +182,7 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
             clap_complete::generate(shell, &mut self::command(), "gpusetup", &mut script);
             print_bytes(&script).map(|()| Exit::Done)
         }
-        Command::Man { directory } => manual(directory),
+        Command::Man { command, directory } => manual::run(&command, directory.as_deref()),
     };
     done.map(Exit::code)
 }
@@ -211,19 +214,6 @@ fn parse(arguments: &[OsString]) -> Result<Cli, Refused> {
     let command = config::with_defaults(command(), &defaults);
     let matches = command.try_get_matches_from(arguments).map_err(Refused::Clap)?;
     Cli::from_arg_matches(&matches).map_err(Refused::Clap)
-}
-
-fn manual(directory: Option<PathBuf>) -> Result<Exit, Problem> {
-    let io = |e: std::io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));
-    match directory {
-        Some(directory) => clap_mangen::generate_to(command(), directory).map_err(io)?,
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(command()).render(&mut page).map_err(io)?;
-            print_bytes(&page)?;
-        }
-    }
-    Ok(Exit::Done)
 }
 
 /// The names of all long options that a config file may set.

@@ -217,6 +217,20 @@ fn the_database_is_browsed() {
     assert_eq!(run(&["db", "show", "h1000"]).code, 2);
 }
 
+#[test]
+fn the_manual_has_a_page_for_each_command() {
+    let page = run(&["man", "plan"]);
+    assert!(page.code == 0 && page.out.contains("EXIT STATUS") && page.out.contains("GPUSETUP_OS"), "{}", page.err);
+    assert!(run(&["man", "db", "list"]).out.contains("GPUSETUP-DB-LIST"));
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_eq!(run(&["man", "--directory", folder.path().to_str().expect("UTF-8")]).code, 0);
+    for file in ["gpusetup.1", "gpusetup-plan.1", "gpusetup-bundle-create.1"] {
+        assert!(folder.path().join(file).is_file(), "{file}");
+    }
+    let wrong = run(&["man", "paln"]);
+    assert!(wrong.code == 2 && wrong.err.contains("gpusetup has facts, plan"), "{}", wrong.err);
+}
+
 /// The first cells of a list.
 fn first_column(arguments: &[&str]) -> Vec<String> {
     let list = run(&[&["db", "list"], arguments].concat());
