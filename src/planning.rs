@@ -3,6 +3,7 @@
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::Database;
 use crate::host::{Facts, SystemId, add_offers, offered_by};
+use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
 use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair};
@@ -48,6 +49,13 @@ pub enum PlanningError {
     /// Several plans match: each with its name in the bundle and what it installs.
     #[error("{} plans in the bundle match this host", .0.len())]
     SeveralPlans(Vec<String>),
+}
+
+impl PlanningError {
+    /// Whether it is a conflict by this rule.
+    pub fn is_of(&self, rule: RuleId) -> bool {
+        matches!(self, Self::Conflict(conflict) if conflict.rule == rule)
+    }
 }
 
 impl From<Conflict> for PlanningError {

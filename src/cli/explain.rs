@@ -5,7 +5,7 @@ mod paste;
 mod subject;
 
 use super::Problem;
-use super::files::read_text;
+use super::files::read_log;
 use super::host::{look_or_stock, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if let [only] = options.subject.as_slice()
         && only == "-"
     {
-        return paste::run(&read_text(Path::new("-"))?, options);
+        return paste::run(&read_log(Path::new("-"))?, options);
     }
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if let [only] = options.subject.as_slice()
         && input::metadata(Path::new(only)).is_some_and(|meta| meta.is_file())
     {
-        return paste::run(&read_text(Path::new(only))?, options);
+        return paste::run(&read_log(Path::new(only))?, options);
     }
     if paste::recognises(&whole)? || whole.split_whitespace().count() >= FEWEST_WORDS {
         return paste::run(&whole, options);

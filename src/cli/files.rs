@@ -11,12 +11,21 @@ use std::path::Path;
 
 /// A file's text, or that of standard input for `-`.
 pub fn read_text(path: &Path) -> Result<String, Problem> {
-    input::text_or_standard_input(path, input::MOST_TEXT).map_err(|e| match e {
+    input::text_or_standard_input(path, input::MOST_TEXT).map_err(unread)
+}
+
+/// The same for a log, in which anything may be.
+pub fn read_log(path: &Path) -> Result<String, Problem> {
+    input::log_or_standard_input(path, input::MOST_TEXT).map_err(unread)
+}
+
+fn unread(e: InputError) -> Problem {
+    match e {
         InputError::Kind { kind: "a pipe", .. } => {
             Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
         }
         e => e.into(),
-    })
+    }
 }
 
 /// The facts in a file.

@@ -82,6 +82,10 @@ fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Pro
             let sentence = format!("unexpected `{typed}`: GPUs are named with --gpu, frameworks with --for");
             Some(problem(sentence)?.attempt(again(words, typed, &format!("--gpu {typed}"))))
         }
+        (Some("explain"), _) if typed.starts_with("--") => Some(
+            problem(format!("explain has no option {typed}"))?
+                .attempt(format!("gpusetup explain option {}", crate::text::quoted(typed.trim_start_matches('-')))),
+        ),
         // An option before its command.
         (Some(command), _) if typed.starts_with('-') && words.first().is_some_and(|first| first == typed) => {
             let rest: Vec<_> =

@@ -8,7 +8,10 @@ use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
     TrustOptions,
 };
+use crate::compat::Database;
 use crate::exit::Exit;
+use crate::host::{Os, assumed_gpus, stock, system_named};
+use crate::ids::RuleId;
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
@@ -97,6 +100,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         mirrors: Some(&sources.mirrors),
         ..Planner::new(database)
     };
+    let here = (facts.os.clone(), facts.machine.arch.clone());
     let plan = match planner.plan(facts, options.request.request(&options.host.prefix, &options.host.cache, assumed)?) {
         Err(PlanningError::Conflict(conflict))
             if conflict.kind == ConflictKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
@@ -110,6 +114,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let os = options.stock.os.as_deref().map(quoted).unwrap_or_default();
             return Err(Problem::new(Exit::NoGpu, "--os describes a system without GPUs")
                 .attempt(format!("gpusetup plan --os {os} --gpu h100")));
+        }
+        Err(e) if e.is_of(RuleId::GpuFitsMachine) => {
+            let host = options.host.again(&options.stock, options.facts.as_deref());
+            let problem = locked.not_planned(e, &host);
+            return Err(match on_other_machine(options, database, &here.0, &here.1) {
+                Some(command) => problem.attempt(command),
+                None => problem,
+            });
         }
         Err(e) => return Err(locked.not_planned(e, &options.host.again(&options.stock, options.facts.as_deref()))),
         Ok(planned) => {
@@ -148,6 +160,25 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
     }
     Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })
+}
+
+/// The plan for a new installation of the same system on a machine of another architecture, if there is one.
+fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str) -> Option<String> {
+    let system = format!("{}-{}", os.id, os.version);
+    let system =
+        if system_named(database, &system).is_ok_and(|(d, _)| d.stock.is_some()) { &system } else { "ubuntu-24.04" };
+    let others = ["aarch64", "x86_64"].into_iter().filter(|other| *other != arch);
+    let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
+        let Ok(mut facts) = stock(database, spec, None) else { return false };
+        for gpu in &options.host.gpu {
+            facts.gpus.extend(assumed_gpus(database, gpu).unwrap_or_default());
+        }
+        let request = options.request.request(&options.host.prefix, &options.host.cache, options.host.gpu.clone());
+        request.is_ok_and(|request| Planner::new(database).plan(facts, request).is_ok())
+    });
+    let spec = fitting.next()?;
+    let gpus: Vec<_> = options.host.gpu.iter().map(|gpu| format!(" --gpu {}", quoted(gpu))).collect();
+    (!gpus.is_empty()).then(|| format!("gpusetup plan --os {spec}{}  # on such a machine", gpus.concat()))
 }
 
 /// The command that carries the plan out.

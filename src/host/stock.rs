@@ -52,6 +52,7 @@ pub enum StockError {
 /// If the text does not name a system that the database knows a new installation of.
 pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Facts, StockError> {
     let (system, arch) = match spec.split_once(':') {
+        Some((_, "")) => return Err(StockError::Malformed(visible(spec).into_owned())),
         Some((system, arch)) => (system, machine(arch)),
         None => (spec, "x86_64"),
     };
@@ -146,8 +147,23 @@ pub fn machine(arch: &str) -> &str {
 /// If the text has another form, or the database does not know the release.
 pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distribution, String), StockError> {
     let malformed = || StockError::Malformed(visible(system).into_owned());
-    let start = system.find(|c: char| c.is_ascii_digit()).ok_or_else(malformed)?;
+    // `noble` and `trixie` are the suites of its repositories.
+    let is_suite =
+        |line: &String| line.split_whitespace().nth(1).is_some_and(|suite| suite.eq_ignore_ascii_case(system));
+    let has_suite = |d: &&Distribution| d.stock.as_ref().is_some_and(|stock| stock.repositories.iter().any(is_suite));
+    if let Some(found) = database.distributions.iter().find(has_suite) {
+        return Ok((found, found.version.clone()));
+    }
+    let Some(start) = system.find(|c: char| c.is_ascii_digit()) else {
+        let ids = ids_of(database, &letters(system));
+        return Err(match ids.first().filter(|_| ids.len() == 1) {
+            Some(id) => no_such_release(database, id, "without a version"),
+            None => malformed(),
+        });
+    };
     let (name, version) = system.split_at(start);
+    // `Ubuntu 24.04 LTS`, `Debian GNU/Linux 12 (bookworm)`
+    let version = version.split_once(' ').map_or(version, |(version, _)| version);
     if name.is_empty() || !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return Err(malformed());
     }
@@ -176,7 +192,8 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
 fn ids_of<'a>(database: &'a Database, name: &str) -> BTreeSet<&'a str> {
     let names = |d: &Distribution| {
         let full: String = d.name.chars().take_while(|c| !c.is_ascii_digit()).collect();
-        [letters(&d.id), letters(&full)]
+        let full = letters(&full);
+        [letters(&d.id), format!("{full}gnulinux"), full]
     };
     let of = |fits: &dyn Fn(&String) -> bool| -> BTreeSet<&str> {
         database.distributions.iter().filter(|d| names(d).iter().any(fits)).map(|d| d.id.as_str()).collect()
@@ -229,6 +246,11 @@ mod tests {
             ("amazon-linux-2023:sbsa", "amzn", "2023", "aarch64"),
             ("opensuse-leap-15.6", "opensuse-leap", "15.6", "x86_64"),
             ("oracle-9", "ol", "9", "x86_64"),
+            ("Ubuntu 24.04 LTS", "ubuntu", "24.04", "x86_64"),
+            ("noble:arm64", "ubuntu", "24.04", "aarch64"),
+            ("trixie", "debian", "13", "x86_64"),
+            ("Debian GNU/Linux 12 (bookworm)", "debian", "12", "x86_64"),
+            ("Red Hat Enterprise Linux 9.6 (Plow)", "rhel", "9.6", "x86_64"),
         ] {
             let facts = stock(&embedded(), spec, None).unwrap_or_else(|e| panic!("{spec}: {e}"));
             assert_eq!((&*facts.os.id, &*facts.os.version, &*facts.machine.arch), (id, version, arch), "{spec}");
@@ -239,7 +261,9 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_with_what_is() {
         for (spec, part) in [
-            ("ubuntu", "ID-VERSION"),
+            ("ubuntu", "known are ubuntu-26.04"),
+            ("ubuntu-24.04:", "ID-VERSION"),
+            ("linux", "ID-VERSION"),
             ("24.04", "ID-VERSION"),
             ("ubuntu-24.04-server", "ID-VERSION"),
             ("", "ID-VERSION"),

@@ -205,15 +205,24 @@ pub fn text(path: &Path, most: u64, trust: &Trust) -> Result<String, InputError>
 
 /// The text of a file that anybody may have written; `-` is standard input.
 pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
+    let name = if path == Path::new(STANDARD_INPUT) { Path::new("standard input") } else { path };
+    String::from_utf8(bytes_or_standard_input(path, most)?).map_err(|_| InputError::NotText(name.to_owned()))
+}
+
+/// The same for logs: what is not UTF-8 is replaced.
+pub fn log_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
+    Ok(String::from_utf8_lossy(&bytes_or_standard_input(path, most)?).into_owned())
+}
+
+fn bytes_or_standard_input(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
     if path != Path::new(STANDARD_INPUT) {
-        return text(path, most, &Trust::Anybody);
+        return bytes(open_trusted(path, &Trust::Anybody)?, path, most);
     }
     let name = Path::new("standard input");
-    let bytes = match limited(StandardInput, most) {
-        Ok(bytes) => bytes.ok_or_else(|| InputError::TooLong { path: name.to_owned(), most })?,
-        Err(e) => return Err(interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted)),
-    };
-    String::from_utf8(bytes).map_err(|_| InputError::NotText(name.to_owned()))
+    match limited(StandardInput, most) {
+        Ok(bytes) => bytes.ok_or_else(|| InputError::TooLong { path: name.to_owned(), most }),
+        Err(e) => Err(interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted)),
+    }
 }
 
 /// Reads one line of standard input.

@@ -101,6 +101,19 @@ fn error_numbers_are_explained_by_number_and_by_name() {
 }
 
 #[test]
+fn a_number_alone_may_mean_several_things() {
+    let said = run(&["explain", "802"]);
+    assert_eq!(said.code, 2);
+    for command in
+        ["try: gpusetup explain error 802", "try: gpusetup explain xid 802", "try: gpusetup explain exit 802"]
+    {
+        assert!(said.err.contains(command), "{}", said.err);
+    }
+    let option = run(&["explain", "--unattended"]);
+    assert!(option.code == 2 && option.err.contains("try: gpusetup explain option unattended"), "{}", option.err);
+}
+
+#[test]
 fn subjects_refer_to_subjects() {
     let others =
         error_codes().into_iter().flat_map(|error| error.see).chain(subjects().into_iter().flat_map(|s| s.see));

@@ -90,6 +90,15 @@ fn a_pasted_text_is_explained() {
 }
 
 #[test]
+fn a_log_need_not_be_utf_8() {
+    let tree = Tree::debian_12();
+    let file = tree.path().join("log.txt");
+    std::fs::write(&file, b"\xff\xfe CUDA_ERROR_NO_DEVICE \xe2\x28\n").expect("written");
+    let said = tree.run(&["explain", &file.to_string_lossy()]);
+    assert!(said.code == 0 && said.out.contains("CUDA error 100"), "{}{}", said.out, said.err);
+}
+
+#[test]
 fn errors_that_a_text_names_are_explained() {
     let log = "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED\nncclSuccess, cudaErrorNoDeviceX and cudaErrorIllegalState\n";
     let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], log).json();

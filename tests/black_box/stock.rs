@@ -109,6 +109,16 @@ fn what_is_missing_or_contradicts_itself_is_said() {
 }
 
 #[test]
+fn a_gpu_of_other_machines_leads_to_such_a_machine() {
+    let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "gb200"]);
+    assert_eq!(said.code, 4, "{}", said.out);
+    let command = "gpusetup plan --os ubuntu-24.04:aarch64 --gpu gb200";
+    assert!(said.err.contains(&format!("try: {command}  #")), "{}", said.err);
+    let words: Vec<_> = command.split(' ').skip(1).collect();
+    assert_eq!(run(&words).code, 0);
+}
+
+#[test]
 fn a_bundle_needs_the_repositories_of_that_system() {
     let out = tempfile::tempdir().expect("a folder");
     let cache = out.path().join("cache").display().to_string();

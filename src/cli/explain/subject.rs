@@ -51,6 +51,15 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
 /// The problem with words that name nothing.
 pub fn unknown(name: &str) -> Problem {
     let problem = Problem::usage(format!("cannot explain `{name}`"));
+    if name.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() {
+        return [
+            ("error", "an error of CUDA or a library"),
+            ("xid", "an error of the driver"),
+            ("exit", "an exit code"),
+        ]
+        .into_iter()
+        .fold(problem, |problem, (kind, what)| problem.attempt(format!("gpusetup explain {kind} {name}  # {what}")));
+    }
     let known = subjects();
     let distance = |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));
     let errors = error_codes();
