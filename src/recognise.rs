@@ -3,7 +3,7 @@
 //! One pass over the text looks for the longest literal piece of every pattern; only where one is found the whole pattern is
 //! compared. It never guesses: what matches no pattern is not recognised.
 
-use crate::error_code::ErrorCode;
+use crate::error_code::{Api, ErrorCode};
 use crate::message::{Message, longest_piece, pieces};
 use crate::subject::Subject;
 use crate::text::without_escapes;
@@ -31,17 +31,39 @@ pub fn error_codes() -> Vec<ErrorCode> {
     postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
 }
 
-/// The errors whose names a text has, each once with the number of its first line.
+/// What stands before the number of a CUDA error: in the toolkit's samples, in TensorFlow's log, in other programs. All in lower
+/// case, the number next to it.
+const BEFORE_NUMBERS: [&str; 6] = [
+    "cudagetdevicecount returned ",
+    "failed call to cuinit: unknown error (",
+    "cuda error ",
+    "cuda error code ",
+    "cuda driver error ",
+    "cuda runtime error (",
+];
+
+/// The CUDA error that a line has by its number alone.
+fn numbered_error<'a>(line: &str, errors: &'a [ErrorCode]) -> Option<&'a ErrorCode> {
+    let line = line.to_ascii_lowercase();
+    let number = BEFORE_NUMBERS.iter().find_map(|before| {
+        let rest = &line[line.find(before)? + before.len()..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        rest[..digits].parse::<u32>().ok()
+    })?;
+    errors.iter().find(|error| error.api == Api::Cuda && error.code == number && !error.is_success())
+}
+
+/// The errors that a text names, or has by a number, each once with the number of its first line.
 pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Vec<(&'a ErrorCode, usize)> {
     let failures = errors.iter().filter(|error| !error.is_success());
     let names: HashMap<&str, &ErrorCode> =
         failures.flat_map(|error| error.names.iter().map(move |name| (name.as_str(), error))).collect();
     let mut found: Vec<(&ErrorCode, usize)> = Vec::new();
     for (n, line) in text.lines().enumerate() {
-        for word in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
-            if let Some(error) = names.get(word)
-                && !found.iter().any(|(known, _)| known == error)
-            {
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let named = words.filter_map(|word| names.get(word).copied());
+        for error in named.chain(numbered_error(line, errors)) {
+            if !found.iter().any(|(known, _)| *known == error) {
                 found.push((error, n + 1));
             }
         }

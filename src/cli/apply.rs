@@ -55,6 +55,9 @@ pub struct ResumeOptions {
     trust: TrustOptions,
     #[command(flatten)]
     run: RunOptions,
+    /// Print the result as one JSON object, and nothing else on standard output
+    #[arg(long, env = "GPUSETUP_JSON")]
+    json: bool,
 }
 
 /// Flags of `rollback`.
@@ -64,6 +67,9 @@ pub struct RollbackOptions {
     host: HostOptions,
     #[command(flatten)]
     run: RunOptions,
+    /// Print the result as one JSON object, and nothing else on standard output
+    #[arg(long, env = "GPUSETUP_JSON")]
+    json: bool,
 }
 
 impl From<Failure> for Problem {
@@ -90,26 +96,40 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     ended
 }
 
+/// Says that nothing was done: beside the result, where that is to be an object alone.
+fn idle(json: bool, text: &str) -> Result<Ended, Problem> {
+    if json {
+        say(text);
+    } else {
+        super::print(&format!("{text}\n"))?;
+    }
+    Ok(Ended::Untouched)
+}
+
 /// Resumes what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
+    let ended = go_on(options);
+    if options.json {
+        tell_result(&options.host)?;
+    }
+    ended
+}
+
+fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
     let mut config = options.run.config(options.source.sources()?);
     config.bundle = options.bundle.open(&options.trust, &options.host.database.store())?;
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
-            None => {
-                super::print("Nothing to resume.\n")?;
-                Ok(Ended::Untouched)
-            }
-            Some(Unfinished::Rollback) => take_back(&options.run, false, system, RollbackScope::Last),
+            None => idle(options.json, "Nothing to resume."),
+            Some(Unfinished::Rollback) => take_back(&options.run, options.json, system, RollbackScope::Last),
             Some(Unfinished::Apply { .. }) if apply::waits_for_boot(system)? => {
-                super::print("The host must boot first; nothing was done.\n")?;
-                return Ok(Ended::Untouched);
+                return idle(options.json, "The host must boot first; nothing was done.");
             }
             Some(Unfinished::Apply { plan, packages }) => {
                 // What came from a bundle goes on without a network.
                 config.sources.offline |= packages.is_some();
                 config.brought = packages;
-                let mut teller = ProgressPrinter::new(options.run.bars(), true);
+                let mut teller = ProgressPrinter::new(options.run.bars(), !options.json);
                 apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
                 let plan = match config.sources.mirrors.is_empty() {
@@ -130,17 +150,21 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
 
 /// Undoes the last apply.
 pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
-    writing(&options.host, &options.run, false, |system, _| {
+    let ended = writing(&options.host, &options.run, false, |system, _| {
         if !apply::anything_to_take_back(system, RollbackScope::Last)? {
             forget(system)?;
-            super::print("Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.\n")?;
-            return Ok(Ended::Untouched);
+            let nothing = "Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.";
+            return idle(options.json, nothing);
         }
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
-        take_back(&options.run, false, system, RollbackScope::Last)
-    })
+        take_back(&options.run, options.json, system, RollbackScope::Last)
+    });
+    if options.json {
+        tell_result(&options.host)?;
+    }
+    ended
 }
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {

@@ -49,6 +49,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     }
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
+    if let Some(article) = subject::numbered(&words) {
+        return print_article(&article, options);
+    }
     match words.as_slice() {
         [layer] if is_layer(layer, options)? && !(options.host.gpu.is_empty() && options.stock.os.is_none()) => {
             return version(options, layer, "latest");

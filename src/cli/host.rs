@@ -8,11 +8,13 @@ use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{
-    Facts, Gpu, GpuSource, Look, SpecError, StockError, add_offers, assumed_gpus, assumptions, probe, stock,
+    Facts, Gpu, GpuSource, Look, SpecError, StockError, add_offers, architecture_of, assumed_gpus, assumptions, probe,
+    stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::system::System;
+use crate::text::quoted;
 use std::path::{Path, PathBuf};
 
 /// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
@@ -37,10 +39,23 @@ pub fn look_or_stock(
 
 /// The facts of a new installation of a system, with the GPUs of an lspci listing or those assumed.
 pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &Database) -> Result<Facts, Problem> {
-    let mut facts = stock(database, spec, lspci).map_err(|e| no_such_system(spec, &e))?;
+    let needed: Vec<_> = gpus.iter().filter_map(|gpu| Some((gpu, architecture_of(database, gpu)?))).collect();
+    let named = match (spec.contains(':'), needed.first()) {
+        // The machine that has these GPUs says what it is.
+        (false, Some((_, arch))) => format!("{spec}:{arch}"),
+        _ => spec.to_owned(),
+    };
+    let mut facts = stock(database, &named, lspci).map_err(|e| no_such_system(spec, &e))?;
+    if let Some((gpu, arch)) = needed.iter().find(|(_, arch)| *arch != facts.machine.arch) {
+        let sentence =
+            format!("--gpu {gpu} is in machines with {arch} processors; --os {spec} has {}", facts.machine.arch);
+        let system = spec.split(':').next().unwrap_or_default();
+        let again = format!("gpusetup plan --os {} --gpu {}", quoted(&format!("{system}:{arch}")), quoted(gpu));
+        return Err(Problem::new(Exit::NothingFits, sentence).attempt(again));
+    }
     replace_gpus(&mut facts, gpus);
     assume_gpus(&mut facts, gpus, database)?;
-    super::say(&assumptions(&facts));
+    super::say(&assumptions(database, &facts));
     Ok(facts.visible())
 }
 

@@ -137,8 +137,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     }
     match (options.look.json, options.format) {
         (true, _) | (false, Format::Json) => super::print_json(&plan)?,
-        (false, Format::Sh) => super::print(&render::script::sh(&plan))?,
+        (false, Format::Sh) => {
+            tell_warnings(&plan);
+            super::print(&render::script::sh(&plan))?;
+        }
         (false, Format::CloudInit) => {
+            tell_warnings(&plan);
             let wishes = Wishes {
                 accept_eula: options.accept_eula,
                 reboot: options.reboot.as_str(),
@@ -160,6 +164,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
     }
     Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })
+}
+
+/// Says what a plan warns of, beside a script that only has it in comments.
+fn tell_warnings(plan: &Plan) {
+    for warning in &plan.warnings {
+        super::say(&format!("warning: {}: {}", warning.check, warning.text));
+    }
 }
 
 /// The plan for a new installation of the same system on a machine of another architecture, if there is one.

@@ -2,7 +2,8 @@
 
 use super::Gpu;
 use super::pci::{NVIDIA, pci_id};
-use crate::compat::{self, Ambiguous, Database, PciDevice};
+use super::stock::USUAL_ARCHITECTURE;
+use crate::compat::{self, Ambiguous, Database, Instance, PciDevice, System};
 use crate::version::{ComputeCapability, VersionError};
 
 /// The most GPUs in one specification; the largest hosts have sixteen.
@@ -77,16 +78,11 @@ fn times(gpu: &Gpu, count: usize) -> Vec<Gpu> {
 
 /// The GPUs of a cloud instance type or of a system; none if it is neither. Blanks, hyphens and case make no difference.
 fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecError>> {
-    let key = |name: &str| -> String {
-        name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect()
-    };
     let of_id = |device: PciDevice| assumed(pci_id(device.0), None, database.gpu(device, None));
-    let wanted = key(spec.trim());
-    let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
-    if wanted.is_empty() {
+    if key(spec).trim_start_matches("nvidia").is_empty() {
         return None;
     }
-    if let Some(instance) = database.instances.iter().find(|i| key(&i.name) == wanted) {
+    if let Some(instance) = instance(database, spec) {
         if instance.part {
             let problem = format!(
                 "{} has virtual GPUs (vGPU): they need the vGPU guest driver that the provider publishes, which gpusetup does not install",
@@ -96,8 +92,7 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
         }
         return Some(Ok(times(&of_id(instance.gpu), instance.count.into())));
     }
-    let system =
-        database.systems.iter().find(|s| key(&s.name) == wanted || s.aliases.iter().any(|a| key(a) == wanted))?;
+    let system = system(database, spec)?;
     Some(match (system.gpu, system.compute_capability) {
         (Some(device), _) => Ok(times(&of_id(device), system.count.into())),
         (None, Some(capability)) => by_capability(database, capability).map(|gpu| times(&gpu, system.count.into())),
@@ -195,6 +190,37 @@ fn by_capability(database: &Database, capability: ComputeCapability) -> Result<G
     })?;
     let name = format!("any GPU of compute capability {capability} ({})", known.name);
     Ok(Gpu { name: Some(name), compute_capability: Some(capability), ..assumed(String::new(), None, None) })
+}
+
+/// The machine architecture that a specification of GPUs stands for: of an instance type or a system, or the only one that has
+/// the GPU. None if the GPU may be in any machine.
+pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
+    let (what, _) = counted(spec.trim()).ok()?;
+    if let Some(instance) = instance(database, what) {
+        return Some(instance.arch.clone().unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()));
+    }
+    if let Some(system) = system(database, what) {
+        return Some(system.arch.clone().unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()));
+    }
+    let gpu = assumed_gpus(database, spec).ok()?.into_iter().next()?;
+    database.gpu(gpu.device()?, gpu.subsystem.as_deref())?.only_on.clone()
+}
+
+/// A name without what people leave out: blanks, hyphens, underscores and case.
+fn key(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect()
+}
+
+fn instance<'a>(database: &'a Database, name: &str) -> Option<&'a Instance> {
+    let wanted = key(name);
+    let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
+    database.instances.iter().find(|i| key(&i.name) == wanted)
+}
+
+fn system<'a>(database: &'a Database, name: &str) -> Option<&'a System> {
+    let wanted = key(name);
+    let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
+    database.systems.iter().find(|s| key(&s.name) == wanted || s.aliases.iter().any(|a| key(a) == wanted))
 }
 
 /// A GPU of the database, as if it were on the bus.

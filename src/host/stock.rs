@@ -45,6 +45,9 @@ pub enum StockError {
     },
 }
 
+/// The machine architecture of a system that is named without one.
+pub const USUAL_ARCHITECTURE: &str = "x86_64";
+
 /// The facts of a host with a new installation of a system: no compiler, no driver, no toolkit, and Secure Boot off. Its NVIDIA GPUs are those of an `lspci -nn` listing, if there is one.
 ///
 /// # Errors
@@ -54,7 +57,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
     let (system, arch) = match spec.split_once(':') {
         Some((_, "")) => return Err(StockError::Malformed(visible(spec).into_owned())),
         Some((system, arch)) => (system, machine(arch)),
-        None => (spec, "x86_64"),
+        None => (spec, USUAL_ARCHITECTURE),
     };
     let (distribution, version) = named(database, system.trim())?;
     let Some(stock) = &distribution.stock else {
@@ -180,7 +183,13 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
     let mut shorter = Some(version);
     while let Some(tried) = shorter {
         if let Some(found) = database.distributions.iter().find(|d| d.id == id && d.version == tried) {
-            let own = if tried.contains('.') { tried } else { version };
+            // Without a minor release it is the one whose kernel is known.
+            let stock = found.stock.as_ref().and_then(|stock| stock.release.as_deref());
+            let own = match stock {
+                _ if tried.contains('.') => tried,
+                Some(release) if tried == version => release,
+                _ => version,
+            };
             return Ok((found, own.to_owned()));
         }
         shorter = tried.rsplit_once('.').map(|(start, _)| start);
@@ -198,6 +207,11 @@ fn ids_of<'a>(database: &'a Database, name: &str) -> BTreeSet<&'a str> {
     let of = |fits: &dyn Fn(&String) -> bool| -> BTreeSet<&str> {
         database.distributions.iter().filter(|d| names(d).iter().any(fits)).map(|d| d.id.as_str()).collect()
     };
+    let is_alias =
+        |d: &&Distribution| d.stock.as_ref().is_some_and(|stock| stock.aliases.iter().any(|alias| alias == name));
+    if let Some(known) = database.distributions.iter().find(is_alias) {
+        return [known.id.as_str()].into();
+    }
     let exact = of(&|known| known == name);
     if exact.is_empty() { of(&|known| known.starts_with(name)) } else { exact }
 }
@@ -217,10 +231,13 @@ fn no_such_release(database: &Database, id: &str, version: &str) -> StockError {
 }
 
 /// What is assumed of a new installation, in one sentence.
-pub fn assumptions(facts: &Facts) -> String {
+pub fn assumptions(database: &Database, facts: &Facts) -> String {
+    let Os { id, version, name, .. } = &facts.os;
+    let stock = database.distribution(id, version, &[]).and_then(|d| d.stock.as_ref());
+    let release = stock.and_then(|stock| stock.release.as_ref()).filter(|release| *release != version);
+    let other = release.map(|release| format!(" (that of {release}; no other is known)")).unwrap_or_default();
     format!(
-        "note: this is for a new installation of {} on {}: kernel {}, no compiler, no driver, Secure Boot off",
-        facts.os.name,
+        "note: this is for a new installation of {name} on {}: kernel {}{other}, no compiler, no driver, Secure Boot off",
         facts.machine.arch,
         facts.kernel().unwrap_or("unknown"),
     )
@@ -238,11 +255,13 @@ mod tests {
             ("ubuntu-24.04", "ubuntu", "24.04", "x86_64"),
             ("ubuntu-24.04.3:arm64", "ubuntu", "24.04", "aarch64"),
             ("Ubuntu 22.04", "ubuntu", "22.04", "x86_64"),
-            ("rocky-9:aarch64", "rocky", "9", "aarch64"),
-            ("rockylinux9.6", "rocky", "9.6", "x86_64"),
+            ("rocky-9:aarch64", "rocky", "9.6", "aarch64"),
+            ("rockylinux9.4", "rocky", "9.4", "x86_64"),
             ("debian13", "debian", "13", "x86_64"),
-            ("alma-9", "almalinux", "9", "x86_64"),
-            ("rhel-10", "rhel", "10", "x86_64"),
+            ("alma-9", "almalinux", "9.6", "x86_64"),
+            ("al2023", "amzn", "2023", "x86_64"),
+            ("sles-15", "sles", "15.7", "x86_64"),
+            ("rhel-10", "rhel", "10.0", "x86_64"),
             ("amazon-linux-2023:sbsa", "amzn", "2023", "aarch64"),
             ("opensuse-leap-15.6", "opensuse-leap", "15.6", "x86_64"),
             ("oracle-9", "ol", "9", "x86_64"),

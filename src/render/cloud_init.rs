@@ -94,11 +94,12 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         ""
     };
     format!(
-        "#cloud-config\n# {}, as planned by gpusetup {} with its database {}.\nwrite_files:\n  \
+        "#cloud-config\n# {}, as planned by gpusetup {} with its database {}.\n{}write_files:\n  \
          - path: /etc/gpusetup/config.yaml\n    permissions: \"0644\"\n    content: |\n{config}{licences}runcmd:\n{command}{power}",
         visible(&crate::resolve::summary(&plan.selection)),
         visible(&plan.tool),
         visible(&plan.database.version),
+        super::script::warnings(plan),
     )
 }
 

@@ -4,7 +4,7 @@
 use crate::operation::{Link, Operation, Unpack};
 use crate::plan::{Plan, State};
 use crate::resolve::summary;
-use crate::text::{quoted_path, visible};
+use crate::text::{one_line, quoted_path, visible};
 use std::collections::BTreeSet;
 
 /// The script.
@@ -16,6 +16,7 @@ pub fn sh(plan: &Plan) -> String {
         visible(&plan.database.version),
         visible(&plan.host.os.name)
     );
+    out += &warnings(plan);
     out += &needs(plan);
     for step in &plan.steps {
         out += &format!("\n# {}: {}\n# {}\n", step.id, visible(&step.title), visible(&step.why));
@@ -36,6 +37,14 @@ pub fn sh(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// The plan's warnings, a comment each.
+pub fn warnings(plan: &Plan) -> String {
+    plan.warnings
+        .iter()
+        .map(|warning| format!("# {}: {}\n", warning.check, visible(&one_line(&warning.text))))
+        .collect()
 }
 
 /// Stops before anything is done where a program is missing that a fresh host may not have.

@@ -88,6 +88,8 @@ fn error_numbers_are_explained_by_number_and_by_name() {
         (&["nvml", "18"], "NVML error 18 "),
         (&["cudnn status 1002"], "cuDNN error 1002 "),
         (&["ncclSystemError"], "NCCL error 2 "),
+        (&["cudnn", "1002"], "cuDNN error 1002 "),
+        (&["cublas", "13"], "cuBLAS error 13 "),
     ] {
         let ran = run(&[&["explain"], words].concat());
         let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -105,6 +105,10 @@ fn errors_that_a_text_names_are_explained() {
     let codes: Vec<_> = json["errors"].as_array().expect("errors").iter().map(|e| e["code"].as_u64()).collect();
     assert_eq!(codes, [Some(5000), Some(401)], "{json:#}");
     assert_eq!((json["recognised"].as_bool(), json["errors"][1]["line"].as_u64()), (Some(true), Some(2)));
+    let numbers = "cudaGetDeviceCount returned 802\n-> system\nE0000 failed call to cuInit: UNKNOWN ERROR (303)\nCUDA error 0, CUDA error 13.0\n";
+    let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], numbers).json();
+    let codes: Vec<_> = json["errors"].as_array().expect("errors").iter().map(|e| e["code"].as_u64()).collect();
+    assert!(codes.contains(&Some(303)) && json["recognised"] == true, "{json:#}");
     // A message of that line says more.
     let known =
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (cudaErrorMemoryAllocation)\n";

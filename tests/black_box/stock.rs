@@ -30,6 +30,24 @@ fn a_new_installation_gets_everything_that_it_lacks() {
 }
 
 #[test]
+fn a_script_has_the_warnings_of_its_plan() {
+    for format in ["sh", "cloud-init"] {
+        let said = run(&["plan", "--os", "rocky-9", "--gpu", "h100x8", "--format", format]);
+        for check in ["GS411", "GS801"] {
+            assert!(said.out.contains(&format!("\n# {check}: ")), "{format}: {}", said.out);
+            assert!(said.err.contains(&format!("warning: {check}: ")), "{format}: {}", said.err);
+        }
+    }
+}
+
+#[test]
+fn a_kernel_of_another_minor_release_is_said_to_be_one() {
+    let told = |os: &str| run(&["plan", "--os", os, "--gpu", "h100"]).err;
+    assert!(told("rhel-9.4").contains("(that of 9.6; no other is known)"), "{}", told("rhel-9.4"));
+    assert!(!told("rhel-9.6").contains("that of") && !told("rhel-9").contains("that of"));
+}
+
+#[test]
 fn its_facts_lead_to_the_same_plan() {
     let plan = run(&["plan", "--os", "debian-12", "--gpu", "a100", "--json"]).json();
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -110,12 +128,23 @@ fn what_is_missing_or_contradicts_itself_is_said() {
 
 #[test]
 fn a_gpu_of_other_machines_leads_to_such_a_machine() {
-    let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "gb200"]);
-    assert_eq!(said.code, 4, "{}", said.out);
-    let command = "gpusetup plan --os ubuntu-24.04:aarch64 --gpu gb200";
-    assert!(said.err.contains(&format!("try: {command}  #")), "{}", said.err);
-    let words: Vec<_> = command.split(' ').skip(1).collect();
-    assert_eq!(run(&words).code, 0);
+    let arch = |arguments: &[&str]| {
+        let plan = run(&[&["plan", "--json"], arguments].concat()).json();
+        plan["host"]["machine"]["arch"].as_str().map(str::to_owned)
+    };
+    assert_eq!(arch(&["--os", "ubuntu-24.04", "--gpu", "gb200"]).as_deref(), Some("aarch64"));
+    assert_eq!(arch(&["--os", "ubuntu-24.04", "--gpu", "g5g.xlarge"]).as_deref(), Some("aarch64"));
+    assert_eq!(arch(&["--os", "ubuntu-24.04", "--gpu", "h100"]).as_deref(), Some("x86_64"));
+    for (os, gpu, right) in [("rocky-9:arm64", "p4d.24xlarge", "x86_64"), ("ubuntu-24.04:amd64", "gb200", "aarch64")] {
+        let said = run(&["plan", "--os", os, "--gpu", gpu]);
+        let system = os.split(':').next().unwrap_or_default();
+        let command = format!("gpusetup plan --os {system}:{right} --gpu {gpu}");
+        assert!(said.code == 4 && said.err.contains(&format!("try: {command}")), "{}", said.err);
+        let words: Vec<_> = command.split(' ').skip(1).collect();
+        assert_eq!(run(&words).code, 0, "{command}");
+    }
+    let here = crate::common::Tree::ubuntu_24_04().run(&["plan", "--gpu", "gb200"]);
+    assert!(here.err.contains("try: gpusetup plan --os ubuntu-24.04:aarch64 --gpu gb200"), "{}", here.err);
 }
 
 #[test]

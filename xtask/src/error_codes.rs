@@ -66,14 +66,22 @@ fn errors<'t>(header: &'t str, api: Api, prefixes: &[&str]) -> Vec<(&'t str, u32
         }
         _ => header,
     };
+    let is_error = |name: &&str| {
+        prefixes.is_empty() && name.starts_with("nccl") && *name != "ncclNumResults"
+            || prefixes.iter().any(|prefix| name.starts_with(prefix))
+    };
+    // cuDNN marks older names between the name and the sign.
     let member = |line: &'t str| {
         let (name, rest) = line.split_once('=')?;
-        let name = name.rsplit(['{', ' ']).find(|word| !word.is_empty())?;
-        let number = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
-        let is_error = prefixes.is_empty() && name != "ncclNumResults" || prefixes.iter().any(|p| name.starts_with(p));
-        is_error.then_some((name, number))
+        let name = name.split(['{', ' ']).find(is_error)?;
+        Some((name, rest.split([' ', ',']).find(|word| !word.is_empty())?))
     };
-    header.lines().filter_map(member).collect()
+    let members: Vec<(&str, &str)> = header.lines().filter_map(member).collect();
+    let number = |value: &str| match value.parse() {
+        Ok(number) => Some(number),
+        Err(_) => members.iter().find(|(name, _)| *name == value)?.1.parse().ok(),
+    };
+    members.iter().filter_map(|(name, value)| Some((*name, number(value)?))).collect()
 }
 
 /// Compares `explain/errors.yaml` with the headers, in both directions.
@@ -109,5 +117,10 @@ mod tests {
         assert_eq!(errors(nccl, Api::Nccl, &[]), [("ncclSuccess", 0), ("ncclSystemError", 2)]);
         let cuda = "    cudaErrorInvalidValue                 =     1,\n    cudaLimitStackSize = 0x00,\n";
         assert_eq!(errors(cuda, Api::Cuda, &["cudaError"]), [("cudaErrorInvalidValue", 1)]);
+        let cudnn = "    CUDNN_STATUS_BAD_PARAM = 2000, /**< x = y */\n    CUDNN_STATUS_OLD CUDNN_DEPRECATED_ENUM  = CUDNN_STATUS_BAD_PARAM, /**<\n";
+        assert_eq!(
+            errors(cudnn, Api::Cudnn, &["CUDNN_STATUS_"]),
+            [("CUDNN_STATUS_BAD_PARAM", 2000), ("CUDNN_STATUS_OLD", 2000)]
+        );
     }
 }

@@ -131,12 +131,20 @@ pub fn find<'a>(errors: &'a [ErrorCode], name: &str) -> Option<&'a ErrorCode> {
     match words[..] {
         [name] => errors.iter().find(|error| error.names.iter().any(|n| n.eq_ignore_ascii_case(name))),
         [word, code] if is_error(word) => Api::ALL.into_iter().find_map(|api| of(api, code)),
-        // `cuda 12` and `nccl 2` are versions.
-        [word, code] if word.eq_ignore_ascii_case(Api::Nvml.as_str()) => of(Api::Nvml, code),
+        // `cuda 12` and `nccl 2` are versions; NVML and cuBLAS have none of their own here.
+        [word, code] => match api(word)? {
+            found @ (Api::Nvml | Api::Cublas) => of(found, code),
+            // No version of cuDNN has such a number.
+            Api::Cudnn if code.len() == CUDNN_DIGITS => of(Api::Cudnn, code),
+            _ => None,
+        },
         [word, middle, code] if is_error(middle) => of(api(word)?, code),
         _ => None,
     }
 }
+
+/// The digits of cuDNN's errors.
+const CUDNN_DIGITS: usize = 4;
 
 fn is_error(word: &str) -> bool {
     ["error", "status", "code", "result", "errno"].iter().any(|known| known.eq_ignore_ascii_case(word))
@@ -160,6 +168,7 @@ mod tests {
             ("CUDA status: 100", 100),
             ("error 100", 100),
             ("nvml 18", 18),
+            ("NVML: 18", 18),
             ("nvml error 18", 18),
             ("error 18", 18),
             ("nccl error 2", 2),

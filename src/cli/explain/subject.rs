@@ -27,6 +27,7 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
         }
         ["exit" | "exit-code", code] => return exit(code).map(Some),
         ["xid", number] => return xid(number, options.host.database()?).map(Some),
+        ["sxid", number] => return sxid(number, options.host.database()?).map(Some),
         ["gpu", rest @ ..] if !rest.is_empty() => return gpu(&rest.join(" "), options.host.database()?).map(Some),
         _ => {}
     }
@@ -46,6 +47,13 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
     }
     // Last, since a GPU may be called by a single number.
     Ok(if name.len() > 1 { gpu(&name, database).ok() } else { None })
+}
+
+/// The article about an error number that could be taken for a version: `cudnn 1002`.
+pub fn numbered(words: &[&str]) -> Option<Article> {
+    let [_, number] = words else { return None };
+    number.parse::<u32>().ok()?;
+    error_code::find(&error_codes(), &words.join(" ")).map(of_error)
 }
 
 /// The problem with words that name nothing.
@@ -145,6 +153,20 @@ fn xid(number: &str, database: &Database) -> Result<Article, Problem> {
     }
     article = article.with("look now", format!("gpusetup doctor {}", CheckId::GS903));
     article.sources = locations(database, &row.sources);
+    Ok(article)
+}
+
+/// An error of an NVSwitch.
+fn sxid(number: &str, database: &Database) -> Result<Article, Problem> {
+    let found = number.parse().ok().and_then(|number| database.sxid(number)).ok_or_else(|| {
+        Problem::usage(format!("the database has no SXid `{number}`")).attempt("gpusetup explain sxid 12028")
+    })?;
+    let mut article = Article::new(format!("SXid {}", found.sxid), &found.name).with(
+        "means",
+        "An NVSwitch reports this error in the kernel log. Fabric Manager's log tells which link and which GPU it concerns.",
+    );
+    article.run = vec![format!("gpusetup doctor {}", CheckId::GS903), "journalctl -u nvidia-fabricmanager".to_owned()];
+    article.sources = locations(database, &found.sources);
     Ok(article)
 }
 

@@ -50,6 +50,9 @@ impl<'a> Filter<'a> {
     }
 }
 
+/// Where no file has a known checksum, so that none is ever chosen.
+const UNVERIFIED: &str = "no verified file";
+
 fn flavours(modules: &[ModuleFlavour]) -> String {
     modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -198,7 +201,7 @@ pub fn cuda(database: &Database, filter: &Filter) -> Table {
             format!("{}-{}", c.lowest_capability, c.highest_capability),
             compilers(c),
             libraries(c, filter.system.map_or("x86_64", |(_, arch)| cuda_arch(arch))),
-            if archs.is_empty() { "no verified file".to_owned() } else { archs.join(", ") },
+            if archs.is_empty() { UNVERIFIED.to_owned() } else { archs.join(", ") },
         ];
         if let Some((system, arch)) = filter.system {
             row.push(compiles_with(c, system, cuda_arch(arch))?);
@@ -267,19 +270,20 @@ pub fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table {
             continue;
         }
         let (version, line) = (a.version.to_string(), a.cuda_line.clone());
+        let arch = if a.artifact.is_verifiable() { a.artifact.arch.as_str() } else { UNVERIFIED };
         match rows.last_mut().filter(|r| r[1] == version && r[2] == line) {
-            Some(row) => {
-                if !row[5].split(", ").any(|arch| arch == a.artifact.arch) {
-                    row[5] += &format!(", {}", a.artifact.arch);
-                }
-            }
+            Some(row) => match row[5].as_str() {
+                UNVERIFIED => row[5] = arch.to_owned(),
+                known if arch == UNVERIFIED || known.split(", ").any(|known| known == arch) => {}
+                _ => row[5] += &format!(", {arch}"),
+            },
             None => rows.push(vec![
                 id.to_string(),
                 version,
                 line,
                 range.capabilities(),
                 cell(range.minimum_driver),
-                a.artifact.arch.clone(),
+                arch.to_owned(),
             ]),
         }
     }

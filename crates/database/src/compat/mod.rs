@@ -1004,6 +1004,12 @@ pub struct Distribution {
 pub struct StockSystem {
     /// The kernel, as printed by `uname -r`, by machine architecture as printed by `uname -m`.
     pub kernels: BTreeMap<String, String>,
+    /// `VERSION_ID` of the release that has these kernels, where it has more than the record's version: `"9.6"`.
+    #[serde(default)]
+    pub release: Option<String>,
+    /// Other names of the distribution: `al` for Amazon Linux.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// The enabled repositories, one line each as in the host's facts: address, suite and components.
     pub repositories: Vec<String>,
     /// The sources of the kernels.
