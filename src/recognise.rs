@@ -60,6 +60,8 @@ pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Vec<(&'a ErrorCo
         failures.flat_map(|error| error.names.iter().map(move |name| (name.as_str(), error))).collect();
     let mut found: Vec<(&ErrorCode, usize)> = Vec::new();
     for (n, line) in text.lines().enumerate() {
+        // The letter that ends a colour is no part of a name.
+        let line = &*without_escapes(line);
         let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let named = words.filter_map(|word| names.get(word).copied());
         for error in named.chain(numbered_error(line, errors)) {

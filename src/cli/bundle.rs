@@ -1,7 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::files::{read_key, read_plan};
-use super::host::{must_be_private, stock_facts, system_of};
+use super::host::{must_be_private, no_gpus, stock_facts, system_of};
 use super::locked::Locked;
 use super::options::{DatabaseOptions, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
 use super::{Problem, print, say};
@@ -17,8 +17,9 @@ use crate::host::{Look, SystemId, probe};
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
-use crate::planning::Planner;
+use crate::planning::{Planner, PlanningError};
 use crate::render::progress::ProgressPrinter;
+use crate::resolve::ConflictKind;
 use crate::sum::short;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt, output};
@@ -173,7 +174,10 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
     let facts = stock_facts(os, None, &options.gpu, database)?;
     let request = options.request.request(Path::new(paths::PREFIX), &options.cache, options.gpu.clone())?;
     let planner = Planner { lock: locked.file(), ..Planner::new(database) };
-    let planned = planner.plan(facts, request).map_err(|e| locked.not_planned(e, &format!("--os {}", quoted(os))))?;
+    let planned = planner.plan(facts, request).map_err(|e| match e {
+        PlanningError::Conflict(conflict) if conflict.kind == ConflictKind::NoGpu => no_gpus(os),
+        e => locked.not_planned(e, &format!("--os {}", quoted(os))),
+    })?;
     Ok(planned.plan)
 }
 

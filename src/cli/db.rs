@@ -84,7 +84,7 @@ pub enum Command {
 pub struct ListOptions {
     /// What to list
     kind: Kind,
-    /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name contains it
+    /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name, id or chip contains it
     #[arg(long = "for", value_name = "SPEC")]
     of: Option<String>,
     /// List only what fits this CUDA: 12.8, 13, ">=12.4"
@@ -193,7 +193,7 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
     let arch = os.as_deref().and_then(|os| os.split_once(':')).map_or("x86_64", |(_, arch)| machine(arch));
     let system = os.as_deref().map(|os| {
         let named = system_named(database, os.split(':').next().unwrap_or_default());
-        named.map(|(distribution, _)| (distribution, arch)).map_err(|e| super::host::no_such_system(os, &e))
+        named.map(|(distribution, _)| (distribution, arch)).map_err(|e| super::host::no_such_system(&e))
     });
     let filter = Filter {
         gpu: gpu.as_ref().zip(card.as_ref()),
@@ -259,16 +259,23 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
             })?;
             return Ok(pages::branch(database, branch));
         }
+        (number, []) if number.parse().ok().and_then(|number| database.branch(number)).is_some() => {
+            return page(database, &["driver".to_owned(), number.to_owned()]);
+        }
+        (name, [_]) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
         (name, []) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
         _ => {}
     }
-    if let Ok((distribution, _)) = system_named(database, &whole) {
+    if let Ok((distribution, _)) = system_named(database, whole.split(':').next().unwrap_or_default()) {
         return Ok(pages::system(database, distribution));
     }
     if let Some(article) = pages::framework(database, &whole.to_lowercase()) {
         return Ok(article);
     }
-    let gpu = one_gpu(database, &whole)?;
+    let gpu = one_gpu(database, &whole).map_err(|problem| Problem {
+        message: problem.message.trim_start_matches("--gpu ").to_owned(),
+        ..problem.attempt("gpusetup db show --help")
+    })?;
     let card = known_card(database, &gpu)?;
     Ok(pages::gpu(database, &whole, &gpu, &card))
 }

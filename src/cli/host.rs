@@ -45,7 +45,7 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
         (false, Some((_, arch))) => format!("{spec}:{arch}"),
         _ => spec.to_owned(),
     };
-    let mut facts = stock(database, &named, lspci).map_err(|e| no_such_system(spec, &e))?;
+    let mut facts = stock(database, &named, lspci).map_err(|e| no_such_system(&e))?;
     if let Some((gpu, arch)) = needed.iter().find(|(_, arch)| *arch != facts.machine.arch) {
         let sentence =
             format!("--gpu {gpu} is in machines with {arch} processors; --os {spec} has {}", facts.machine.arch);
@@ -59,9 +59,15 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
     Ok(facts.visible())
 }
 
+/// A system is named, and no GPU.
+pub fn no_gpus(os: &str) -> Problem {
+    Problem::new(Exit::NoGpu, "--os describes a system without GPUs")
+        .attempt(format!("gpusetup plan --os {} --gpu h100", quoted(os)))
+}
+
 /// What a system that is not known comes to.
-pub fn no_such_system(spec: &str, e: &StockError) -> Problem {
-    let problem = Problem::usage(format!("--os {}: {e}", crate::text::visible(spec)));
+pub fn no_such_system(e: &StockError) -> Problem {
+    let problem = Problem::usage(format!("--os: {e}"));
     problem.hint(
         "on a host with that system, `gpusetup facts --json > FILE` writes what `gpusetup plan --facts FILE` reads",
     )

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{database, described, look_or_stock, system};
+use super::host::{database, described, look_or_stock, no_gpus, system};
 use super::locked::{self, Locked};
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
@@ -111,9 +111,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         Err(PlanningError::Conflict(conflict))
             if conflict.kind == ConflictKind::NoGpu && options.stock.os.is_some() =>
         {
-            let os = options.stock.os.as_deref().map(quoted).unwrap_or_default();
-            return Err(Problem::new(Exit::NoGpu, "--os describes a system without GPUs")
-                .attempt(format!("gpusetup plan --os {os} --gpu h100")));
+            return Err(no_gpus(options.stock.os.as_deref().unwrap_or_default()));
         }
         Err(e) if e.is_of(RuleId::GpuFitsMachine) => {
             let host = options.host.again(&options.stock, options.facts.as_deref());

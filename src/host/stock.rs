@@ -45,6 +45,9 @@ pub enum StockError {
     },
 }
 
+/// The most bytes that name a system.
+const LONGEST: usize = 100;
+
 /// The machine architecture of a system that is named without one.
 pub const USUAL_ARCHITECTURE: &str = "x86_64";
 
@@ -54,6 +57,9 @@ pub const USUAL_ARCHITECTURE: &str = "x86_64";
 ///
 /// If the text does not name a system that the database knows a new installation of.
 pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Facts, StockError> {
+    if spec.len() > LONGEST {
+        return Err(StockError::Malformed(format!("{}…", visible(&spec.chars().take(LONGEST).collect::<String>()))));
+    }
     let (system, arch) = match spec.split_once(':') {
         Some((_, "")) => return Err(StockError::Malformed(visible(spec).into_owned())),
         Some((system, arch)) => (system, machine(arch)),
@@ -237,7 +243,7 @@ pub fn assumptions(database: &Database, facts: &Facts) -> String {
     let release = stock.and_then(|stock| stock.release.as_ref()).filter(|release| *release != version);
     let other = release.map(|release| format!(" (that of {release}; no other is known)")).unwrap_or_default();
     format!(
-        "note: this is for a new installation of {name} on {}: kernel {}{other}, no compiler, no driver, Secure Boot off",
+        "note: this is for a new installation of {name} on {}: kernel {}{other}, no compiler, no driver (if nouveau is loaded there, apply needs a reboot), Secure Boot off",
         facts.machine.arch,
         facts.kernel().unwrap_or("unknown"),
     )

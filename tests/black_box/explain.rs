@@ -280,6 +280,8 @@ fn lists_are_limited_to_what_fits() {
     assert!(has(&first_column(&["instances", "--for", "h100"]), "p5.48xlarge"));
     assert!(has(&first_column(&["instances", "--for", "g5.xlarge"]), "g5.xlarge"));
     assert!(has(&first_column(&["frameworks", "--cuda", "12.8"]), "torch==2.9"));
+    let kepler = first_column(&["frameworks", "--for", "k80"]);
+    assert!(has(&kepler, "torch==1.13") && !has(&kepler, "torch==2.7"), "cuDNN 9.1 needs 5.0: {kepler:?}");
     for (wrong, part) in [
         (&["gpus", "--kernel", "6.18"][..], "it takes --for, --driver, --cuda"),
         (&["systems", "--cuda", "12.8"], "it takes no condition"),
@@ -333,6 +335,9 @@ fn a_page_fits_a_screen() {
         (&["cuda", "12.8"], "525.60.13 or newer"),
         (&["cuda", "12.9.1", "13.0.3"], "dropped   Maxwell (5.0, 5.2, 5.3), Pascal"),
         (&["nccl"], "for CUDA 12"),
+        (&["580"], "driver branch 580"),
+        (&["centos-9"], "no source states the kernel"),
+        (&["rocky-9:arm64"], "Rocky Linux 9"),
         (&["torch==2.9"], "CUDA 12.8"),
         (&["ubuntu-24.04"], "6.8.0-134-generic"),
         (&["rocky linux 9"], "glibc"),

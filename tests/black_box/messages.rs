@@ -109,6 +109,8 @@ fn errors_that_a_text_names_are_explained() {
     let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], numbers).json();
     let codes: Vec<_> = json["errors"].as_array().expect("errors").iter().map(|e| e["code"].as_u64()).collect();
     assert!(codes.contains(&Some(303)) && json["recognised"] == true, "{json:#}");
+    let coloured = "\u{1b}[31mCUDA_ERROR_NO_DEVICE\u{1b}[0m\n";
+    assert_eq!(run_with_input(&["explain", "-", "--gpu", "h100", "--json"], coloured).json()["errors"][0]["code"], 100);
     // A message of that line says more.
     let known =
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (cudaErrorMemoryAllocation)\n";

@@ -93,7 +93,10 @@ fn option(name: &str) -> Option<Article> {
     if let Some(variable) = arg.get_env() {
         article = article.with("also as", variable.to_string_lossy());
     }
-    let mut names: Vec<_> = having.iter().map(|(command, _)| command.get_name().to_owned()).collect();
+    let mut names: Vec<_> = having
+        .iter()
+        .map(|(command, _)| command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup ").to_owned())
+        .collect();
     names.dedup();
     Some(article.with("of", format!("gpusetup {}", names.join(", "))))
 }

@@ -58,7 +58,13 @@ pub fn numbered(words: &[&str]) -> Option<Article> {
 
 /// The problem with words that name nothing.
 pub fn unknown(name: &str) -> Problem {
-    let problem = Problem::usage(format!("cannot explain `{name}`"));
+    const MOST: usize = 200;
+    let short: String = name.chars().take(MOST).collect();
+    let cut = if short.len() < name.len() { "…" } else { "" };
+    let problem = Problem::usage(format!("cannot explain `{short}{cut}`"));
+    if name.len() > MOST {
+        return problem.attempt("gpusetup explain -  # any text, from standard input");
+    }
     if name.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() {
         return [
             ("error", "an error of CUDA or a library"),

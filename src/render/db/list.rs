@@ -343,7 +343,11 @@ pub fn frameworks(database: &Database, filter: &Filter) -> Table {
             .releases(database)
             .is_none_or(|mut all| all.any(|release| release.version.series() == b.cuda.series()));
         let runs = newest.zip(of_series(b.cuda)).is_none_or(|(driver, release)| driver >= release.minimum_driver);
-        has_kernels && is_of && runs
+        let cudnn_runs = b.first_cudnn().zip(filter.card().and_then(|c| c.capability)).is_none_or(|(version, have)| {
+            let line = b.cuda.major.to_string();
+            database.add_on_range(AddOnId::CUDNN, version, &line).is_none_or(|range| range.runs_on(have))
+        });
+        has_kernels && cudnn_runs && is_of && runs
     };
     let mut rows = Vec::new();
     for framework in &database.frameworks {
@@ -404,7 +408,10 @@ pub fn systems(database: &Database) -> Table {
         vec![
             format!("{}-{}", d.id, d.version),
             d.name.clone(),
-            cell(d.stock.as_ref().and_then(|stock| stock.kernels.get("x86_64"))),
+            d.stock
+                .as_ref()
+                .and_then(|stock| stock.kernels.get("x86_64"))
+                .map_or_else(|| "not known, so not for --os".to_owned(), Clone::clone),
             cell(d.glibc.as_ref()),
             cell(d.gcc),
             if branches.is_empty() { cell(None::<String>) } else { branches.join(", ") },

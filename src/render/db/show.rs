@@ -330,7 +330,14 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
     if let Some(note) = &of.note {
         article = article.with("note", note.clone());
     }
-    article.run = vec![format!("gpusetup plan --os {name} --gpu h100"), format!("gpusetup db list cuda --os {name}")];
+    article.run = vec![format!("gpusetup db list cuda --os {name}")];
+    match of.stock {
+        Some(_) => article.run.insert(0, format!("gpusetup plan --os {name} --gpu h100")),
+        None => {
+            article =
+                article.with("--os", "no source states the kernel of a new installation, so it cannot be planned for")
+        }
+    }
     article.sources = locations(database, &of.sources);
     article
 }
