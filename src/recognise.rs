@@ -53,7 +53,25 @@ fn numbered_error<'a>(line: &str, errors: &'a [ErrorCode]) -> Option<&'a ErrorCo
     errors.iter().find(|error| error.api == Api::Cuda && error.code == number && !error.is_success())
 }
 
-/// The errors that a text names, or has by a number, each once with the number of its first line.
+/// The CUDA error whose own message a line has: behind a colon, an arrow or a bracket, on a line about CUDA. Of several the
+/// longest.
+fn quoted_error<'a>(line: &str, errors: &'a [ErrorCode]) -> Option<&'a ErrorCode> {
+    let line = line.to_ascii_lowercase();
+    if !line.contains("cuda") {
+        return None;
+    }
+    let has = |text: &str| {
+        let text = text.trim_end_matches('.').to_ascii_lowercase();
+        line.match_indices(&text).any(|(at, _)| {
+            let (before, after) = (line[..at].trim_end(), &line[at + text.len()..]);
+            before.ends_with([':', '>', '(', '"', '\'', '=']) && !after.starts_with(|c: char| c.is_alphanumeric())
+        })
+    };
+    let quoted = errors.iter().filter(|error| error.text.as_deref().is_some_and(has));
+    quoted.max_by_key(|error| error.text.as_ref().map(String::len))
+}
+
+/// The errors that a text names, or has by a number or a message, each once with the number of its first line.
 pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Vec<(&'a ErrorCode, usize)> {
     let failures = errors.iter().filter(|error| !error.is_success());
     let names: HashMap<&str, &ErrorCode> =
@@ -64,7 +82,7 @@ pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Vec<(&'a ErrorCo
         let line = &*without_escapes(line);
         let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let named = words.filter_map(|word| names.get(word).copied());
-        for error in named.chain(numbered_error(line, errors)) {
+        for error in named.chain(numbered_error(line, errors)).chain(quoted_error(line, errors)) {
             if !found.iter().any(|(known, _)| *known == error) {
                 found.push((error, n + 1));
             }

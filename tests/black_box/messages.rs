@@ -109,6 +109,12 @@ fn errors_that_a_text_names_are_explained() {
     let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], numbers).json();
     let codes: Vec<_> = json["errors"].as_array().expect("errors").iter().map(|e| e["code"].as_u64()).collect();
     assert!(codes.contains(&Some(303)) && json["recognised"] == true, "{json:#}");
+    let own = "RuntimeError: CUDA error: an illegal memory access was encountered\nggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected\n\
+               cuda: the file not found here is no error of CUDA\n";
+    let json = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], own).json();
+    assert_eq!(json["recognised"], true);
+    let codes: Vec<_> = json["errors"].as_array().expect("errors").iter().map(|e| e["code"].as_u64()).collect();
+    assert!(!codes.contains(&Some(301)), "{json:#}");
     let coloured = "\u{1b}[31mCUDA_ERROR_NO_DEVICE\u{1b}[0m\n";
     assert_eq!(run_with_input(&["explain", "-", "--gpu", "h100", "--json"], coloured).json()["errors"][0]["code"], 100);
     // A message of that line says more.

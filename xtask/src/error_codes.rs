@@ -2,7 +2,7 @@
 //! wheels on PyPI.
 
 use crate::{Comparison, Result, project, table};
-use gpusetup_database::error_code::{self, Api};
+use gpusetup_database::error_code::{self, Api, ErrorCode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -27,6 +27,7 @@ const NCCL_RESULTS: (&str, &str) = ("typedef enum { ncclSuccess", "} ncclResult_
 pub fn record(wheels: &Path) -> Result<()> {
     let mut found: BTreeMap<(Api, u32), BTreeSet<String>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
+    let mut texts = BTreeSet::new();
     let mut folders = vec![wheels.to_owned()];
     while let Some(folder) = folders.pop() {
         let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -37,6 +38,11 @@ pub fn record(wheels: &Path) -> Result<()> {
                 continue;
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with("libcudart.so") {
+                let library = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+                texts.extend(ours()?.into_iter().filter_map(|error| error.text).filter(|text| has(&library, text)));
+                continue;
+            }
             let Some((_, api, prefixes)) = HEADERS.iter().find(|(header, _, _)| *header == name) else { continue };
             seen.insert(name);
             let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -51,9 +57,25 @@ pub fn record(wheels: &Path) -> Result<()> {
     let row = |((api, code), names): ((Api, u32), BTreeSet<String>)| {
         vec![api.as_str().to_owned(), code.to_string(), names.into_iter().collect::<Vec<_>>().join(" ")]
     };
-    let origin = "headers in the PyPI packages nvidia-cuda-runtime-cu11 11.8.89, nvidia-cuda-runtime-cu12 12.9.79, nvidia-cuda-runtime 13.5.37, \
+    let origin = "headers, and messages in libcudart, of the PyPI packages nvidia-cuda-runtime-cu11 11.8.89, nvidia-cuda-runtime-cu12 12.9.79, nvidia-cuda-runtime 13.5.37, \
                   nvidia-nvml-dev-cu12 12.9.79, nvidia-nvml-dev 13.5.37, nvidia-cudnn-cu12 9.28.0.42, nvidia-cublas-cu12 12.9.3.13, nvidia-nccl-cu12 2.32.3";
-    table::write(TABLE, origin, &["interface", "number", "names"], &found.into_iter().map(row).collect::<Vec<_>>())
+    let mut rows: Vec<Vec<String>> = found.into_iter().map(row).collect();
+    // The messages are in the library, without their numbers.
+    rows.extend(texts.into_iter().map(|text| vec![TEXT.to_owned(), String::new(), text]));
+    table::write(TABLE, origin, &["interface", "number", "names"], &rows)
+}
+
+/// The first cell of a row with a message of CUDA's runtime.
+const TEXT: &str = "text";
+
+fn has(library: &[u8], text: &str) -> bool {
+    let whole = [b"\0", text.as_bytes(), b"\0"].concat();
+    library.windows(whole.len()).any(|window| window == whole)
+}
+
+fn ours() -> Result<Vec<ErrorCode>> {
+    let path = project().join("explain/errors.yaml");
+    error_code::parse(&fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?)
 }
 
 /// The members `NAME = NUMBER` of the enumeration of errors.
@@ -86,17 +108,22 @@ fn errors<'t>(header: &'t str, api: Api, prefixes: &[&str]) -> Vec<(&'t str, u32
 
 /// Compares `explain/errors.yaml` with the headers, in both directions.
 pub fn check() -> Result<Comparison> {
-    let path = project().join("explain/errors.yaml");
-    let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let ours: BTreeSet<_> = error_code::parse(&text)?
+    let errors = ours()?;
+    let messages: Vec<_> = errors.iter().filter_map(|error| error.text.clone()).collect();
+    let mut ours: BTreeSet<_> = errors
         .into_iter()
         .flat_map(|error| {
             error.names.into_iter().map(move |name| (error.api.as_str().to_owned(), error.code.to_string(), name))
         })
         .collect();
+    ours.extend(messages.into_iter().map(|text| (TEXT.to_owned(), String::new(), text)));
     let mut theirs = BTreeSet::new();
     for row in table::read(TABLE)? {
         let [api, code, names] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
+        if api == TEXT {
+            theirs.insert((api.clone(), code.clone(), names.clone()));
+            continue;
+        }
         theirs.extend(names.split(' ').map(|name| (api.clone(), code.clone(), name.to_owned())));
     }
     let told = |what: &str, (api, code, name): &(String, String, String)| format!("{api} {code} {name} is {what}");

@@ -68,6 +68,9 @@ pub struct ErrorCode {
     pub code: u32,
     /// Its names in the headers; of CUDA's, the runtime's first.
     pub names: Vec<String>,
+    /// Its own message: what `cudaGetErrorString` returns.
+    #[serde(default)]
+    pub text: Option<String>,
     /// What it means and what usually causes it, in sentences.
     pub means: String,
     /// What to do, in sentences.

@@ -105,7 +105,11 @@ fn of_subject(found: &subject::Subject) -> Article {
 
 fn of_error(found: &ErrorCode) -> Article {
     let name = format!("{} error {}", found.api.title(), found.code);
-    let mut article = Article::new(name, found.names.join(", ")).with("means", &found.means);
+    let mut article = Article::new(name, found.names.join(", "));
+    if let Some(text) = &found.text {
+        article = article.with("message", text);
+    }
+    article = article.with("means", &found.means);
     let ErrorCode { remedy, run, see, api, .. } = found.clone();
     (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, vec![api.source().to_owned()]);
     article
