@@ -7,7 +7,9 @@ use super::options::{
     BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions, StockOptions,
     TrustOptions,
 };
-use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
+use super::run::{
+    Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, tell_result_or_null, writing,
+};
 use super::{Problem, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
@@ -110,7 +112,7 @@ fn idle(json: bool, text: &str) -> Result<Ended, Problem> {
 pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
     let ended = go_on(options);
     if options.json {
-        tell_result(&options.host)?;
+        tell_result_or_null(&options.host, ended.is_ok())?;
     }
     ended
 }
@@ -162,7 +164,7 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
         take_back(&options.run, options.json, system, RollbackScope::Last)
     });
     if options.json {
-        tell_result(&options.host)?;
+        tell_result_or_null(&options.host, ended.is_ok())?;
     }
     ended
 }

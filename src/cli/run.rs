@@ -32,6 +32,14 @@ pub fn tell_result(host: &HostOptions) -> Result<(), Problem> {
     }
 }
 
+/// The same of a run that may have had nothing to do: null where there never was one.
+pub fn tell_result_or_null(host: &HostOptions, ran: bool) -> Result<(), Problem> {
+    match ended(&system(host)) {
+        Ok(None) if ran => super::print_json(&serde_json::Value::Null),
+        _ => tell_result(host),
+    }
+}
+
 /// Shows a plan before a question about it: beside the result, where that is to be an object alone.
 pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     let text = render::plan::text(plan, super::paint(look.color), look.verbose, super::width());

@@ -96,6 +96,10 @@ fn a_rollback_of_nothing_says_so() {
     let nothing = |ran: Ran| {
         assert!(ran.code == 0 && ran.out.starts_with("Nothing to roll back"), "{} {}{}", ran.code, ran.out, ran.err);
     };
+    for command in ["rollback", "resume"] {
+        let ran = bench.tree.run(&[command, "--yes", "--json"]);
+        assert_eq!((ran.code, ran.json()), (0, serde_json::Value::Null), "{command}: {}", ran.err);
+    }
     nothing(bench.tree.run(&["rollback", "--yes"]));
     assert!(!bench.state("result.json").exists(), "nothing was done that could be reported");
     assert_eq!(bench.apply().code, 0);
