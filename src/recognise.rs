@@ -7,8 +7,9 @@ use crate::error_code::{Api, ErrorCode};
 use crate::message::{Message, longest_piece, pieces};
 use crate::subject::Subject;
 use crate::text::without_escapes;
-use aho_corasick::{AhoCorasick, BuildError};
-use std::collections::{BTreeSet, HashMap};
+use aho_corasick::{AhoCorasick, BuildError, MatchKind};
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The messages that this gpusetup knows.
 pub fn known() -> Vec<Message> {
@@ -42,53 +43,92 @@ const BEFORE_NUMBERS: [&str; 6] = [
     "cuda runtime error (",
 ];
 
-/// The CUDA error that a line has by its number alone.
-fn numbered_error<'a>(line: &str, errors: &'a [ErrorCode]) -> Option<&'a ErrorCode> {
-    let line = line.to_ascii_lowercase();
-    let number = BEFORE_NUMBERS.iter().find_map(|before| {
-        let rest = &line[line.find(before)? + before.len()..];
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        rest[..digits].parse::<u32>().ok()
-    })?;
-    errors.iter().find(|error| error.api == Api::Cuda && error.code == number && !error.is_success())
+/// How much of a line is read before and after a sign of an error, in bytes.
+const MOST_OF_LINE: usize = 2048;
+
+/// How a piece of text tells an error.
+enum Sign<'a> {
+    /// It is the error's name.
+    Name(&'a ErrorCode),
+    /// It stands before a CUDA error's number.
+    BeforeNumber,
+    /// It is the error's own message.
+    Message(&'a ErrorCode),
 }
 
-/// The CUDA error whose own message a line has: behind a colon, an arrow or a bracket, on a line about CUDA. Of several the
-/// longest.
-fn quoted_error<'a>(line: &str, errors: &'a [ErrorCode]) -> Option<&'a ErrorCode> {
-    let line = line.to_ascii_lowercase();
-    if !line.contains("cuda") {
-        return None;
+/// Known error numbers, ready to be looked for by name, number and message.
+struct ErrorFinder<'a> {
+    errors: &'a [ErrorCode],
+    signs: Vec<Sign<'a>>,
+    /// The text of each sign.
+    texts: Vec<String>,
+}
+
+impl<'a> ErrorFinder<'a> {
+    fn new(errors: &'a [ErrorCode]) -> Self {
+        let failures = || errors.iter().filter(|error| !error.is_success());
+        let names = failures().flat_map(|error| error.spellings().map(move |name| (Sign::Name(error), name)));
+        let numbers = BEFORE_NUMBERS.into_iter().map(|before| (Sign::BeforeNumber, before.to_owned()));
+        let messages = failures().filter_map(|error| {
+            Some((Sign::Message(error), error.text.as_deref()?.trim_end_matches('.').to_owned()))
+        });
+        let (signs, texts) = names.chain(numbers).chain(messages).unzip();
+        Self { errors, signs, texts }
     }
-    let has = |text: &str| {
-        let text = text.trim_end_matches('.').to_ascii_lowercase();
-        line.match_indices(&text).any(|(at, _)| {
-            let (before, after) = (line[..at].trim_end(), &line[at + text.len()..]);
-            before.ends_with([':', '>', '(', '"', '\'', '=']) && !after.starts_with(|c: char| c.is_alphanumeric())
-        })
-    };
-    let quoted = errors.iter().filter(|error| error.text.as_deref().is_some_and(has));
-    quoted.max_by_key(|error| error.text.as_ref().map(String::len))
-}
 
-/// The errors that a text names, or has by a number or a message, each once with the number of its first line.
-pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Vec<(&'a ErrorCode, usize)> {
-    let failures = errors.iter().filter(|error| !error.is_success());
-    let names: HashMap<&str, &ErrorCode> =
-        failures.flat_map(|error| error.names.iter().map(move |name| (name.as_str(), error))).collect();
-    let mut found: Vec<(&ErrorCode, usize)> = Vec::new();
-    for (n, line) in text.lines().enumerate() {
-        // The letter that ends a colour is no part of a name.
-        let line = &*without_escapes(line);
-        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let named = words.filter_map(|word| names.get(word).copied());
-        for error in named.chain(numbered_error(line, errors)).chain(quoted_error(line, errors)) {
-            if !found.iter().any(|(known, _)| *known == error) {
-                found.push((error, n + 1));
+    /// The error that sign `n` tells, which is at `at` of the text.
+    fn told(&self, n: usize, text: &str, at: Range<usize>) -> Option<&'a ErrorCode> {
+        let is_boundary = |at: &usize| text.is_char_boundary(*at);
+        let from = (at.start.saturating_sub(MOST_OF_LINE)..at.start).find(is_boundary).unwrap_or(at.start);
+        let to = (at.end..text.len().min(at.end + MOST_OF_LINE) + 1).rev().find(is_boundary).unwrap_or(at.end);
+        let before = text[from..at.start].rsplit('\n').next().unwrap_or_default();
+        let after = text[at.end..to].split('\n').next().unwrap_or_default();
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match self.signs[n] {
+            Sign::Name(error) => {
+                let is_word = !before.ends_with(is_of_word) && !after.starts_with(is_of_word);
+                (is_word && text[at] == self.texts[n]).then_some(error)
+            }
+            Sign::BeforeNumber => {
+                let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+                let number: u32 = after[..digits].parse().ok()?;
+                self.errors.iter().find(|e| e.api == Api::Cuda && e.code == number && !e.is_success())
+            }
+            // A message is taken for CUDA's behind a colon, an arrow or a bracket, on a line about CUDA.
+            Sign::Message(error) => {
+                let is_quoted = before.trim_end().ends_with([':', '>', '(', '"', '\'', '=']);
+                let about_cuda = [before, after].iter().any(|part| part.to_ascii_lowercase().contains("cuda"));
+                (is_quoted && !after.starts_with(char::is_alphanumeric) && about_cuda).then_some(error)
             }
         }
     }
-    found
+}
+
+/// The errors that a text names, or has by a number or a message, each once with the number of its first line.
+///
+/// # Errors
+///
+/// If there are more names than the automaton can hold.
+pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Result<Vec<(&'a ErrorCode, usize)>, BuildError> {
+    // The letter that ends a colour is no part of a name.
+    let text = &*without_escapes(text);
+    let finder = ErrorFinder::new(errors);
+    let automaton = AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(&finder.texts)?;
+    let mut found: Vec<(&ErrorCode, usize)> = Vec::new();
+    let (mut line, mut counted) = (1, 0);
+    for hit in automaton.find_iter(text) {
+        line += text[counted..hit.start()].matches('\n').count();
+        counted = hit.start();
+        if let Some(error) = finder.told(hit.pattern().as_usize(), text, hit.range())
+            && !found.iter().any(|(known, _)| *known == error)
+        {
+            found.push((error, line));
+        }
+    }
+    Ok(found)
 }
 
 /// A message that a text has.

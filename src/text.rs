@@ -31,19 +31,26 @@ pub fn one_line(text: &str) -> String {
     visible(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }
 
-/// The text without a terminal's escape sequences for colours and the cursor (CSI).
-pub fn without_escapes(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c == '\x1b' {
-            // CSI: everything up to a letter.
-            let _ = rest.by_ref().skip_while(|c| *c == '[').find(|c| c.is_ascii_alphabetic());
-        } else {
-            out.push(c);
-        }
+/// The text without a terminal's escape sequences: colours and the cursor (CSI), titles and links (OSC). None reaches beyond
+/// its line.
+pub fn without_escapes(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return Cow::Borrowed(text);
     }
-    out
+    let mut pieces = text.split('\x1b');
+    let first = pieces.next().unwrap_or_default();
+    let visible = pieces.map(|piece| {
+        let (line_end, mut chars) = (piece.find('\n').unwrap_or(piece.len()), piece.chars());
+        let end = match chars.next() {
+            Some('[') => chars.as_str().find(|c| matches!(c, '\x40'..='\x7e')).map(|at| at + 2),
+            // The other end is a bell, or an escape of its own with a backslash.
+            Some(']') => piece.find('\x07').map(|at| at + 1).or(Some(piece.len())),
+            Some(c) => Some(c.len_utf8()),
+            None => Some(0),
+        };
+        &piece[end.unwrap_or(line_end).min(line_end)..]
+    });
+    Cow::Owned([first].into_iter().chain(visible).collect())
 }
 
 /// A message of one line or several: the second and later ones are indented, so that none of them passes for a message of

@@ -89,6 +89,19 @@ impl ErrorCode {
     pub fn is_success(&self) -> bool {
         self.code == 0
     }
+
+    /// Its names, and for NVML the name of its class in Python: `NVMLError_DriverNotLoaded` is `NVML_ERROR_DRIVER_NOT_LOADED`.
+    pub fn spellings(&self) -> impl Iterator<Item = String> {
+        let capitalised = |word: &str| {
+            let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+            first.to_owned() + &rest.to_ascii_lowercase()
+        };
+        let classes = self.names.iter().filter_map(move |name| {
+            let words = name.strip_prefix("NVML_ERROR_")?.split('_').map(capitalised);
+            Some(format!("NVMLError_{}", words.collect::<String>()))
+        });
+        self.names.iter().cloned().chain(classes)
+    }
 }
 
 #[derive(Deserialize)]
@@ -132,7 +145,7 @@ pub fn find<'a>(errors: &'a [ErrorCode], name: &str) -> Option<&'a ErrorCode> {
     };
     let api = |word: &str| Api::ALL.into_iter().find(|api| api.as_str().eq_ignore_ascii_case(word));
     match words[..] {
-        [name] => errors.iter().find(|error| error.names.iter().any(|n| n.eq_ignore_ascii_case(name))),
+        [name] => errors.iter().find(|error| error.spellings().any(|n| n.eq_ignore_ascii_case(name))),
         [word, code] if is_error(word) => Api::ALL.into_iter().find_map(|api| of(api, code)),
         // `cuda 12` and `nccl 2` are versions; NVML and cuBLAS have none of their own here.
         [word, code] => match api(word)? {
@@ -158,7 +171,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "errors:\n  - {api: cuda, code: 100, names: [cudaErrorNoDevice, CUDA_ERROR_NO_DEVICE], means: None.}\n  \
-                        - {api: nvml, code: 18, names: [NVML_ERROR_X], means: Other.}\n  \
+                        - {api: nvml, code: 18, names: [NVML_ERROR_X_OR_LIB], means: Other.}\n  \
                         - {api: nccl, code: 2, names: [ncclSystemError], means: System.}\n";
 
     #[test]
@@ -171,6 +184,7 @@ mod tests {
             ("CUDA status: 100", 100),
             ("error 100", 100),
             ("nvml 18", 18),
+            ("NVMLError_XOrLib", 18),
             ("NVML: 18", 18),
             ("nvml error 18", 18),
             ("error 18", 18),
@@ -187,7 +201,7 @@ mod tests {
     fn rows_that_contradict_each_other_are_faults() {
         for (from, to, problem) in [
             ("code: 18", "code: x", "invalid"),
-            ("NVML_ERROR_X", "cudaerrornodevice", "two errors"),
+            ("NVML_ERROR_X_OR_LIB", "cudaerrornodevice", "two errors"),
             ("api: nccl, code: 2", "api: nvml, code: 18", "there twice"),
             ("names: [ncclSystemError]", "names: []", "no name"),
         ] {
