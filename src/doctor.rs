@@ -24,7 +24,7 @@ pub use evidence::{
     FailedBuild, Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, gather,
 };
 pub use fix::repairs;
-pub use kernel_log::{LoggedGpu, LoggedXid, Said, xids};
+pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
 pub use sense::Sense;
 
 use crate::causes::Remedy;

@@ -14,7 +14,7 @@ pub fn remedy(number: u16, action: XidAction, gpu: &str) -> Option<Remedy> {
         XidAction::Nothing => return None,
         XidAction::RestartApplication => Remedy::new("restart the program, and look for the fault in it first", NONE),
         XidAction::ResetGpu => Remedy::new(
-            "end the programs that use the GPU, then reset it; reboot if the reset fails",
+            "stop the programs that use the GPU, then reset it; reboot if the reset fails",
             [format!("sudo nvidia-smi --gpu-reset -i {}", quoted(gpu))],
         ),
         XidAction::Reboot => {
@@ -29,4 +29,9 @@ pub fn remedy(number: u16, action: XidAction, gpu: &str) -> Option<Remedy> {
 /// What helps against an Xid for which nothing more is known.
 pub fn unknown(number: u16) -> Remedy {
     Remedy::new::<&str>(format!("follow NVIDIA's description of Xid {number}: {CATALOG}"), [])
+}
+
+/// What helps against a fatal error of an NVSwitch.
+pub fn of_switch() -> Remedy {
+    Remedy::new("reboot the host to reset the NVSwitches and GPUs", ["sudo reboot"])
 }

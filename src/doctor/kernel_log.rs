@@ -176,6 +176,25 @@ pub fn xids(log: &str) -> Vec<LoggedXid> {
     parse(log).into_iter().filter_map(of).collect()
 }
 
+/// An error number of an NVSwitch (SXid) in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedSxid {
+    /// Bus address of the switch, as the log has it.
+    pub switch: String,
+    /// The number.
+    pub number: u32,
+    /// Whether it aborted programs that used the switch.
+    pub is_fatal: bool,
+    /// The rest of the line.
+    pub text: String,
+}
+
+/// The SXids in a text; each number appears once per switch.
+pub fn sxids(log: &str) -> Vec<LoggedSxid> {
+    let mut known = HashSet::new();
+    log.lines().filter_map(sxid).filter(|logged| known.insert((logged.switch.clone(), logged.number))).collect()
+}
+
 /// The relevant messages of a log's last boot, each once; an Xid has the text of its first occurrence.
 pub fn parse(log: &str) -> Vec<Said> {
     // The kernel's first line in every boot.
@@ -244,12 +263,20 @@ fn firmware(line: &str) -> Option<Said> {
     hangs.then(|| Said::FirmwareHangs(gpu.unwrap_or_default().to_owned()))
 }
 
-/// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; non-fatal ones need no action.
+/// Fatal errors of NVSwitches; others need no action.
 fn switch(line: &str) -> Option<Said> {
+    let LoggedSxid { switch, number, text, .. } = sxid(line).filter(|logged| logged.is_fatal)?;
+    Some(Said::SwitchFault { switch, number, text })
+}
+
+/// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; the lines with an error's data have neither word.
+fn sxid(line: &str) -> Option<LoggedSxid> {
     let (_, rest) = line.split_once(": SXid (PCI:")?;
     let (switch, rest) = rest.split_once("): ")?;
-    let (number, text) = rest.split_once(", Fatal, ")?;
-    Some(Said::SwitchFault { switch: switch.to_owned(), number: number.parse().ok()?, text: text.trim().to_owned() })
+    let (number, rest) = rest.split_once(", ")?;
+    let is_fatal = rest.starts_with("Fatal, ");
+    let text = rest.strip_prefix("Fatal, ").or_else(|| rest.strip_prefix("Non-fatal, "))?;
+    Some(LoggedSxid { switch: switch.to_owned(), number: number.parse().ok()?, is_fatal, text: text.trim().to_owned() })
 }
 
 /// `Xid (PCI:0000:cb:00): 13, pid=…, Graphics Exception …`; older drivers leave `PCI:` out.

@@ -4,11 +4,12 @@ use super::Options;
 use crate::cli::Problem;
 use crate::cli::host::{look, system};
 use crate::compat::Database;
-use crate::doctor::{EvidenceSources, Finding, examine, gather, xids};
+use crate::doctor::{EvidenceSources, Finding, examine, gather, sxids, xids};
+use crate::error_code::ErrorCode;
 use crate::exit::Exit;
 use crate::ids::CheckId;
 use crate::recognise::{Recogniser, error_codes, known, named_errors};
-use crate::render::explain::paste::{Explained, ExplainedError, Look, PasteReport, text};
+use crate::render::explain::paste::{Explained, ExplainedError, Logged, Look, PasteReport, text};
 use std::collections::BTreeSet;
 
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
@@ -33,7 +34,8 @@ pub fn recognises(pasted: &str) -> Result<bool, Problem> {
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     Ok(!recogniser.find(pasted).is_empty()
         || !xids(pasted).is_empty()
-        || !named_errors(pasted, &error_codes()).is_empty())
+        || !sxids(pasted).is_empty()
+        || !errors_in(pasted, &error_codes())?.is_empty())
 }
 
 fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
@@ -58,10 +60,15 @@ fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
     // What a message explains is not told twice.
     let explained: BTreeSet<_> = found.iter().map(|recognised| recognised.line).collect();
     let codes = error_codes();
-    let errors = named_errors(pasted, &codes).into_iter().filter(|(_, line)| !explained.contains(line));
+    let errors = errors_in(pasted, &codes)?.into_iter().filter(|(_, line)| !explained.contains(line));
     let errors =
         errors.map(|(error, line)| ExplainedError::of(error, line, lines.get(line - 1).copied().unwrap_or_default()));
-    Ok(PasteReport::new(messages.collect(), errors.collect(), xids(pasted), database, known().len() + codes.len()))
+    let logged = Logged { xids: xids(pasted), sxids: sxids(pasted) };
+    Ok(PasteReport::new(messages.collect(), errors.collect(), logged, database, known().len() + codes.len()))
+}
+
+fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<(&'a ErrorCode, usize)>, Problem> {
+    named_errors(pasted, codes).map_err(|e| Problem::unexpected(e.to_string()))
 }
 
 /// What doctor's checks of these ids find on this host.

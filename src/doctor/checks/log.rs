@@ -1,10 +1,9 @@
 //! Errors of GPUs in the kernel's log.
 
-use super::NOTHING;
+use crate::causes::xid;
 use crate::compat::XidAction;
 use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
-use crate::text::quoted;
 
 /// GPU errors in the kernel's log, and GPUs that NVML cannot read.
 pub fn faults(seen: &Evidence) -> Verdict {
@@ -87,34 +86,22 @@ fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
 }
 
 fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
-    let reset = |gpu: &str| [format!("sudo nvidia-smi --gpu-reset -i {}", quoted(gpu))];
     Some(match said {
         Said::Xid { gpu, number, text } => {
             let evidence = format!("{gpu}: Xid {number}: {text}");
-            let Some(xid) = seen.xids.iter().find(|x| x.xid == *number) else {
+            let Some(row) = seen.xids.iter().find(|x| x.xid == *number) else {
                 let cause = format!("the kernel's log has Xid {number}, which is not in the database");
-                return Some(Verdict::warn(cause).saw(evidence).advise(catalog(*number), NOTHING));
+                return Some(Verdict::warn(cause).saw(evidence).helped(xid::unknown(*number)));
             };
-            let cause = format!("Xid {number} at {gpu}: {}", xid.means);
-            let ill = |verdict: Verdict| verdict.saw(evidence.clone());
-            match xid.action {
-                XidAction::Nothing => ill(Verdict::pass()),
-                XidAction::RestartApplication => {
-                    ill(Verdict::warn(cause)).advise("restart the program, and look for the fault in it first", NOTHING)
-                }
-                XidAction::ResetGpu => ill(Verdict::fail(cause))
-                    .advise("stop the programs that use the GPU, then reset it; reboot if the reset fails", reset(gpu)),
-                XidAction::Reboot => ill(Verdict::fail(cause))
-                    .advise("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"]),
-                XidAction::CheckHardware => {
-                    ill(Verdict::fail(cause)).advise("check the power cables of the board", NOTHING)
-                }
-                XidAction::Update => {
-                    ill(Verdict::fail(cause)).advise("update the driver and the firmware", ["gpusetup plan --upgrade"])
-                }
-                XidAction::Workflow | XidAction::AskNvidia => {
-                    ill(Verdict::fail(cause)).advise(catalog(*number), NOTHING)
-                }
+            let cause = format!("Xid {number} at {gpu}: {}", row.means);
+            let verdict = match row.action {
+                XidAction::Nothing => Verdict::pass(),
+                XidAction::RestartApplication => Verdict::warn(cause),
+                _ => Verdict::fail(cause),
+            };
+            match xid::remedy(*number, row.action, gpu) {
+                Some(remedy) => verdict.saw(evidence).helped(remedy),
+                None => verdict.saw(evidence),
             }
         }
         Said::OffTheBus(gpu) => Verdict::fail(format!("{} no longer responds on the PCI bus", the_gpu(gpu)))
@@ -139,7 +126,7 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
                 "the NVSwitch at {switch} had a fatal error: programs that used its links were aborted"
             ))
             .saw(format!("{switch}: SXid {number}{name}: {text}"))
-            .advise("reboot the host to reset the NVSwitches and GPUs", ["sudo reboot"])
+            .helped(xid::of_switch())
         }
         Said::NeedsOpen(_)
         | Said::NotForOpen(_)
@@ -159,9 +146,4 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
 /// The log does not always name the GPU.
 fn the_gpu(address: &str) -> String {
     if address.is_empty() { "a GPU".to_owned() } else { format!("the GPU at {address}") }
-}
-
-fn catalog(number: u16) -> String {
-    const CATALOG: &str = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html";
-    format!("follow NVIDIA's description of Xid {number}: {CATALOG}")
 }

@@ -2,7 +2,7 @@
 
 use crate::causes::xid;
 use crate::compat::Database;
-use crate::doctor::{Finding, LoggedXid, Status};
+use crate::doctor::{Finding, LoggedSxid, LoggedXid, Status};
 use crate::error_code::ErrorCode;
 use crate::message::MessageCause;
 use crate::recognise::Recognised;
@@ -33,6 +33,7 @@ pub struct PasteReport {
     messages: Vec<Explained>,
     errors: Vec<ExplainedError>,
     xids: Vec<ExplainedXid>,
+    sxids: Vec<ExplainedSxid>,
     /// How many messages gpusetup knows.
     #[serde(skip)]
     known: usize,
@@ -119,6 +120,28 @@ struct ExplainedXid {
     run: Vec<String>,
 }
 
+/// An error number of an NVSwitch.
+#[derive(Debug, Serialize)]
+struct ExplainedSxid {
+    sxid: u32,
+    name: Option<String>,
+    switch: String,
+    fatal: bool,
+    quoted: String,
+    #[serde(rename = "do")]
+    remedy: Option<String>,
+    run: Vec<String>,
+}
+
+/// The error numbers that a kernel log has.
+#[derive(Debug)]
+pub struct Logged {
+    /// Of GPUs.
+    pub xids: Vec<LoggedXid>,
+    /// Of NVSwitches.
+    pub sxids: Vec<LoggedSxid>,
+}
+
 impl Explained {
     /// A recognised message, its line of the text, and what doctor found on this host.
     pub fn of(recognised: &Recognised<'_>, quoted: &str, findings: &[Finding]) -> Self {
@@ -169,7 +192,7 @@ impl PasteReport {
     pub fn new(
         messages: Vec<Explained>,
         errors: Vec<ExplainedError>,
-        xids: Vec<LoggedXid>,
+        logged: Logged,
         database: &Database,
         known: usize,
     ) -> Self {
@@ -190,13 +213,28 @@ impl PasteReport {
                 run,
             }
         };
-        let xids: Vec<_> = xids.into_iter().map(of_xid).collect();
+        let of_sxid = |logged: LoggedSxid| {
+            let remedy = logged.is_fatal.then(xid::of_switch);
+            let (remedy, run) = remedy.map(|r| (Some(r.text), r.commands)).unwrap_or_default();
+            ExplainedSxid {
+                sxid: logged.number,
+                name: database.sxid(logged.number).map(|row| row.name.clone()),
+                switch: one_line(&logged.switch),
+                fatal: logged.is_fatal,
+                quoted: shortened(&logged.text),
+                remedy,
+                run,
+            }
+        };
+        let xids: Vec<_> = logged.xids.into_iter().map(of_xid).collect();
+        let sxids: Vec<_> = logged.sxids.into_iter().map(of_sxid).collect();
         Self {
             schema: "gpusetup.explanation/1",
-            recognised: !messages.is_empty() || !errors.is_empty() || !xids.is_empty(),
+            recognised: !messages.is_empty() || !errors.is_empty() || !xids.is_empty() || !sxids.is_empty(),
             messages,
             errors,
             xids,
+            sxids,
             known,
         }
     }
@@ -232,6 +270,18 @@ pub fn text(report: &PasteReport, look: Look) -> String {
         out += &quote(&xid.quoted, look);
         out += &wrapped("  says    ", &xid.means, width);
         out += &remedy(xid.remedy.as_deref().unwrap_or("nothing needs to be done"), &xid.run, look, "  do      ");
+        out.push('\n');
+    }
+    for sxid in &report.sxids {
+        let name = sxid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        out += &wrapped("", &paint.bold(&format!("SXid {} of the NVSwitch at {}{name}", sxid.sxid, sxid.switch)), width);
+        out += &quote(&sxid.quoted, look);
+        let says = match sxid.fatal {
+            true => "Fatal: programs that used links of this NVSwitch were aborted.",
+            false => "Not fatal: programs went on.",
+        };
+        out += &wrapped("  says    ", says, width);
+        out += &remedy(sxid.remedy.as_deref().unwrap_or("nothing needs to be done"), &sxid.run, look, "  do      ");
         out.push('\n');
     }
     let (symptoms, roots): (Vec<_>, Vec<_>) = report.messages.iter().partition(|m| m.symptom && !verbose);
