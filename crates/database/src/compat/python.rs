@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(installed("torch==2.5", 0, "x86_64").1.as_deref(), Some(of_2_5));
         assert_eq!(installed("torch==2.5", 0, "aarch64").1, None);
         assert_eq!(installed("torch==2.6", 0, "x86_64").1, None);
-        assert_eq!(installed("cudf==26.10", 0, "x86_64").1.is_some(), true);
+        assert!(installed("cudf==26.10", 0, "x86_64").1.is_some());
     }
 }
