@@ -492,6 +492,29 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS715 => Cause::new("the toolkit is outside the prefix: other hosts may use it, so it is not removed")
             .only("uninstall only: it refuses")
             .fix("name the directory that contains it", ["sudo gpusetup uninstall --cuda 12.8 --prefix DIR"]),
+        CheckId::GS716 => Cause::new(
+            "a framework in a Python environment is built for the CPU alone, although the host has a GPU: pip took it from an \
+             index for the CPU, or the wheels for this architecture have no CUDA",
+        )
+        .fix("see which build and which index to install", ["gpusetup explain torch"]),
+        CheckId::GS717 => Cause::new(
+            "a framework in a Python environment is built for a CUDA that the driver is too old for: it sees no GPU",
+        )
+        .fix("install a newer driver, or a build for an older CUDA", ["gpusetup plan --profile driver --upgrade"]),
+        CheckId::GS718 => Cause::new(
+            "a framework in a Python environment has no kernels for a GPU: programs fail with \"no kernel image is available\"",
+        )
+        .fix("install a build with kernels for the GPU", ["gpusetup explain torch"]),
+        CheckId::GS719 => Cause::new(
+            "a Python environment lacks NVIDIA's packages that a framework requires, has them in another version, or files of \
+             theirs are gone",
+        )
+        .fix("see what is missing", ["pip check"]),
+        CheckId::GS720 => Cause::new(
+            "a framework loads CUDA libraries of another place than its Python environment, because LD_LIBRARY_PATH or the \
+             loader's cache precedes them: versions mix, and cuDNN fails with SUBLIBRARY_VERSION_MISMATCH",
+        )
+        .fix("remove the directory from LD_LIBRARY_PATH", ["unset LD_LIBRARY_PATH"]),
         CheckId::GS801 => Cause::new(
             "CUDA needs Fabric Manager in exactly the driver's version, because NVSwitches connect the GPUs: it is missing, \
              differs or does not run (error 802)",

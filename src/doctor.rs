@@ -20,8 +20,9 @@ pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
-    Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FORCED, FabricManager,
-    FailedBuild, Given, Image, NOT_IN_FACTS, Repository, RepositoryKey, Shells, gather,
+    Apt, Asked, BuiltFor, Bus, Cached, CdiSpec, Coherent, Containers, Denial, EnvironmentKind, EnvironmentPackage,
+    Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Image, LoadedLibrary, NOT_IN_FACTS,
+    PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Shells, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
@@ -58,6 +59,8 @@ pub struct Report {
     pub nvml: Option<Nvml>,
     /// What CUDA's driver library reported. None if it was not asked or did not answer.
     pub cuda: Option<Cuda>,
+    /// Python environments with a framework or libraries of NVIDIA. None if they were not read.
+    pub python: Option<Vec<PythonEnvironment>>,
     /// The number of checks by status.
     pub summary: Summary,
     /// Every check, from the bottom of the stack to the top.
@@ -273,7 +276,7 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
         if let Answer::Is(said) = answer { Some(said) } else { None }
     }
     // A check that never ended still owns a reference to the evidence.
-    let Evidence { facts: host, nvml, cuda, .. } = Arc::unwrap_or_clone(evidence);
+    let Evidence { facts: host, nvml, cuda, python, .. } = Arc::unwrap_or_clone(evidence);
     Report {
         schema: SCHEMA,
         tool: env!("CARGO_PKG_VERSION"),
@@ -281,6 +284,7 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
         host,
         nvml: said(nvml).map(made_visible),
         cuda: said(cuda).map(made_visible),
+        python: said(python).map(made_visible),
         summary,
         checks: findings,
     }

@@ -32,7 +32,9 @@ mod toolkit;
 
 pub use add_on::soname;
 pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
-pub use elf::{c_library_version, machine as elf_machine, needed_c_library, text as elf_text};
+pub use elf::{
+    Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
+};
 pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};

@@ -258,6 +258,16 @@ ids! {
     GS714 = "GS714",
     /// The toolkit is below the prefix.
     GS715 = "GS715",
+    /// Frameworks in Python environments are built for CUDA.
+    GS716 = "GS716",
+    /// The driver is new enough for the frameworks in Python environments.
+    GS717 = "GS717",
+    /// Frameworks in Python environments have kernels for every GPU.
+    GS718 = "GS718",
+    /// Python environments have the NVIDIA packages that their frameworks require.
+    GS719 = "GS719",
+    /// Frameworks load the CUDA libraries of their own Python environment.
+    GS720 = "GS720",
     /// Fabric Manager runs and matches the driver.
     GS801 = "GS801",
     /// MIG mode is active as set, with no GPU reset pending.

@@ -18,6 +18,8 @@ pub enum Area {
     Toolkit,
     /// cuDNN and other add-ons.
     AddOns,
+    /// Python environments and their frameworks.
+    Python,
     /// GPUs in containers.
     Containers,
     /// The package manager.
@@ -26,8 +28,16 @@ pub enum Area {
 
 impl Area {
     /// All, in the order of a report.
-    pub const ALL: [Self; 7] =
-        [Self::Gpu, Self::Kernel, Self::Driver, Self::Toolkit, Self::AddOns, Self::Containers, Self::Packages];
+    pub const ALL: [Self; 8] = [
+        Self::Gpu,
+        Self::Kernel,
+        Self::Driver,
+        Self::Toolkit,
+        Self::AddOns,
+        Self::Python,
+        Self::Containers,
+        Self::Packages,
+    ];
 
     /// The area of a check.
     pub fn of(id: CheckId) -> Self {
@@ -46,6 +56,7 @@ impl Area {
             C::GS101 | C::GS102 | C::GS104 | C::GS106 | C::GS201 | C::GS202 | C::GS301 | C::GS504 => Self::Kernel,
             C::GS701 | C::GS704 | C::GS705 | C::GS707 | C::GS709 => Self::Toolkit,
             C::GS702 | C::GS703 | C::GS708 | C::GS710 => Self::AddOns,
+            C::GS716 | C::GS717 | C::GS718 | C::GS719 | C::GS720 => Self::Python,
             C::GS803 => Self::Containers,
             C::GS404 | C::GS603 => Self::Packages,
             _ => Self::Driver,
@@ -60,6 +71,7 @@ impl Area {
             Self::Driver => "Driver",
             Self::Toolkit => "CUDA",
             Self::AddOns => "cuDNN",
+            Self::Python => "Python",
             Self::Containers => "Containers",
             Self::Packages => "Packages",
         }

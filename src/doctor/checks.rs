@@ -10,6 +10,7 @@ mod kernel;
 mod log;
 mod nvml;
 mod packages;
+mod python;
 mod repositories;
 mod rivals;
 mod toolkit;
@@ -413,6 +414,51 @@ pub const CHECKS: &[Check] = &[
         runtime: true,
         facts_suffice: false,
         follows_from: &[CheckId::GS505, CheckId::GS703],
+    },
+    Check {
+        id: CheckId::GS716,
+        reads: "the packages of Python environments: the caller's, the working directory's, and those in /opt and home directories",
+        run: python::with_cuda,
+        needs: &[Sense::Python],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS717,
+        reads: "the CUDA that frameworks in Python environments are built for, the driver's version",
+        run: python::for_driver,
+        needs: &[Sense::Python],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS718,
+        reads: "the frameworks in Python environments, the database's builds, the GPUs' compute capabilities",
+        run: python::for_gpu,
+        needs: &[Sense::Python],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS719,
+        reads: "the requirements of frameworks in Python environments, NVIDIA's packages there, and their lists of files",
+        run: python::required,
+        needs: &[Sense::Python],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS720,
+        reads: "RPATH and RUNPATH of frameworks' libraries, LD_LIBRARY_PATH of the caller, the loader's cache",
+        run: python::own_libraries,
+        needs: &[Sense::Python],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[CheckId::GS719],
     },
 ];
 

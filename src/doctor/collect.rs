@@ -237,11 +237,20 @@ fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
     let kernels = facts.kernels.installed.iter().map(|k| k.release.clone());
     let known = database.add_on_artifacts.iter().map(|a| a.version.to_string());
     let here = facts.add_on_files().filter_map(|c| Some(c.version?.to_string()));
+    // Versions of Python packages have four numbers, too.
+    let environments = if let Answer::Is(all) = &evidence.python { all.as_slice() } else { &[] };
+    let packages = || environments.iter().flat_map(|environment| &environment.packages);
+    let required = packages().flat_map(|package| &package.requires).flat_map(|required| {
+        let numbers = required.versions.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
+        numbers.filter(|number| number.contains('.')).map(str::to_owned)
+    });
+    let versions = packages().map(|package| package.version.clone()).chain(required);
     kernels
         .chain(facts.kernels.running.clone())
         .chain(facts.kernels.next_boot.clone())
         .chain(known)
         .chain(here)
+        .chain(versions)
         .collect()
 }
 

@@ -8,6 +8,7 @@ mod driver;
 mod initramfs;
 mod loader;
 mod module;
+mod python;
 mod rivals;
 mod toolkit;
 
@@ -16,13 +17,18 @@ pub use bus::Bus;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, Given};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
+pub use python::{
+    BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
+};
 pub use rivals::{Denial, FORCED, Image};
 pub use toolkit::Shells;
 
 use super::device;
 use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
-use crate::compat::{AddOn, AddOnId, Companion, CompanionId, Database, Distribution, Sxid, Xid};
+use crate::compat::{
+    AddOn, AddOnId, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid, Xid,
+};
 use crate::host::Facts;
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, distribution, known_card};
@@ -156,6 +162,15 @@ pub struct Evidence {
     /// The GPUs that were passed to this container. None if this is not a running container.
     #[serde(default)]
     pub given: Option<Given>,
+    /// Python environments with a framework or libraries of NVIDIA.
+    #[serde(default)]
+    pub python: Answer<Vec<PythonEnvironment>>,
+    /// The frameworks in the database.
+    #[serde(skip)]
+    pub known_frameworks: Vec<Framework>,
+    /// The oldest driver that runs programs of each CUDA series, `12.8`.
+    #[serde(skip)]
+    pub oldest_driver_of_series: BTreeMap<String, DriverVersion>,
     /// How GPU memory is counted, if the GPUs share the CPU's memory.
     pub coherent: Option<Coherent>,
     /// NVML's answer.
@@ -278,6 +293,9 @@ pub fn gather(
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
         containers: senses.at(Sense::Containers, || containers::containers(system)),
         given: senses.at(Sense::Given, || containers::given(system, &facts)),
+        python: senses.at(Sense::Python, || Answer::Is(python::environments(system, &facts, database))),
+        known_frameworks: Vec::new(),
+        oldest_driver_of_series: BTreeMap::new(),
         coherent: senses.at(Sense::Coherent, || containers::coherent(system, &facts, database)),
         cudnn,
         add_ons,
@@ -342,6 +360,9 @@ impl Evidence {
             bus: Bus::default(),
             containers: Containers::default(),
             given: None,
+            python: unsaid(),
+            known_frameworks: Vec::new(),
+            oldest_driver_of_series: BTreeMap::new(),
             coherent: None,
             nvml: unsaid(),
             cuda: unsaid(),
@@ -361,6 +382,9 @@ impl Evidence {
     /// Adds the fields that come from the database.
     pub fn with(mut self, database: &Database) -> Self {
         self.known_add_ons = database.add_ons.clone();
+        self.known_frameworks = database.frameworks.clone();
+        let oldest = |release: &CudaRelease| (release.version.series().to_string(), release.minimum_driver);
+        self.oldest_driver_of_series = database.cuda.iter().map(oldest).collect();
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
         self.cards =

@@ -58,11 +58,13 @@ pub enum Sense {
     Given,
     /// Whether the kernel counts GPU memory as host memory.
     Coherent,
+    /// Python environments.
+    Python,
 }
 
 impl Sense {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::KernelLog,
         Self::Denials,
         Self::Signer,
@@ -88,6 +90,7 @@ impl Sense {
         Self::Containers,
         Self::Given,
         Self::Coherent,
+        Self::Python,
     ];
 
     /// Its name in a report.
@@ -118,6 +121,7 @@ impl Sense {
             Self::Containers => "containers",
             Self::Given => "given",
             Self::Coherent => "coherent",
+            Self::Python => "python",
         }
     }
 
@@ -149,6 +153,7 @@ impl Sense {
             Self::Containers => "the container engines",
             Self::Given => "the GPUs of this container",
             Self::Coherent => "the GPUs' memory",
+            Self::Python => "the Python environments",
         }
     }
 }

@@ -2,6 +2,7 @@
 //! else is found is a false alarm.
 
 mod device;
+mod python;
 mod senses;
 
 use super::{
@@ -106,6 +107,9 @@ pub fn sound() -> Evidence {
         bus: Bus::default(),
         containers: Containers::default(),
         given: None,
+        python: Answer::Is(vec![python::environment()]),
+        known_frameworks: database.frameworks.clone(),
+        oldest_driver_of_series: python::oldest_drivers(&database),
         coherent: None,
         broken: Default::default(),
         nvml: Answer::Is(device::nvml()),

@@ -2,7 +2,7 @@
 //! library's banner. Only 64-bit little-endian files are supported, which covers every machine NVIDIA's current drivers run on;
 //! any other file is "not known". Only the needed parts are read, because these files can be a gigabyte in size.
 
-use object::elf::{DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, SectionHeader};
 use object::{LittleEndian, ReadRef};
 
@@ -38,6 +38,36 @@ pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
     let entry = entries.iter().find(|d| d.tag32(ENDIAN) == Some(DT_SONAME))?;
     Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned())
+}
+
+/// What a shared library asks of the loader.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dynamic {
+    /// The libraries that it needs, by SONAME.
+    pub needed: Vec<String>,
+    /// Directories that are searched before LD_LIBRARY_PATH, unless there is a RUNPATH.
+    pub rpath: Option<String>,
+    /// Directories that are searched after LD_LIBRARY_PATH.
+    pub runpath: Option<String>,
+}
+
+/// What a shared library asks of the loader; none if it is not one.
+pub fn dynamic<'a>(data: impl ReadRef<'a>) -> Option<Dynamic> {
+    let data = Bounded(data);
+    let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
+    let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
+    let strings = sections.strings(ENDIAN, data, strings).ok()?;
+    let mut found = Dynamic::default();
+    for entry in entries {
+        let text = || Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned());
+        match entry.tag32(ENDIAN) {
+            Some(DT_NEEDED) => found.needed.extend(text()),
+            Some(DT_RPATH) => found.rpath = text(),
+            Some(DT_RUNPATH) => found.runpath = text(),
+            _ => {}
+        }
+    }
+    Some(found)
 }
 
 /// The machine that a program is for, as printed by `uname -m`. The first bytes of the file are enough.

@@ -1,7 +1,7 @@
 //! What doctor found, for a person.
 
 use super::Paint;
-use crate::doctor::{Area, Finding, Nvml, Report, Status};
+use crate::doctor::{Area, BuiltFor, Finding, Nvml, PythonEnvironment, Report, Status};
 use crate::host::Facts;
 use crate::nvidia::NvmlGpu;
 use crate::text::{count, quoted_path, visible, wrapped};
@@ -95,7 +95,7 @@ fn areas(report: &Report, look: Look<'_>) -> String {
             worst = Status::Skip;
         }
         let ill = |status| own.iter().filter(|f| f.status == status).count() as u64;
-        let mut parts = vec![present(area, &report.host)];
+        let mut parts = vec![present(area, report)];
         for (status, what) in
             [(Status::Fail, "problem"), (Status::Error, "check that did not end"), (Status::Warn, "warning")]
         {
@@ -112,7 +112,8 @@ fn areas(report: &Report, look: Look<'_>) -> String {
 }
 
 /// What a host has of an area.
-fn present(area: Area, host: &Facts) -> String {
+fn present(area: Area, report: &Report) -> String {
+    let host = &report.host;
     match area {
         Area::Gpu => names_of_gpus(host),
         Area::Kernel => host.kernel().map(str::to_owned).unwrap_or_default(),
@@ -133,7 +134,23 @@ fn present(area: Area, host: &Facts) -> String {
         }
         Area::Packages => host.os.package_manager.map(|manager| manager.to_string()).unwrap_or_default(),
         Area::Containers => String::new(),
+        Area::Python => environments(report.python.as_deref().unwrap_or_default()),
     }
+}
+
+/// The frameworks of Python environments, and where they are: `torch 2.9.1+cu128 in /opt/venv`.
+fn environments(all: &[PythonEnvironment]) -> String {
+    const MOST: usize = 3;
+    let one = |environment: &PythonEnvironment| {
+        let built = environment.packages.iter().filter(|package| package.build != BuiltFor::Unknown);
+        let names: Vec<_> = built.map(|package| format!("{} {}", package.name, package.version)).collect();
+        let names = if names.is_empty() { "NVIDIA's libraries".to_owned() } else { names.join(", ") };
+        format!("{names} in {}", environment.path.display())
+    };
+    let more = all.len().saturating_sub(MOST);
+    let named = all.iter().take(MOST).map(one);
+    let named: Vec<_> = named.chain((more > 0).then(|| format!("{more} more (-v)"))).collect();
+    named.join("; ")
 }
 
 /// A gauge for each check that means something here, and one with the versions as labels, as the textfile collector of

@@ -12,6 +12,11 @@ pub fn raw(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
+/// The directory in which this process was started; none if it no longer exists.
+pub fn current_directory() -> Option<std::path::PathBuf> {
+    std::env::current_dir().ok()
+}
+
 /// All variables that are UTF-8, as names and values.
 pub fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -12,6 +12,7 @@ mod driver;
 mod kernel;
 mod libraries;
 mod log;
+mod python;
 mod several;
 
 use crate::host::{Host, Kept, Said, bench, machine, script, text, timed};
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 const WORDS: &str = include_str!("gallery/words.sh");
 
 fn cases() -> Vec<&'static Case> {
-    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, libraries::CASES, around::CASES]
+    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, libraries::CASES, around::CASES, python::CASES]
         .into_iter()
         .flatten()
         .collect()

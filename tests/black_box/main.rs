@@ -33,6 +33,7 @@ mod messages;
 mod oracle;
 mod plan;
 mod properties;
+mod python;
 mod read_only;
 mod report;
 mod schemas;

@@ -58,6 +58,7 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
         Sense::Containers => seen.containers = Default::default(),
         Sense::Given => seen.given = None,
         Sense::Coherent => seen.coherent = None,
+        Sense::Python => seen.python = Default::default(),
     }
     seen
 }

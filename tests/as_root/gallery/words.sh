@@ -230,3 +230,27 @@ port() {
   poke 0x106 "$1"
   ln -s "../../../${at#/sys/}" "$bus/0000:16:00.0"
 }
+
+# venv PATH: a virtual environment, to which `wheel` adds
+venv() {
+  site=$1/lib/python3.11/site-packages
+  mkdir -p "$site" "$1/bin"
+  printf 'home = /usr/bin\nversion = 3.11.2\n' >"$1/pyvenv.cfg"
+  printf '#!/bin/sh\n' >"$1/bin/pip"
+}
+
+# wheel NAME VERSION [REQUIREMENT...]: a package of the environment
+wheel() {
+  at=$site/$(echo "$1" | tr - _)-$2.dist-info
+  mkdir -p "$at"
+  printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "$1" "$2" >"$at/METADATA"
+  shift 2
+  [ $# = 0 ] || printf 'Requires-Dist: %s\n' "$@" >>"$at/METADATA"
+}
+
+# torch_asks [FLAG...]: torch's library asks for the runtime, which is in the environment too
+torch_asks() {
+  library "$site/nvidia/cuda_runtime/lib/libcudart.so.12" libcudart.so.12
+  mkdir -p "$site/torch/lib"
+  echo | gcc -shared -x c - -x none -Wl,--no-as-needed "$@" "$site/nvidia/cuda_runtime/lib/libcudart.so.12" -o "$site/torch/lib/libc10_cuda.so"
+}

@@ -77,6 +77,11 @@ impl PythonPackage {
     pub fn package_for(&self, build: &FrameworkBuild) -> String {
         filled(&self.package, build)
     }
+
+    /// The project's index for a build. It may be on PyPI, too.
+    pub fn index_for(&self, build: &FrameworkBuild) -> Option<String> {
+        Some(filled(self.index.as_ref()?, build))
+    }
 }
 
 /// The template with a build's CUDA filled in.

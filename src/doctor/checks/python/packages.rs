@@ -1,0 +1,173 @@
+//! NVIDIA's packages in an environment: those that a framework requires, and whether their libraries are the ones that are loaded.
+
+use super::{install, named, on_each, quoted_words};
+use crate::doctor::evidence::{EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage};
+use crate::doctor::{Evidence, Verdict};
+use std::cmp::Ordering;
+
+pub fn required(seen: &Evidence) -> Verdict {
+    on_each(seen, |environment| {
+        let each = environment.packages.iter().flat_map(|package| {
+            let wrong = package.requires.iter().filter_map(|required| unmet(environment, package, required));
+            wrong.chain(incomplete(environment, package)).collect::<Vec<_>>()
+        });
+        let lost = environment.loads.iter().filter(|one| one.found_by == FoundBy::Nothing).map(|one| {
+            let cause = format!(
+                "{} in {} needs {}, which the loader does not find",
+                one.by,
+                environment.path.display(),
+                one.soname
+            );
+            Verdict::fail(cause).advise("see which packages are missing", [check_command(environment)])
+        });
+        let well = Verdict::pass().saw(format!("{}: has what its packages require", environment.path.display()));
+        // A missing package is the cause of a library that is not found.
+        let found: Vec<_> = each.collect();
+        let lost: Vec<_> = if found.is_empty() { lost.collect() } else { Vec::new() };
+        Verdict::worst(found.into_iter().chain(lost).chain([well])).unwrap_or_else(Verdict::pass)
+    })
+}
+
+/// What is wrong with a requirement of a package.
+fn unmet(environment: &PythonEnvironment, by: &EnvironmentPackage, required: &RequiredPackage) -> Option<Verdict> {
+    let RequiredPackage { name, versions } = required;
+    let wanted = if versions.is_empty() { name.clone() } else { format!("{name} {versions}") };
+    let there: Vec<_> = environment.packages.iter().filter(|p| p.name == *name && p.by_conda == by.by_conda).collect();
+    let who = named(environment, by);
+    let word = if by.by_conda { format!("{name}{versions}") } else { format!("{name}{}", versions.replace(' ', "")) };
+    let command = install(environment, by.by_conda, &quoted_words([word.as_str()]));
+    if there.is_empty() {
+        // conda packages of one name may be provided by another one.
+        let verdict = if by.by_conda {
+            return None;
+        } else {
+            Verdict::fail(format!("{who} requires {wanted}, which is not installed"))
+        };
+        return Some(verdict.advise("install it", [command]));
+    }
+    if there.iter().any(|package| meets(&package.version, versions)) {
+        return None;
+    }
+    let have = &there[0].version;
+    let cause = format!("{who} requires {wanted}, but {have} is installed");
+    Some(Verdict::warn(cause).advise("install the version that it requires", [command]))
+}
+
+/// A package whose files are gone: another package that had the same files was removed.
+fn incomplete(environment: &PythonEnvironment, package: &EnvironmentPackage) -> Option<Verdict> {
+    let first = package.missing.first()?;
+    let name = named(environment, package);
+    let word = format!("{}=={}", package.name, package.version.split('+').next().unwrap_or_default());
+    let command = if package.by_conda {
+        install(environment, true, &format!("--force-reinstall {}", quoted_words([package.name.as_str()])))
+    } else {
+        install(environment, false, &format!("--force-reinstall --no-deps {}", quoted_words([word.as_str()])))
+    };
+    let verdict = Verdict::fail(format!("{name} is incomplete: {} does not exist", first.display()));
+    Some(verdict.advise("install the package again", [command]))
+}
+
+fn check_command(environment: &PythonEnvironment) -> String {
+    install(environment, false, "").replace(" install", " check").trim_end().to_owned()
+}
+
+pub fn own_libraries(seen: &Evidence) -> Verdict {
+    on_each(seen, |environment| {
+        let place = environment.path.display();
+        let each = environment.loads.iter().filter_map(|one| {
+            let path = one.path.as_ref()?;
+            let evidence = format!("{} in {place}: {} => {}", one.by, one.soname, path.display());
+            match &one.own {
+                Some(own) if own != path => Some(shadowed(environment, one).saw(evidence)),
+                _ => Some(Verdict::pass().saw(evidence)),
+            }
+        });
+        Verdict::worst(each).unwrap_or_else(Verdict::pass)
+    })
+}
+
+fn shadowed(environment: &PythonEnvironment, one: &LoadedLibrary) -> Verdict {
+    let LoadedLibrary { by, soname, path, own, found_by } = one;
+    let show = |path: &Option<std::path::PathBuf>| path.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+    let place = environment.path.display();
+    let cause = format!("{by} of {place} loads {} instead of {}", show(path), show(own));
+    match found_by {
+        FoundBy::LibraryPath => Verdict::warn(format!("{cause}: LD_LIBRARY_PATH precedes the environment"))
+            .advise("remove the directory from LD_LIBRARY_PATH", ["unset LD_LIBRARY_PATH"]),
+        FoundBy::Library | FoundBy::Cache | FoundBy::Nothing => {
+            let cause = format!("{cause}: {by} does not search the environment's directory for {soname}");
+            Verdict::warn(cause).advise("see what requires which version", [check_command(environment)])
+        }
+    }
+}
+
+/// Whether a version meets a requirement in pip's or conda's notation. A form that is not known counts as met.
+fn meets(version: &str, versions: &str) -> bool {
+    versions
+        .split('|')
+        .any(|all| all.split(',').map(str::trim).filter(|one| !one.is_empty()).all(|one| fits(version, one)))
+}
+
+fn fits(version: &str, requirement: &str) -> bool {
+    let than = requirement.trim_start_matches(['=', '<', '>', '~', '!', ' ']);
+    let operator = requirement[..requirement.len() - than.len()].trim();
+    let (have, want) = (numbers(version), numbers(than.trim_end_matches(".*").trim_end_matches('*')));
+    let starts = || have.starts_with(&want);
+    let order = compared(&have, &want);
+    match operator {
+        "==" if than.ends_with('*') => starts(),
+        "==" | "===" => order == Ordering::Equal,
+        // conda: `12.4` and `12.4.*` alike.
+        "" | "=" => starts(),
+        "!=" if than.ends_with('*') => !starts(),
+        "!=" => order != Ordering::Equal,
+        ">=" => order != Ordering::Less,
+        "<=" => order != Ordering::Greater,
+        ">" => order == Ordering::Greater,
+        "<" => order == Ordering::Less,
+        "~=" => order != Ordering::Less && have.starts_with(&want[..want.len().saturating_sub(1)]),
+        _ => true,
+    }
+}
+
+/// The numbers of a version, up to its local part: 13, 0 for `13.0a0`.
+fn numbers(version: &str) -> Vec<u64> {
+    let digits = |part: &str| -> String { part.chars().take_while(char::is_ascii_digit).collect() };
+    version.split('+').next().unwrap_or_default().split('.').map_while(|part| digits(part).parse().ok()).collect()
+}
+
+/// The order of versions: missing numbers are 0.
+fn compared(have: &[u64], want: &[u64]) -> Ordering {
+    let at = |numbers: &[u64], n: usize| numbers.get(n).copied().unwrap_or(0);
+    (0..have.len().max(want.len()))
+        .map(|n| at(have, n).cmp(&at(want, n)))
+        .find(|o| o.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_of_pip_and_conda_are_compared() {
+        for (version, versions, expected) in [
+            ("12.8.90", "==12.8.90", true),
+            ("12.6.77", "==12.8.90", false),
+            ("9.10.2.21", "<10.0,>=9.3.0.75", true),
+            ("10.0", "<10.0,>=9.3.0.75", false),
+            ("12.4.127", "~=12.0", true),
+            ("13.0.1", "~=12.0", false),
+            ("12.6.85", ">=12.6.85,<13.0a0", true),
+            ("13.0.1", ">=12.6.85,<13.0a0", false),
+            ("12.4.127", "12.4.*", true),
+            ("12.9.0", "12.4.*", false),
+            ("12.9.0", "12.4.*|12.9.*", true),
+            ("1.0", "", true),
+            ("1.0", "?", true),
+            ("", "==1.0", false),
+        ] {
+            assert_eq!(meets(version, versions), expected, "{version} {versions}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Which CUDA libraries a framework loads, by the rules of the loader (ld.so(8)): the directories in RPATH, unless the library has
+//! RUNPATH; then LD_LIBRARY_PATH; then those in RUNPATH; then the cache. torch's wheels have RPATH, so that LD_LIBRARY_PATH does
+//! not change which libcudnn.so.9 they load; cuDNN 9 up to 9.2x has RUNPATH, so that it changes which parts that one loads.
+
+use super::find::Place;
+use super::{EnvironmentKind, FoundBy, LoadedLibrary};
+use crate::host::{Dynamic, Facts, elf_dynamic};
+use crate::system::System;
+use object::ReadCache;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The frameworks' libraries that ask for CUDA's, below the directory of packages.
+const ASKING: [&str; 5] = [
+    "torch/lib/libc10_cuda.so",
+    "tensorflow/libtensorflow_cc.so.2",
+    "jax_plugins/xla_cuda12/xla_cuda_plugin.so",
+    "jax_plugins/xla_cuda13/xla_cuda_plugin.so",
+    "onnxruntime/capi/libonnxruntime_providers_cuda.so",
+];
+
+/// The libraries that matter: others go with these.
+const WANTED: [&str; 3] = ["libcudart.so.", "libcudnn.so.", "libcublas.so."];
+
+/// The parts of cuDNN that its main library opens: one stands for all.
+const PARTS: [(&str, &str); 2] =
+    [("libcudnn.so.9", "libcudnn_graph.so.9"), ("libcudnn.so.8", "libcudnn_ops_infer.so.8")];
+
+/// The most directories of NVIDIA's packages in an environment.
+const MOST_FOLDERS: usize = 64;
+
+/// What the frameworks of an environment load.
+pub fn loaded(system: &System, facts: &Facts, place: &Place, library_path: &[PathBuf]) -> Vec<LoadedLibrary> {
+    let loader = Loader { system, facts, library_path };
+    let own = own(system, place);
+    let mut asking: Vec<_> = place.packages.iter().flat_map(|p| ASKING.map(|file| p.join(file))).collect();
+    if place.kind == EnvironmentKind::Conda {
+        asking.push(place.path.join("lib/libc10_cuda.so"));
+    }
+    let mut found: Vec<LoadedLibrary> = Vec::new();
+    for file in asking {
+        let Some(dynamic) = dynamic(system, &file) else { continue };
+        let needed = dynamic.needed.iter().filter(|name| is_wanted(name));
+        // Frameworks open cuDNN and cuBLAS later, with the same directories.
+        let sonames: BTreeSet<_> = needed.chain(own.keys()).cloned().collect();
+        for soname in sonames {
+            let one = loader.load(&file, &dynamic, &soname, own.get(&soname));
+            // A library of an environment that this framework does not need is no concern.
+            if one.path.is_none() && !dynamic.needed.contains(&soname) {
+                continue;
+            }
+            let part = PARTS.iter().find(|(main, _)| *main == soname).zip(one.path.clone());
+            found.push(one);
+            if let Some(((_, part), main)) = part {
+                found.extend(loader.part(&main, part));
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.soname, &a.by).cmp(&(&b.soname, &b.by)));
+    found.dedup();
+    found
+}
+
+fn is_wanted(soname: &str) -> bool {
+    WANTED.iter().any(|start| soname.strip_prefix(start).is_some_and(|end| end.bytes().all(|b| b.is_ascii_digit())))
+}
+
+/// The CUDA libraries of the environment's own packages, by their names.
+fn own(system: &System, place: &Place) -> BTreeMap<String, PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for packages in &place.packages {
+        let nvidia = packages.join("nvidia");
+        let names = system.list(&nvidia).unwrap_or_default().into_iter().take(MOST_FOLDERS);
+        folders.extend(names.map(|name| nvidia.join(name).join("lib")));
+    }
+    if place.kind == EnvironmentKind::Conda {
+        folders.push(place.path.join("lib"));
+    }
+    let mut own = BTreeMap::new();
+    for folder in folders {
+        for name in system.list(&folder).unwrap_or_default().into_iter().filter(|name| is_wanted(name)) {
+            own.entry(name.clone()).or_insert_with(|| folder.join(name));
+        }
+    }
+    own
+}
+
+fn dynamic(system: &System, file: &Path) -> Option<Dynamic> {
+    elf_dynamic(&ReadCache::new(system.open(file).ok()?))
+}
+
+/// The loader, with the environment of the caller.
+struct Loader<'a> {
+    system: &'a System,
+    facts: &'a Facts,
+    library_path: &'a [PathBuf],
+}
+
+impl Loader<'_> {
+    /// What the library `by` gets when it asks for this name.
+    fn load(&self, by: &Path, dynamic: &Dynamic, soname: &str, own: Option<&PathBuf>) -> LoadedLibrary {
+        let origin = self.system.canonical(by).unwrap_or_else(|_| by.to_owned());
+        let origin = origin.parent().unwrap_or(Path::new("/")).to_owned();
+        let of = |paths: &Option<String>| -> Vec<PathBuf> {
+            let all = paths.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
+            all.map(|path| PathBuf::from(expanded(path, &origin))).collect()
+        };
+        let rpath = if dynamic.runpath.is_some() { Vec::new() } else { of(&dynamic.rpath) };
+        let (runpath, library_path) = (of(&dynamic.runpath), self.library_path.to_vec());
+        let searched = [(rpath, FoundBy::Library), (library_path, FoundBy::LibraryPath), (runpath, FoundBy::Library)];
+        let in_folders = searched.into_iter().find_map(|(folders, found_by)| {
+            let file = folders.into_iter().map(|folder| folder.join(soname)).find(|file| self.system.exists(file))?;
+            Some((file, found_by))
+        });
+        let cached = || {
+            let entries = self.facts.loader_cache.iter().flat_map(|cache| &cache.entries);
+            let entry = entries.into_iter().find(|(name, path)| name == soname && self.system.exists(path));
+            entry.map(|(_, path)| (path.clone(), FoundBy::Cache))
+        };
+        let found = in_folders.or_else(cached);
+        let (path, found_by) = found
+            .map_or((None, FoundBy::Nothing), |(path, by)| (Some(self.system.canonical(&path).unwrap_or(path)), by));
+        LoadedLibrary {
+            by: by.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            soname: soname.to_owned(),
+            path,
+            own: own.map(|own| self.system.canonical(own).unwrap_or_else(|_| own.clone())),
+            found_by,
+        }
+    }
+
+    /// The part of cuDNN that its main library opens; its own is beside it.
+    fn part(&self, main: &Path, part: &str) -> Option<LoadedLibrary> {
+        let beside = main.parent()?.join(part);
+        let dynamic = dynamic(self.system, main)?;
+        let own = self.system.exists(&beside).then_some(beside);
+        own.is_some().then(|| self.load(main, &dynamic, part, own.as_ref()))
+    }
+}
+
+/// A directory of RPATH with `$ORIGIN` filled in, without `..`: the files that it leads to are compared by their names.
+fn expanded(path: &str, origin: &Path) -> String {
+    let origin = origin.to_string_lossy();
+    let full = path.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
+    let mut parts: Vec<&str> = Vec::new();
+    for part in full.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
