@@ -1,8 +1,11 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use gpusetup_database::{compat, error_code, message, subject, sum};
 use serde::Serialize;
+use std::io::Write;
 use std::path::Path;
 use std::process::exit;
 
@@ -53,9 +56,11 @@ fn explanations() -> Result<(), String> {
     write("subjects.bin", &subject::parse(&read(subjects)?).map_err(|e| format!("{subjects}: {e}"))?)
 }
 
-/// Writes a value in the compact form that the program includes.
+/// Writes a value in the compact form that the program includes (src/built_in.rs).
 fn write(name: &str, value: &impl Serialize) -> Result<(), String> {
     let bytes = postcard::to_stdvec(value).map_err(|e| e.to_string())?;
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+    let packed = packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|e| e.to_string())?;
     let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
-    std::fs::write(Path::new(&out).join(name), bytes).map_err(|e| e.to_string())
+    std::fs::write(Path::new(&out).join(name), packed).map_err(|e| e.to_string())
 }

@@ -3,6 +3,7 @@
 //! One pass over the text looks for the longest literal piece of every pattern; only where one is found the whole pattern is
 //! compared. It never guesses: what matches no pattern is not recognised.
 
+use crate::built_in;
 use crate::error_code::{Api, ErrorCode};
 use crate::message::{Message, longest_piece, pieces};
 use crate::subject::Subject;
@@ -13,23 +14,17 @@ use std::ops::Range;
 
 /// The messages that this gpusetup knows.
 pub fn known() -> Vec<Message> {
-    const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
-    #[allow(clippy::expect_used)]
-    postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
+    built_in::value(include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin")))
 }
 
 /// The terms, codes and names that this gpusetup explains.
 pub fn subjects() -> Vec<Subject> {
-    const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/subjects.bin"));
-    #[allow(clippy::expect_used)]
-    postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
+    built_in::value(include_bytes!(concat!(env!("OUT_DIR"), "/subjects.bin")))
 }
 
 /// The error numbers of CUDA and of NVIDIA's libraries.
 pub fn error_codes() -> Vec<ErrorCode> {
-    const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin"));
-    #[allow(clippy::expect_used)]
-    postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
+    built_in::value(include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin")))
 }
 
 /// What stands before the number of a CUDA error: in the toolkit's samples, in TensorFlow's log, in other programs. All in lower
@@ -69,9 +64,8 @@ impl<'a> ErrorFinder<'a> {
         let failures = || errors.iter().filter(|error| !error.is_success());
         let names = failures().flat_map(|error| error.spellings().map(move |name| (Sign::Name(error), name)));
         let numbers = BEFORE_NUMBERS.into_iter().map(|before| (Sign::BeforeNumber, before.to_owned()));
-        let messages = failures().filter_map(|error| {
-            Some((Sign::Message(error), error.text.as_deref()?.trim_end_matches('.').to_owned()))
-        });
+        let messages = failures()
+            .filter_map(|error| Some((Sign::Message(error), error.text.as_deref()?.trim_end_matches('.').to_owned())));
         let (signs, texts) = names.chain(numbers).chain(messages).unzip();
         Self { errors, signs, texts }
     }

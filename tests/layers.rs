@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
-    &["compat", "error_code", "message", "subject", "sum", "version"],
-    &["exit", "ids", "mirrors", "paths", "text"],
+    &["compat", "error_code", "message", "subject", "sum", "version", "yaml"],
+    &["built_in", "exit", "ids", "mirrors", "paths", "text"],
     &["recognise", "system"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host"],

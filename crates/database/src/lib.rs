@@ -8,3 +8,4 @@ pub mod message;
 pub mod subject;
 pub mod sum;
 pub mod version;
+pub mod yaml;

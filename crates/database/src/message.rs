@@ -2,6 +2,7 @@
 //!
 //! They are no part of the compatibility database: only `explain` reads them, and a plan must not pay for them.
 
+use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -68,8 +69,7 @@ struct File {
 ///
 /// If it does not have the shape of messages, or one of them cannot be looked for; every such line is in the text.
 pub fn parse(text: &str) -> Result<Vec<Message>, String> {
-    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
-    let File { messages } = serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+    let File { messages } = yaml::read(text).map_err(|e| e.to_string())?;
     let ids: BTreeSet<_> = messages.iter().map(|m| m.id.as_str()).collect();
     let mut wrong = String::new();
     let mut seen = BTreeSet::new();

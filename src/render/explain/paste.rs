@@ -274,7 +274,8 @@ pub fn text(report: &PasteReport, look: Look) -> String {
     }
     for sxid in &report.sxids {
         let name = sxid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        out += &wrapped("", &paint.bold(&format!("SXid {} of the NVSwitch at {}{name}", sxid.sxid, sxid.switch)), width);
+        out +=
+            &wrapped("", &paint.bold(&format!("SXid {} of the NVSwitch at {}{name}", sxid.sxid, sxid.switch)), width);
         out += &quote(&sxid.quoted, look);
         let says = match sxid.fatal {
             true => "Fatal: programs that used links of this NVSwitch were aborted.",
