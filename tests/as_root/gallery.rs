@@ -14,7 +14,7 @@ mod libraries;
 mod log;
 mod several;
 
-use crate::host::{Host, Kept, Said, bench, machine, script, text, timed};
+use crate::host::{Host, Kept, Said, bench, machine, script, store, text, timed};
 use crate::nvidia;
 use crate::schema;
 use crate::stack::{installed, planned};
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -152,11 +152,13 @@ fn running(host: &Host) {
     nvidia::put(&live.join("libraries"), &format!("{said}count=8\n"));
 }
 
-/// Programs that compile checks made, by what they were made of (`gallery/nvcc`).
-static COMPILED: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+/// Programs that compile checks made in this run, by what they were made of (`gallery/nvcc`).
+static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = store().join("compiled");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).expect("made");
     // The check compiles as nobody.
-    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).expect("ours");
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("ours");
     folder
 });
 
@@ -175,7 +177,7 @@ fn compiles_once(stages: &Stages, host: &Host) {
     std::fs::copy(script, &nvcc).expect("copied");
     let folder = host.path("/live/compiled");
     std::fs::create_dir(&folder).expect("made");
-    machine("mount", &["--bind", text(COMPILED.path()), text(&folder)]).succeeds();
+    machine("mount", &["--bind", text(&COMPILED), text(&folder)]).succeeds();
 }
 
 /// What doctor says: from inside, as on any host that runs, or from outside of a tree.
