@@ -15,9 +15,21 @@ use std::fmt;
 ///
 /// If the text is not YAML, or does not have the type's shape.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
+    T::deserialize(node(text)?).map_err(|unfit| unfit.mistake(text))
+}
+
+/// Reads a type that has no numbers or truth values from a file of another program: an unquoted 12.10 is the text `12.10`.
+///
+/// # Errors
+///
+/// If the text is not YAML, or does not have the type's shape.
+pub fn read_texts<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
+    T::deserialize(node(text)?.as_written(text)).map_err(|unfit| unfit.mistake(text))
+}
+
+fn node(text: &str) -> Result<Node, Mistake> {
     let options = serde_yaml::options! { with_snippet: false };
-    let node: Node = serde_yaml::from_str_with_options(text, options).map_err(|e| Mistake::of_syntax(&e))?;
-    T::deserialize(node).map_err(|unfit| unfit.mistake(text))
+    serde_yaml::from_str_with_options(text, options).map_err(|e| Mistake::of_syntax(&e))
 }
 
 /// What is wrong with a file, and where.
@@ -102,6 +114,25 @@ enum Value {
     Text(String),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
+}
+
+impl Node {
+    /// With the file's own words for numbers and truth values.
+    fn as_written(self, text: &str) -> Self {
+        let Self { place, value } = self;
+        let value = match value {
+            Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) => {
+                Value::Text(written(text, place).to_owned())
+            }
+            Value::List(nodes) => Value::List(nodes.into_iter().map(|node| node.as_written(text)).collect()),
+            Value::Map(entries) => {
+                let entry = |(key, value): (Self, Self)| (key.as_written(text), value.as_written(text));
+                Value::Map(entries.into_iter().map(entry).collect())
+            }
+            Value::Null | Value::Text(_) => value,
+        };
+        Self { place, value }
+    }
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -279,6 +310,15 @@ mod tests {
         let kinds = [(1, Kind::Plain), (2, Kind::Other { word: "no".to_owned() })];
         assert_eq!(rows[0], Row { name: "12.10".to_owned(), size: Some(7), kinds: kinds.into() });
         assert_eq!(rows[1], Row { name: "x".to_owned(), size: None, kinds: BTreeMap::new() });
+    }
+
+    #[test]
+    fn another_programs_words_stay_as_they_are() {
+        let text = "# é\n12.10: [no, 1.10, \"x\", 0o7]\n? 7\n: [~]\n";
+        let read: BTreeMap<String, Vec<Option<String>>> = read_texts(text).expect("it is sound");
+        let words = |all: [&str; 4]| all.map(|word| Some(word.to_owned())).to_vec();
+        assert_eq!(read["12.10"], words(["no", "1.10", "x", "0o7"]));
+        assert_eq!(read["7"], [None]);
     }
 
     #[test]
