@@ -21,6 +21,9 @@ pub struct Message {
     /// Any one of them tells the message: literal text of one line, compared without regard to ASCII case and to the width of
     /// white space; `*` stands for anything in between.
     pub patterns: Vec<String>,
+    /// Text that says, on the same lines, that the message is another program's: `HIP error:` before a message that CUDA has, too.
+    #[serde(default)]
+    pub unless: Vec<String>,
     /// What the message itself means.
     pub says: String,
     /// Its causes, the most frequent first. None if none is established.

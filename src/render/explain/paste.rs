@@ -5,13 +5,22 @@ use crate::compat::Database;
 use crate::doctor::{Finding, LoggedSxid, LoggedXid, Status};
 use crate::error_code::ErrorCode;
 use crate::message::MessageCause;
-use crate::recognise::Recognised;
+use crate::recognise::{NamedError, Recognised};
 use crate::render::Paint;
 use crate::text::{one_line, without_escapes, wrapped};
 use serde::Serialize;
 
 /// The most characters of the text that are quoted for a message.
 const MOST_QUOTED: usize = 200;
+
+/// The most error numbers of the driver, and of NVSwitches, that a report has: a log can have thousands.
+const MOST_LOGGED: usize = 100;
+
+/// The most GPUs that a line names.
+const MOST_NAMED: usize = 8;
+
+/// The most different Xids, and SXids, that a person is shown.
+const MOST_KINDS: usize = 20;
 
 /// How the report looks.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +43,8 @@ pub struct PasteReport {
     errors: Vec<ExplainedError>,
     xids: Vec<ExplainedXid>,
     sxids: Vec<ExplainedSxid>,
+    /// How many more Xids and SXids the text has; a report has at most a hundred of each.
+    left_out: usize,
     /// How many messages gpusetup knows.
     #[serde(skip)]
     known: usize,
@@ -100,9 +111,10 @@ pub struct ExplainedError {
 
 impl ExplainedError {
     /// An error, and the line that names it.
-    pub fn of(error: &ErrorCode, line: usize, quoted: &str) -> Self {
-        let ErrorCode { api, code, names, means, remedy, run, .. } = error.clone();
-        let (interface, source, quoted) = (api.title(), api.source(), shortened(quoted));
+    pub fn of(named: &NamedError<'_>, quoted: &str) -> Self {
+        let ErrorCode { api, code, names, means, remedy, run, .. } = named.error.clone();
+        let (interface, source) = (api.title(), api.source());
+        let (line, quoted) = (named.line, quoted_or(quoted, &named.near));
         Self { interface, code, names, line, quoted, means, remedy, run, source }
     }
 }
@@ -157,7 +169,7 @@ impl Explained {
             id: message.id.clone(),
             title: message.title.clone(),
             line: recognised.line,
-            quoted: shortened(quoted),
+            quoted: quoted_or(quoted, &recognised.near),
             says: message.says.clone(),
             symptom: recognised.is_symptom,
             causes,
@@ -226,8 +238,10 @@ impl PasteReport {
                 run,
             }
         };
-        let xids: Vec<_> = logged.xids.into_iter().map(of_xid).collect();
-        let sxids: Vec<_> = logged.sxids.into_iter().map(of_sxid).collect();
+        let beyond = |all: usize| all.saturating_sub(MOST_LOGGED);
+        let left_out = beyond(logged.xids.len()) + beyond(logged.sxids.len());
+        let xids: Vec<_> = logged.xids.into_iter().take(MOST_LOGGED).map(of_xid).collect();
+        let sxids: Vec<_> = logged.sxids.into_iter().take(MOST_LOGGED).map(of_sxid).collect();
         Self {
             schema: "gpusetup.explanation/1",
             recognised: !messages.is_empty() || !errors.is_empty() || !xids.is_empty() || !sxids.is_empty(),
@@ -235,14 +249,23 @@ impl PasteReport {
             errors,
             xids,
             sxids,
+            left_out,
             known,
         }
     }
 }
 
+/// A line of somebody else's text; of a long one, the part that was recognised.
+fn quoted_or(line: &str, near: &str) -> String {
+    let is_long = line.chars().nth(MOST_QUOTED).is_some();
+    if is_long && !near.is_empty() { format!("…{}…", shortened(near)) } else { shortened(line) }
+}
+
 /// A line of somebody else's text, safe for a terminal and not longer than is useful.
 fn shortened(line: &str) -> String {
-    let line = one_line(without_escapes(line).trim());
+    // A line may have the whole text.
+    let start: String = line.trim_start().chars().take(4 * MOST_QUOTED).collect();
+    let line = one_line(without_escapes(&start).trim());
     if line.chars().count() <= MOST_QUOTED {
         return line;
     }
@@ -264,25 +287,50 @@ pub fn text(report: &PasteReport, look: Look) -> String {
         );
         return out;
     }
-    for xid in &report.xids {
+    let mut left_out = report.left_out;
+    let mut shown = |count: usize, same: usize| {
+        let fits = count < MOST_KINDS;
+        left_out += if fits { 0 } else { same };
+        fits
+    };
+    for (count, same) in groups(&report.xids, |xid| xid.xid).into_iter().enumerate() {
+        if !shown(count, same.len()) {
+            continue;
+        }
+        let xid = same[0];
         let name = xid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        out += &wrapped("", &paint.bold(&format!("Xid {} of the GPU at {}{name}", xid.xid, xid.gpu)), width);
+        let gpus = places("GPU", &same.iter().map(|xid| xid.gpu.as_str()).collect::<Vec<_>>());
+        out += &wrapped("", &paint.bold(&format!("Xid {} of the {gpus}{name}", xid.xid)), width);
         out += &quote(&xid.quoted, look);
         out += &wrapped("  says    ", &xid.means, width);
-        out += &remedy(xid.remedy.as_deref().unwrap_or("nothing needs to be done"), &xid.run, look, "  do      ");
+        let run = commands(same.iter().flat_map(|xid| &xid.run));
+        out += &remedy(xid.remedy.as_deref().unwrap_or("nothing needs to be done"), &run, look, "  do      ");
         out.push('\n');
     }
-    for sxid in &report.sxids {
+    for (count, same) in groups(&report.sxids, |sxid| (sxid.sxid, sxid.fatal)).into_iter().enumerate() {
+        if !shown(count, same.len()) {
+            continue;
+        }
+        let sxid = same[0];
         let name = sxid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        out +=
-            &wrapped("", &paint.bold(&format!("SXid {} of the NVSwitch at {}{name}", sxid.sxid, sxid.switch)), width);
+        let switches = places("NVSwitch", &same.iter().map(|sxid| sxid.switch.as_str()).collect::<Vec<_>>());
+        out += &wrapped("", &paint.bold(&format!("SXid {} of the {switches}{name}", sxid.sxid)), width);
         out += &quote(&sxid.quoted, look);
         let says = match sxid.fatal {
             true => "Fatal: programs that used links of this NVSwitch were aborted.",
             false => "Not fatal: programs went on.",
         };
         out += &wrapped("  says    ", says, width);
-        out += &remedy(sxid.remedy.as_deref().unwrap_or("nothing needs to be done"), &sxid.run, look, "  do      ");
+        let run = commands(same.iter().flat_map(|sxid| &sxid.run));
+        out += &remedy(sxid.remedy.as_deref().unwrap_or("nothing needs to be done"), &run, look, "  do      ");
+        out.push('\n');
+    }
+    if left_out > 0 {
+        out += &wrapped(
+            "",
+            &format!("The text has {left_out} more Xids and SXids, each counted once for each GPU."),
+            width,
+        );
         out.push('\n');
     }
     let (symptoms, roots): (Vec<_>, Vec<_>) = report.messages.iter().partition(|m| m.symptom && !verbose);
@@ -337,6 +385,41 @@ pub fn text(report: &PasteReport, look: Look) -> String {
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
+}
+
+/// What has the same key, in the order of the first one of each.
+fn groups<T, K: PartialEq>(all: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
+    let mut groups: Vec<Vec<&T>> = Vec::new();
+    for one in all {
+        match groups.iter_mut().find(|group| key(group[0]) == key(one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
+/// `GPU at 0000:17:00.0`, `GPUs at 0000:17:00.0, 0000:65:00.0 and 6 more`.
+fn places(what: &str, all: &[&str]) -> String {
+    let plural = match what {
+        _ if all.len() == 1 => "",
+        "NVSwitch" => "es",
+        _ => "s",
+    };
+    let more = all.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{what}{plural} at {}{more}", all[..all.len().min(MOST_NAMED)].join(", "))
+}
+
+/// Commands, each once, and not more than a person would run.
+fn commands<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    for command in all {
+        if !commands.contains(command) && commands.len() < MOST_NAMED {
+            commands.push(command.clone());
+        }
+    }
+    commands
 }
 
 fn quote(line: &str, look: Look) -> String {
