@@ -216,6 +216,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         renames: all.renames,
         mig_profiles: all.mig_profiles,
         disagreements: all.disagreements,
+        index: Default::default(),
     };
     // Independent of the file that a fact is in; queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
