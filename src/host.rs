@@ -37,7 +37,7 @@ pub use holders::{Holder, holders};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};
-pub use stock::{StockError, assumptions, machine, named as system_named, stock};
+pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, machine, named as system_named, stock};
 pub use system::SystemId;
 pub use toolkit::version_file;
 

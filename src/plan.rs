@@ -36,7 +36,7 @@ use crate::host::Facts;
 use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
 use crate::operation::{Download, Operation, Packages};
-use crate::resolve::{Reason, Rejection, Request, Selection};
+use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -68,6 +68,9 @@ pub struct Plan {
     pub reasons: Vec<Reason>,
     /// Candidates that were not chosen, and why.
     pub rejected: Vec<Rejection>,
+    /// How the requested frameworks are installed with Python's package managers; gpusetup does not do that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub python: Vec<PythonPackage>,
     /// The steps in order.
     pub steps: Vec<Step>,
     /// How much the plan downloads and changes.

@@ -9,6 +9,7 @@ pub mod facts;
 pub mod matrix;
 pub mod plan;
 pub mod progress;
+pub mod python;
 pub mod report;
 pub mod script;
 

@@ -12,6 +12,7 @@ mod driver;
 mod fabric;
 mod framework;
 mod known_host;
+mod python;
 mod refusal;
 mod search;
 mod wanted;
@@ -25,6 +26,7 @@ pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use fabric::Joined;
 pub use known_host::KnownHost;
+pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
 
 pub use crate::compat::cuda_arch;

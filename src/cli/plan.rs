@@ -154,7 +154,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         (false, Format::Text) => {
             let paint = super::paint(options.look.color);
-            let mut text = render::plan::text(&plan, paint, options.look.verbose, super::width());
+            let host = options.host.again(&options.stock, options.facts.as_deref());
+            let mut text = render::plan::text(&plan, &host, paint, options.look.verbose, super::width());
             if !plan.is_converged() {
                 text += &format!("Next: {}\n", paint.bold(&next(options, &plan)));
             }

@@ -42,7 +42,7 @@ pub fn tell_result_or_null(host: &HostOptions, ran: bool) -> Result<(), Problem>
 
 /// Shows a plan before a question about it: beside the result, where that is to be an object alone.
 pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
-    let text = render::plan::text(plan, super::paint(look.color), look.verbose, super::width());
+    let text = render::plan::text(plan, "", super::paint(look.color), look.verbose, super::width());
     if look.json {
         say(&text);
         return Ok(());

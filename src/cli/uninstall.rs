@@ -127,7 +127,7 @@ fn show(options: &Options, plan: &Plan) -> Result<Exit, Problem> {
         super::print_json(plan)?;
     } else {
         let paint = super::paint(options.look.color);
-        super::print(&render::plan::text(plan, paint, options.look.verbose, super::width()))?;
+        super::print(&render::plan::text(plan, "", paint, options.look.verbose, super::width()))?;
     }
     Ok(Exit::Done)
 }

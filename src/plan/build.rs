@@ -47,9 +47,9 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
     let steps = in_order(&context, &database.add_ons, first);
     let selection = chosen.selection();
-    let Resolution { reasons, rejected, .. } = chosen;
+    let Resolution { reasons, rejected, python, .. } = chosen;
     let plan = Plan::of(database, facts, request, steps, warnings);
-    Ok(Plan { selection, reasons, rejected, ..plan }.summed())
+    Ok(Plan { selection, reasons, rejected, python, ..plan }.summed())
 }
 
 /// What blocks a suggested plan, or limits it.
@@ -526,6 +526,7 @@ impl Plan {
             selection: Selection::default(),
             reasons: Vec::new(),
             rejected: Vec::new(),
+            python: Vec::new(),
             totals: Totals::default(),
             host,
             request,

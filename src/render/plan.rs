@@ -1,19 +1,24 @@
 //! A plan as text.
 
-use super::Paint;
+use super::{Paint, python};
 use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::{Act, Plan, State, Step};
-use crate::resolve::summary;
+use crate::resolve::{PythonPackage, summary};
 use crate::text::{bytes, count, wrapped};
 
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings, totals. With `verbose` also every
-/// operation, the steps that are left out and the candidates that were rejected.
-pub fn text(plan: &Plan, paint: Paint, verbose: bool, width: usize) -> String {
+/// operation, the steps that are left out and the candidates that were rejected. `host` has the options that name the same host in
+/// commands: `--os ubuntu-24.04`.
+pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
     let mut out = head(plan, paint, width);
     out += &choice(plan, paint, width);
     out += &format!("\n{}\n", paint.bold("Steps"));
     for step in &plan.steps {
         out += &if verbose { in_full(step, paint, width) } else { in_a_line(step, paint, width) };
+    }
+    if plan.python.iter().any(PythonPackage::is_known) {
+        out += &format!("\n{}\n", paint.bold("Python"));
+        out += &python::of_plan(plan, host, paint, verbose, width);
     }
     if verbose && !plan.rejected.is_empty() {
         out += &format!("\n{}\n", paint.bold("Not chosen"));

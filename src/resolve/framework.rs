@@ -1,7 +1,7 @@
 //! Turns requested frameworks into a request for CUDA and cuDNN: finds builds that run on the GPUs and combinations of builds
 //! that work together.
 
-use super::{Card, Conflict, Hint, Request};
+use super::{Card, Conflict, Hint, PythonPackage, Request};
 use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, framework_and_version};
 use crate::host::Facts;
 use crate::ids::RuleId;
@@ -30,6 +30,8 @@ pub struct Combination {
     pub sources: String,
     /// Limits on these GPUs: `tensorflow==2.21: kernels are compiled at the first start`.
     pub cautions: Vec<String>,
+    /// How each build is installed.
+    pub python: Vec<PythonPackage>,
 }
 
 /// The releases that match the requested frameworks, newest first: a framework without a version matches all of its releases, a
@@ -96,7 +98,7 @@ pub fn combinations<'a>(
                 .hint("plan for one of them, and run the others in a container".to_owned()));
         }
     }
-    Ok(choices.iter().map(|choice| combined(facts, request, &wishes, choice, cards)).collect())
+    Ok(choices.iter().map(|choice| combined(database, facts, request, &wishes, choice, cards)).collect())
 }
 
 /// The CUDA major version of the toolkit; none for a build that uses no toolkit.
@@ -275,6 +277,7 @@ fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
 /// builds made with older ones of the same major version. A newer series is allowed only if all builds allow it. The same holds
 /// for cuDNN. Builds that bundle CUDA need no toolkit and get one only if it is requested.
 fn combined(
+    database: &Database,
     facts: &Facts,
     request: &Request,
     wishes: &[Wish],
@@ -315,11 +318,15 @@ fn combined(
         let concerning = build.cautions.iter().filter(|caution| concerns(caution.from));
         concerning.map(|caution| format!("{}: {}", wish.text, caution.text)).collect::<Vec<_>>()
     };
+    let python = |(wish, build): (&Wish, &&FrameworkBuild)| {
+        PythonPackage::of(database, wish.framework, wish.release, build, wish.text, &facts.machine.arch)
+    };
     Combination {
         request: Request { cuda, cudnn, brought_cuda, ..request.clone() },
         reason: wishes.iter().zip(choice).map(|(w, b)| needs(facts, w, b)).collect::<Vec<_>>().join("; "),
         sources: wishes.iter().flat_map(|w| &w.release.sources).cloned().collect::<Vec<_>>().join(", "),
         cautions: wishes.iter().zip(choice).flat_map(caution).collect(),
+        python: wishes.iter().zip(choice).map(python).collect(),
     }
 }
 

@@ -10,8 +10,8 @@ use super::known_host::{KnownHost, Served};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Conflict, Hint, Method, Reason, Rejection, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
-    SelectedDriver, Selection,
+    Card, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
+    SelectedCuda, SelectedDriver, Selection,
 };
 use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, ModuleFlavour, short};
@@ -39,6 +39,8 @@ pub struct Resolution<'a> {
     pub rejected: Vec<Rejection>,
     /// Limits of the requested frameworks on these GPUs.
     pub cautions: Vec<String>,
+    /// How the requested frameworks are installed.
+    pub python: Vec<PythonPackage>,
 }
 
 impl Resolution<'_> {
@@ -126,8 +128,8 @@ fn for_frameworks<'a>(
     for combination in combinations(host.database, host.facts, request, cards)? {
         match search(host, served, &combination.request, cards, telling) {
             Ok(mut found) => {
-                let Combination { reason: text, sources: source, cautions, .. } = combination;
-                found.cautions = cautions;
+                let Combination { reason: text, sources: source, cautions, python, .. } = combination;
+                (found.cautions, found.python) = (cautions, python);
                 let (subject, rule) = ("for".to_owned(), Recorded::Known(Rule::Of(RuleId::FrameworkBuild)));
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);
@@ -257,7 +259,7 @@ fn resolution<'a>(
     reasons.extend(parts.iter().filter_map(along));
     reasons.extend(without_runfile(on.facts, on.request, &parts));
     let (cards, driver) = (told.cards.to_vec(), driver.cloned());
-    Resolution { cards, driver, cuda, parts, add_ons, reasons, rejected, cautions: Vec::new() }
+    Resolution { cards, driver, cuda, parts, add_ons, reasons, rejected, ..Resolution::default() }
 }
 
 /// Why a component that was not named is installed.

@@ -2,6 +2,7 @@
 //! files do not touch.
 
 use crate::common::{Ran, Tree};
+use gpusetup::resolve::PythonPackage;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -368,4 +369,77 @@ fn what_is_suggested_instead_works_and_its_doubts_are_told() {
 fn tensorrt_8_gets_the_cudnn_that_its_plugins_load() {
     let ran = plan(&Tree::ubuntu_24_04(), "a100", &["--for", "tensorrt==8.6"]);
     assert!(chosen(&ran).1.starts_with("8.9."), "{}", ran.out);
+}
+
+/// The recorded requirements of PyPI's packages are a second opinion on what they bring.
+#[test]
+fn a_driver_is_enough_where_the_packages_of_pypi_require_cuda_and_cudnn() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/requirements.tsv");
+    let table = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let database = gpusetup::database::embedded();
+    let mut compared = 0;
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let row: Vec<_> = line.split('\t').collect();
+        let [name, version, package, _, _, cuda, cudnn] = row.as_slice() else { panic!("{row:?}") };
+        let wish = format!("{name}=={version}");
+        let framework = database.framework(name).expect("a framework");
+        let release = database.framework_release(&wish).expect("a release");
+        let builds = release.builds.iter().filter(|build| build.is_for("x86_64"));
+        let all: Vec<_> =
+            builds.map(|b| PythonPackage::of(&database, framework, release, b, &wish, "x86_64")).collect();
+        let is_it = |build: &&PythonPackage| {
+            let command = build.commands.first().map(|c| c.command.replace('\'', "")).unwrap_or_default();
+            command.starts_with(&format!("pip install {package}==")) && !command.contains("--index-url")
+        };
+        let build = all.iter().find(is_it).unwrap_or_else(|| panic!("{wish}: {package} in {all:?}"));
+        let needs_nothing = BRING_CUDA.iter().any(|start| start.trim_end_matches('=') == *name);
+        let brings = !cuda.is_empty() && (build.cudnn.is_none() || !cudnn.is_empty());
+        assert_eq!(build.needs_only_driver(), brings || needs_nothing, "{wish}: {build:?}");
+        compared += 1;
+    }
+    assert!(compared > 250, "{compared}");
+}
+
+#[test]
+fn plans_name_the_command_that_installs_a_framework_and_whether_a_driver_is_enough() {
+    let host = Tree::ubuntu_24_04();
+    let ran = host.run(&["plan", "--gpu", "h100", "--for", "torch==2.9"]);
+    let enough = "brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or newer is enough";
+    let one_line = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(one_line.contains(enough), "{}", ran.out);
+    assert!(ran.out.contains("    pip install 'torch==2.9.*'\n"), "{}", ran.out);
+    assert!(!ran.out.contains("uv pip"), "the others with -v: {}", ran.out);
+    // The command that it prints plans the driver alone.
+    let command = ran.out.lines().find(|line| line.starts_with("    gpusetup plan ")).expect("a command");
+    assert!(command.contains("--for torch==2.9 --profile driver"), "{command}");
+    let ran = host.run(&["plan", "--gpu", "h100", "--for", "torch==2.9", "--profile", "driver", "-v"]);
+    assert!(ran.code == 0 && !ran.out.contains("only for compiling"), "{}", ran.out);
+    assert!(ran.out.contains("uv pip install 'torch==2.9.*'") && ran.out.contains("nvcc of CUDA 12.8"), "{}", ran.out);
+    // The default build has no kernels for a P100; the one that has is on an index of the project.
+    let ran = host.run(&["plan", "--gpu", "p100", "--for", "torch==2.9"]);
+    let index = "pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126";
+    assert!(ran.out.contains(index), "{}", ran.out);
+    // What brings no CUDA needs the toolkit, and no plan without one is suggested.
+    let ran = host.run(&["plan", "--gpu", "t4", "--for", "tensorflow==2.13"]);
+    assert!(ran.out.contains("pip install 'tensorflow==2.13.*'"), "{}", ran.out);
+    assert!(ran.out.contains("does not bring CUDA") && !ran.out.contains("--profile driver"), "{}", ran.out);
+    // Nothing of it where no framework was asked for.
+    assert!(!host.run(&["plan", "--gpu", "h100"]).out.contains("Python"));
+}
+
+#[test]
+fn explain_has_every_build_of_a_release_with_its_index() {
+    let ran = crate::common::run(&["explain", "torch==2.5"]);
+    for expected in [
+        "pip install 'torch==2.5.*'\n",
+        "uv pip install 'torch==2.5.*' --index-url https://download.pytorch.org/whl/cu121\n",
+        "conda install pytorch=2.5 pytorch-cuda=12.4 -c pytorch -c nvidia\n",
+        "gpusetup plan --for torch==2.5 --profile driver",
+    ] {
+        assert!(ran.out.contains(expected), "{expected}: {}", ran.out);
+    }
+    // The wheels for aarch64 on PyPI have no CUDA.
+    let ran = crate::common::run(&["explain", "torch==2.9", "--os", "ubuntu-24.04:arm64"]);
+    assert!(ran.out.contains("'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu128"), "{}", ran.out);
+    assert!(!ran.out.contains("conda install"), "{}", ran.out);
 }

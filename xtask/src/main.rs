@@ -34,6 +34,7 @@ mod open_kernel_modules;
 mod prose;
 mod pypi;
 mod redistrib;
+mod requirements;
 mod table;
 mod virtual_gpus;
 mod wheels;
@@ -135,6 +136,12 @@ enum Source {
         /// Only these frameworks
         frameworks: Vec<String>,
     },
+    /// Record whether the packages that pip installs bring CUDA and cuDNN
+    Requirements {
+        /// The index to read, with the JSON API for simple pages
+        #[arg(long, default_value = PYPI)]
+        index: String,
+    },
     /// Record the GPU targets of the fat binaries in framework wheels; downloads 80 GB
     Kernels {
         /// The index to read, with the JSON API for simple pages
@@ -203,6 +210,7 @@ fn record(source: Source) -> Result<()> {
         Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index),
         Source::Libraries { index } => libraries::record(&index),
         Source::Wheels { index, frameworks } => wheels::record(&database()?, &index, &frameworks),
+        Source::Requirements { index } => requirements::record(&database()?, &index),
         Source::Kernels { index, names } => kernels::record(&database()?, &index, &names),
         Source::Instances { clones } => instances::record(&clones),
     }
@@ -222,6 +230,7 @@ fn check(write: bool) -> Result<bool> {
         compile_matrix::check(&database)?,
         distributions::check(&database)?,
         wheels::check(&database)?,
+        requirements::check(&database)?,
         libraries::check(&database)?,
         kernels::check(&database)?,
         instances::check(&database)?,

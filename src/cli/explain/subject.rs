@@ -8,6 +8,7 @@ use crate::compat::Database;
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
+use crate::host::{USUAL_ARCHITECTURE, machine};
 use crate::ids::CheckId;
 use crate::recognise::{error_codes, subjects};
 use crate::render::db::show::{self as pages, locations};
@@ -39,7 +40,7 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
         return Ok(Some(of_error(found)));
     }
     let database = options.host.database()?;
-    if let Some(article) = pages::framework(database, &name) {
+    if let Some(article) = pages::framework(database, &name, Some(&architecture(options))) {
         return Ok(Some(article));
     }
     if let Some(article) = own::article(&name) {
@@ -47,6 +48,13 @@ pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Pro
     }
     // Last, since a GPU may be called by a single number.
     Ok(if name.len() > 1 { gpu(&name, database).ok() } else { None })
+}
+
+/// The architecture of the system that is named with --os, or of this machine.
+fn architecture(options: &Options) -> String {
+    let named =
+        options.stock.os.as_deref().map(|os| os.split_once(':').map_or(USUAL_ARCHITECTURE, |(_, arch)| machine(arch)));
+    named.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
 /// The article about an error number that could be taken for a version: `cudnn 1002`.

@@ -7,9 +7,11 @@ use crate::compat::{
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
-use crate::resolve::{Card, serves};
+use crate::render::python;
+use crate::resolve::{Card, PythonPackage, serves};
 use crate::text::{bytes, quoted};
 use crate::version::CudaVersion;
+use std::collections::BTreeSet;
 
 fn flavours(modules: &[ModuleFlavour]) -> String {
     modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -342,8 +344,8 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
     article
 }
 
-/// A release of a framework, the newest unless it is named.
-pub fn framework(database: &Database, name: &str) -> Option<Article> {
+/// A release of a framework, the newest unless it is named. With an architecture also how each build is installed.
+pub fn framework(database: &Database, name: &str, architecture: Option<&str>) -> Option<Article> {
     let (called, version) = framework_and_version(name);
     let framework = database.framework(called)?;
     let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
@@ -353,8 +355,21 @@ pub fn framework(database: &Database, name: &str) -> Option<Article> {
     }
     article = article.with("releases", range(framework));
     article.remedy = Some(format!("plan a host for {}", framework.title));
+    let wish = if version.is_empty() { &release.version } else { version.trim_start_matches('=').trim() };
+    let wish = format!("{}=={wish}", framework.name);
     article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
-    article.sources = locations(database, &release.sources);
+    match architecture {
+        Some(architecture) => {
+            article.python = python::of_release(database, framework, release, &wish, architecture);
+        }
+        None => article.run.push(format!("gpusetup explain {wish}  # the commands for pip, uv and conda")),
+    }
+    if article.python.first().is_some_and(PythonPackage::needs_only_driver) {
+        article.run.push(format!("{} --profile driver  # only the driver", article.run[0]));
+    }
+    let published = article.python.iter().flat_map(|package| &package.sources);
+    let ids: BTreeSet<_> = release.sources.iter().chain(published).cloned().collect();
+    article.sources = locations(database, &ids.into_iter().collect::<Vec<_>>());
     Some(article)
 }
 

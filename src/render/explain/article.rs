@@ -1,6 +1,7 @@
 //! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error number and a term.
 
 use crate::render::Paint;
+use crate::resolve::{PythonCommand, PythonPackage};
 use crate::text::wrapped;
 use serde::Serialize;
 
@@ -14,6 +15,9 @@ pub struct Article {
     pub title: String,
     /// Paragraphs with their labels.
     pub paragraphs: Vec<Paragraph>,
+    /// How the builds of a framework are installed with Python's package managers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub python: Vec<PythonPackage>,
     /// What to do, in words.
     #[serde(rename = "do")]
     pub remedy: Option<String>,
@@ -59,6 +63,19 @@ impl Article {
         let line = |label: &str, text: &str| wrapped(&format!("  {label:<9} "), text, width);
         for paragraph in &self.paragraphs {
             out += &line(paragraph.label, &paragraph.text);
+        }
+        for package in &self.python {
+            let cuda = format!("The build for CUDA {} {}.", package.cuda, package.needs());
+            out += &line("python", &cuda);
+            for PythonCommand { command, .. } in &package.commands {
+                out += &format!("  {:<9} {}\n", "", paint.bold(command));
+            }
+            if package.commands.is_empty() {
+                out += &line("", "No source says where it is published.");
+            }
+            if let Some(extensions) = package.extensions {
+                out += &line("", &format!("Compiling extensions for it needs {}.", extensions.needs()));
+            }
         }
         if let Some(remedy) = &self.remedy {
             out += &line("do", remedy);

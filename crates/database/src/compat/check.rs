@@ -119,6 +119,17 @@ fn frameworks(database: &Database, c: &mut Checker) {
         if let Some(beside) = f.beside.as_ref().filter(|name| database.frameworks.iter().all(|f| f.name != **name)) {
             c.wrong(&record, "beside", format!("{beside} is not a framework in the database"));
         }
+        for sources in f.install.iter().map(|way| &way.sources).chain(f.conda.iter().map(|conda| &conda.sources)) {
+            c.sourced(&record, sources);
+        }
+        let places = ["{major}", "{series}", "{cuda}", "{version}"];
+        let templates = f.install.iter().flat_map(|way| std::iter::once(&way.package).chain(&way.index));
+        for template in templates.chain(f.conda.iter().flat_map(|conda| &conda.words)) {
+            let rest = places.iter().fold(template.clone(), |rest, place| rest.replace(place, ""));
+            if rest.contains(['{', '}', ' ', '\'']) || rest.is_empty() {
+                c.wrong(&record, "install", format!("`{template}` is not a package, an index or a word of a command"));
+            }
+        }
         let mut seen = HashSet::new();
         for r in &f.releases {
             c.sourced(&record, &r.sources);

@@ -12,6 +12,7 @@ mod index;
 mod load;
 mod machine;
 mod problem;
+mod python;
 mod query;
 mod short_name;
 mod tally;
@@ -28,6 +29,7 @@ pub use index::{ArchiveRow, MACHINES, Published, PublishedAddOn, PublishedToolki
 pub use load::{LoadError, Misshapen, files, load, parse};
 pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
+pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::framework_and_version;
 pub use tally::Tally;
 
@@ -236,6 +238,12 @@ pub struct Framework {
     /// The framework whose CUDA version it must match, as `torch` is for its extensions. A request has to name both.
     #[serde(default)]
     pub beside: Option<String>,
+    /// How pip installs it; releases before every `from` have none.
+    #[serde(default)]
+    pub install: Vec<PythonPackage>,
+    /// Its conda packages, if the project publishes some.
+    #[serde(default)]
+    pub conda: Vec<CondaPackage>,
     /// Its releases, newest first.
     pub releases: Vec<FrameworkRelease>,
 }

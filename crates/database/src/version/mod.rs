@@ -355,6 +355,7 @@ macro_rules! serde_version {
     };
 }
 
+serde_version!(FrameworkVersion, [u16; 4], |v| v.0, FrameworkVersion);
 serde_version!(ComputeCapability, (u8, u8), |v| (v.major, v.minor), |(major, minor)| ComputeCapability {
     major,
     minor

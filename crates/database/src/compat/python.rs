@@ -1,0 +1,182 @@
+//! How the builds of a framework are installed: the packages, the indexes that have them, and whether they bring CUDA and cuDNN.
+
+use super::{Framework, FrameworkBuild, FrameworkRelease, SourceId};
+use crate::version::FrameworkVersion;
+use serde::{Deserialize, Serialize};
+
+/// How pip and uv install the builds of some releases. In `package` and `index`, `{major}` and `{series}` stand for the build's
+/// CUDA: 12 and 128 for 12.8.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonPackage {
+    /// The first release that is installed this way. An entry with a newer `from` takes precedence.
+    pub from: FrameworkVersion,
+    /// The package and its extras: `torch`, `tensorflow[and-cuda]`, `jax[cuda{major}]`.
+    pub package: String,
+    /// What the package and its requirements bring; empty if programs use the host's toolkit.
+    #[serde(default)]
+    pub brings: Vec<Brought>,
+    /// The project's index, for builds that are not on PyPI.
+    #[serde(default)]
+    pub index: Option<String>,
+    /// Every build of a release is in the same package, or compiled from it.
+    #[serde(default)]
+    pub one_package: bool,
+    /// Options of pip and uv: `--no-build-isolation`.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// A part of CUDA that Python packages bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Brought {
+    /// The CUDA runtime and the libraries that the framework uses.
+    Cuda,
+    /// cuDNN.
+    Cudnn,
+}
+
+/// The conda packages that the project publishes for some releases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CondaPackage {
+    /// The first release.
+    pub from: FrameworkVersion,
+    /// The last release; none if they are still published.
+    #[serde(default)]
+    pub to: Option<FrameworkVersion>,
+    /// The words after `conda install`. `{version}` is the release, `{cuda}` the CUDA series, 12.8.
+    pub words: Vec<String>,
+    /// The machine architectures that they are published for; empty for all.
+    #[serde(default)]
+    pub architectures: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// How one build is installed with pip or uv.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonInstall<'a> {
+    /// The package and its extras, without a version: `jax[cuda12]`.
+    pub package: String,
+    /// The index to name; none for PyPI.
+    pub index: Option<String>,
+    /// What comes with it.
+    pub brings: &'a [Brought],
+    /// Further options.
+    pub options: &'a [String],
+    /// Where this is published.
+    pub sources: &'a [SourceId],
+}
+
+impl PythonPackage {
+    /// The package for a build, with its CUDA filled in.
+    pub fn package_for(&self, build: &FrameworkBuild) -> String {
+        filled(&self.package, build)
+    }
+}
+
+/// The template with a build's CUDA filled in.
+fn filled(template: &str, build: &FrameworkBuild) -> String {
+    let (major, minor) = (build.cuda.major, build.cuda.minor);
+    template
+        .replace("{major}", &major.to_string())
+        .replace("{series}", &format!("{major}{minor}"))
+        .replace("{cuda}", &format!("{major}.{minor}"))
+}
+
+impl Framework {
+    /// The way in which a release is installed with pip.
+    pub fn python_package(&self, release: &FrameworkRelease) -> Option<&PythonPackage> {
+        let version: FrameworkVersion = release.version.parse().ok()?;
+        self.install.iter().filter(|package| package.from <= version).max_by_key(|package| package.from)
+    }
+
+    /// How a build is installed on machines of an architecture; none if no source says where it is.
+    pub fn python_install(
+        &self,
+        release: &FrameworkRelease,
+        build: &FrameworkBuild,
+        architecture: &str,
+    ) -> Option<PythonInstall<'_>> {
+        let way = self.python_package(release)?;
+        let mut published = release.builds.iter().filter(|other| other.is_for(architecture));
+        let is_default = published.next().is_some_and(|first| first == build);
+        // A package with the CUDA version in its name is another package for each build.
+        let named = way.package.contains("{major}");
+        let on_pypi = !release.cpu_only.iter().any(|a| a == architecture) && (named || way.one_package || is_default);
+        let index = match (on_pypi, &way.index) {
+            (true, _) => None,
+            (false, Some(index)) => Some(filled(index, build)),
+            (false, None) => return None,
+        };
+        let PythonPackage { brings, options, sources, .. } = way;
+        Some(PythonInstall { package: way.package_for(build), index, brings, options, sources })
+    }
+
+    /// The words after `conda install` for a build, if the project publishes conda packages of it.
+    pub fn conda_install(
+        &self,
+        release: &FrameworkRelease,
+        build: &FrameworkBuild,
+        architecture: &str,
+    ) -> Option<(Vec<String>, &[SourceId])> {
+        let version: FrameworkVersion = release.version.parse().ok()?;
+        let fits = |conda: &&CondaPackage| {
+            conda.from <= version
+                && conda.to.is_none_or(|to| version <= to)
+                && (conda.architectures.is_empty() || conda.architectures.iter().any(|a| a == architecture))
+        };
+        let conda = self.conda.iter().find(fits)?;
+        let word = |word: &String| filled(word, build).replace("{version}", &release.version);
+        Some((conda.words.iter().map(word).collect(), &conda.sources))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compat::known;
+
+    fn installed(wish: &str, build: usize, architecture: &str) -> (Option<String>, Option<String>) {
+        let database = known();
+        let (name, _) = crate::compat::framework_and_version(wish);
+        let framework = database.framework(name).expect("a framework");
+        let release = database.framework_release(wish).expect("a release");
+        let build = &release.builds[build];
+        let pip = framework.python_install(release, build, architecture);
+        let conda = framework.conda_install(release, build, architecture);
+        (
+            pip.map(|i| format!("{}{}", i.package, i.index.map(|index| format!(" {index}")).unwrap_or_default())),
+            conda.map(|(words, _)| words.join(" ")),
+        )
+    }
+
+    #[test]
+    fn a_build_that_is_not_on_pypi_comes_from_the_projects_index() {
+        let index = |series: &str| format!("torch https://download.pytorch.org/whl/{series}");
+        assert_eq!(installed("torch==2.9", 0, "x86_64").0.as_deref(), Some("torch"));
+        assert_eq!(installed("torch==2.9", 0, "aarch64").0, Some(index("cu128")));
+        assert_eq!(installed("torch==2.9", 3, "x86_64").0, Some(index("cu126")));
+        assert_eq!(installed("torch==1.13", 1, "x86_64").0, None);
+    }
+
+    #[test]
+    fn packages_are_named_for_the_cuda_of_their_build() {
+        assert_eq!(installed("jax==0.12", 1, "x86_64").0.as_deref(), Some("jax[cuda13]"));
+        assert_eq!(installed("cupy==13.6", 2, "x86_64").0.as_deref(), Some("cupy-cuda11x"));
+        assert_eq!(installed("tensorflow==2.13", 0, "x86_64").0.as_deref(), Some("tensorflow"));
+        assert_eq!(installed("tensorflow==2.21", 0, "x86_64").0.as_deref(), Some("tensorflow[and-cuda]"));
+    }
+
+    #[test]
+    fn conda_is_named_as_long_as_the_project_publishes_it() {
+        let of_2_5 = "pytorch=2.5 pytorch-cuda=12.4 -c pytorch -c nvidia";
+        assert_eq!(installed("torch==2.5", 0, "x86_64").1.as_deref(), Some(of_2_5));
+        assert_eq!(installed("torch==2.5", 0, "aarch64").1, None);
+        assert_eq!(installed("torch==2.6", 0, "x86_64").1, None);
+        assert!(installed("cudf==26.10", 0, "x86_64").1.is_some());
+    }
+}
