@@ -69,9 +69,8 @@ impl<'a> ErrorFinder<'a> {
         let failures = || errors.iter().filter(|error| !error.is_success());
         let names = failures().flat_map(|error| error.spellings().map(move |name| (Sign::Name(error), name)));
         let numbers = BEFORE_NUMBERS.into_iter().map(|before| (Sign::BeforeNumber, before.to_owned()));
-        let messages = failures().filter_map(|error| {
-            Some((Sign::Message(error), error.text.as_deref()?.trim_end_matches('.').to_owned()))
-        });
+        let messages = failures()
+            .filter_map(|error| Some((Sign::Message(error), error.text.as_deref()?.trim_end_matches('.').to_owned())));
         let (signs, texts) = names.chain(numbers).chain(messages).unzip();
         Self { errors, signs, texts }
     }

@@ -9,6 +9,8 @@ use crate::host::Gpu;
 use crate::render::explain::article::Article;
 use crate::resolve::{Card, serves};
 use crate::text::{bytes, quoted};
+use crate::translation::Translation;
+use crate::translation::words::PLAN_FOR;
 use crate::version::CudaVersion;
 
 fn flavours(modules: &[ModuleFlavour]) -> String {
@@ -343,7 +345,7 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
 }
 
 /// A release of a framework, the newest unless it is named.
-pub fn framework(database: &Database, name: &str) -> Option<Article> {
+pub fn framework(database: &Database, name: &str, language: &Translation) -> Option<Article> {
     let (called, version) = framework_and_version(name);
     let framework = database.framework(called)?;
     let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
@@ -352,7 +354,7 @@ pub fn framework(database: &Database, name: &str) -> Option<Article> {
         article = article.with("build", described(build));
     }
     article = article.with("releases", range(framework));
-    article.remedy = Some(format!("plan a host for {}", framework.title));
+    article.remedy = Some(language.filled(PLAN_FOR, &[("framework", &framework.title)]));
     article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
     article.sources = locations(database, &release.sources);
     Some(article)
