@@ -314,6 +314,7 @@ pub struct LookOptions {
 
 /// The language of explanations.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
 pub struct LanguageOptions {
     /// Answer in this language: en, ko [default: the locale's, from LC_ALL, LC_MESSAGES or LANG]
     ///
