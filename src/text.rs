@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::path::Path;
+use unicode_width::UnicodeWidthStr;
 
 /// Whether a character does something else than stand where it is written: control characters, line and paragraph
 /// separators, bidirectional controls, and letters without a width or a shape.
@@ -148,10 +149,10 @@ pub fn bytes(count: u64) -> String {
 /// `text` in lines of at most `width` columns, the first behind `first`, the others behind as many spaces. A word that is
 /// longer than a line has a line of its own.
 pub fn wrapped(first: &str, text: &str, width: usize) -> String {
-    let indent = first.chars().count();
+    let indent = columns(first);
     let (mut out, mut column) = (first.to_owned(), indent);
     for word in text.split_whitespace() {
-        let length = word.chars().count();
+        let length = columns(word);
         if column > indent && column + 1 + length > width {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
@@ -166,6 +167,17 @@ pub fn wrapped(first: &str, text: &str, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// How many columns of a terminal a text takes: Hangul and other East Asian letters take two each.
+pub fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The text with blanks after it, so that it takes at least `width` columns.
+pub fn padded(text: &str, width: usize) -> String {
+    let blanks = width.saturating_sub(columns(text));
+    text.chars().chain(std::iter::repeat_n(' ', blanks)).collect()
 }
 
 /// One of something, or several: `1 reboot`, `2 reboots`.
@@ -240,6 +252,9 @@ mod tests {
     fn lines_are_filled_and_no_wider() {
         let text = wrapped("why  ", "one two three four five six seven", 16);
         assert_eq!(text, "why  one two\n     three four\n     five six\n     seven\n");
+        // Two columns for each letter, and no line ends inside a word.
+        assert_eq!(wrapped("뜻  ", "커널 모듈이 없습니다", 14), "뜻  커널\n    모듈이\n    없습니다\n");
+        assert_eq!((padded("뜻", 4), padded("means", 4)), ("뜻  ".to_owned(), "means".to_owned()));
         assert_eq!(wrapped("- ", "a-word-that-is-longer-than-that b", 10), "- a-word-that-is-longer-than-that\n  b\n");
     }
 }

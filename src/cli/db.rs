@@ -16,6 +16,7 @@ use crate::render::explain::article::Article;
 use crate::resolve::known_card;
 use crate::system::output;
 use crate::text::{bytes, count};
+use crate::translation::Translation;
 use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -269,7 +270,7 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     if let Ok((distribution, _)) = system_named(database, whole.split(':').next().unwrap_or_default()) {
         return Ok(pages::system(database, distribution));
     }
-    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None) {
+    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None, &Translation::ENGLISH) {
         return Ok(article);
     }
     let gpu = one_gpu(database, &whole).map_err(|problem| Problem {

@@ -35,7 +35,7 @@ const SHORT: [(&str, &[&str], &[&str]); 6] = [
     ),
     (
         "explain",
-        &["gpu", "root", "json", "verbose"],
+        &["gpu", "root", "lang", "json", "verbose"],
         &["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain xid 79", "dmesg | gpusetup explain -"],
     ),
     (

@@ -97,6 +97,10 @@ fn environment(roff: &mut Roff, command: &Command) {
     }
     for (variable, meaning) in [
         ("NO_COLOR", "If it is set and not empty, no colours are used."),
+        (
+            "LC_ALL, LC_MESSAGES, LANG",
+            "The language of explain, if nothing else sets it. All other output is in English.",
+        ),
         ("SSL_CERT_FILE", "Certificates to trust instead of the system's."),
         ("https_proxy, no_proxy", "The proxy for downloads, and the hosts that need none."),
     ] {

@@ -33,7 +33,8 @@ use crate::text;
 use clap::builder::TypedValueParser as _;
 use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use options::{
-    BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions, TrustOptions,
+    BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions, RunOptions, SourceOptions,
+    TrustOptions,
 };
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -226,6 +227,7 @@ fn option_names() -> Vec<String> {
         TrustOptions::augment_args,
         RunOptions::augment_args,
         LookOptions::augment_args,
+        LanguageOptions::augment_args,
     ];
     let command = groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command));
     command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()

@@ -27,6 +27,7 @@ mod frameworks;
 mod frozen;
 mod golden;
 mod hosts;
+mod languages;
 mod licences;
 mod locked;
 mod messages;
