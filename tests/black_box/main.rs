@@ -17,6 +17,7 @@ mod schema;
 mod add_ons;
 mod bundle;
 mod cache;
+mod completions;
 mod database;
 mod device;
 mod doctor;
