@@ -98,6 +98,10 @@ fn answered(asking: Asking, asked: &[OsString]) -> String {
 
 /// What fits in place of the current word, the likeliest first.
 fn candidates(line: &Line) -> Vec<Candidate> {
+    // The program's own name is the shell's.
+    if line.words.is_empty() {
+        return Vec::new();
+    }
     let mut command = super::command();
     command.build();
     let values = |command: &str, arg: &clap::Arg, typed: &str| {
