@@ -19,6 +19,8 @@ mod mistakes;
 mod options;
 mod plan;
 mod problem;
+#[cfg(test)]
+mod reference;
 mod report;
 mod run;
 mod status;

@@ -15,6 +15,7 @@ mod nvidia;
 mod schema;
 
 mod add_ons;
+mod book;
 mod bundle;
 mod cache;
 mod completions;
