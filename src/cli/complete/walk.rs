@@ -4,14 +4,11 @@
 use super::values::Candidate;
 use clap::{Arg, Command};
 
-/// What fits there. `values` knows what an argument of a command can be, by what was typed of it; without an answer an argument has
-/// the values of its definition.
-pub fn candidates(
-    all: &Command,
-    words: &[String],
-    current: &str,
-    values: &dyn Fn(&str, &Arg, &str) -> Option<Vec<Candidate>>,
-) -> Vec<Candidate> {
+/// What an argument of a command can be, by what was typed of it. Without an answer it has the values of its definition.
+pub type ValuesOf<'a> = dyn Fn(&str, &Arg, &str) -> Option<Vec<Candidate>> + 'a;
+
+/// What fits there.
+pub fn candidates(all: &Command, words: &[String], current: &str, values: &ValuesOf<'_>) -> Vec<Candidate> {
     let mut command = all;
     let mut waiting: Option<&Arg> = None;
     let mut arguments = 0;
@@ -89,12 +86,7 @@ fn begun(typed: &str, all: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
     all.filter(|candidate| candidate.value.starts_with(typed)).collect()
 }
 
-fn of_value(
-    command: &Command,
-    arg: &Arg,
-    typed: &str,
-    values: &dyn Fn(&str, &Arg, &str) -> Option<Vec<Candidate>>,
-) -> Vec<Candidate> {
+fn of_value(command: &Command, arg: &Arg, typed: &str, values: &ValuesOf<'_>) -> Vec<Candidate> {
     // `a100,t4`: the last of a list.
     let begins = arg.get_value_delimiter().and_then(|delimiter| typed.rfind(delimiter)).map_or(0, |at| at + 1);
     let (before, typed) = typed.split_at(begins);
