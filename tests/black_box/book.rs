@@ -271,7 +271,7 @@ fn links_lead_somewhere() {
     let pages = pages();
     let anchors = |page: &str| -> BTreeSet<String> {
         let headings =
-            page.lines().filter_map(|line| line.starts_with('#').then(|| line.trim_start_matches('#').trim()));
+            page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
         let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
         let written =
             page.split("<a id=\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(id, _)| id.to_owned());
