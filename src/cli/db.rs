@@ -25,14 +25,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List GPUs, drivers, CUDA, add-ons, frameworks, systems and more, whole or only what fits
-    #[command(after_help = "Examples:\n  gpusetup db list drivers --cuda 12.8 --kernel 6.18\n  \
-              gpusetup db list gpus --driver 470\n  gpusetup db list cuda --os ubuntu-24.04")]
     List(Box<ListOptions>),
     /// Show a GPU, a driver branch, a CUDA release, an add-on, a framework or a system in one screen
-    #[command(
-        after_help = "Examples:\n  gpusetup db show h100\n  gpusetup db show driver 580\n  gpusetup db show cuda 12.8\n  \
-              gpusetup db show cuda 12.9.1 13.0.3\n  gpusetup db show ubuntu-24.04"
-    )]
     Show {
         /// h100, p4d.24xlarge, driver 580, cuda, cuda 12.8, nccl, torch==2.9, ubuntu-24.04; two CUDA releases are compared
         #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]

@@ -4,6 +4,7 @@
 mod apply;
 mod bundle;
 mod cache;
+mod complete;
 mod config;
 mod db;
 mod doctor;
@@ -18,6 +19,8 @@ mod mistakes;
 mod options;
 mod plan;
 mod problem;
+#[cfg(test)]
+mod reference;
 mod report;
 mod run;
 mod status;
@@ -112,6 +115,9 @@ static PRINTED_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Runs what `arguments` ask for; the number is the exit code of the contract.
 pub fn run(arguments: Vec<OsString>) -> u8 {
+    if let Some(answer) = complete::answer(&arguments) {
+        return print_bytes(&answer).map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
+    }
     let wants_json = wants_json(&arguments);
     let done = match parse(&arguments) {
         Ok(cli) => dispatch(cli.command),
@@ -178,11 +184,7 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::Cache { command } => cache::run(&command),
         Command::Bundle { command } => bundle::run(&command),
         Command::Ask(options) => return Ok(doctor::ask(&options)),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut self::command(), "gpusetup", &mut script);
-            print_bytes(&script).map(|()| Exit::Done)
-        }
+        Command::Completions { shell } => complete::script(shell),
         Command::Man { command, directory } => manual::run(&command, directory.as_deref()),
     };
     done.map(Exit::code)

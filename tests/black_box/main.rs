@@ -15,8 +15,10 @@ mod nvidia;
 mod schema;
 
 mod add_ons;
+mod book;
 mod bundle;
 mod cache;
+mod completions;
 mod database;
 mod device;
 mod doctor;
