@@ -57,7 +57,7 @@ fn explanations(xids: &[compat::Xid]) -> Result<(), String> {
     write("messages.bin", &messages)?;
     write("subjects.bin", &subjects)?;
     write("errors.bin", &errors)?;
-    write("languages.bin", &languages(&language::english(&messages, &subjects, &errors, xids))?)
+    store("languages.bin", &languages(&language::english(&messages, &subjects, &errors, xids))?)
 }
 
 fn read(file: &str) -> Result<String, String> {
@@ -80,18 +80,28 @@ fn languages(english: &language::Texts) -> Result<Vec<(String, String, Vec<u8>)>
         if !wrong.is_empty() {
             return Err(wrong.into_iter().map(|fault| format!("{shown}: {fault}\n")).collect());
         }
-        let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
-        packed.write_all(&postcard::to_stdvec(&own.texts).map_err(|e| e.to_string())?).map_err(failed)?;
-        all.push((code.to_owned(), own.name, packed.finish().map_err(failed)?));
+        all.push((code.to_owned(), own.name, packed(&own.texts)?));
     }
     Ok(all)
 }
 
 /// Writes a value in the compact form that the program includes (src/built_in.rs).
 fn write(name: &str, value: &impl Serialize) -> Result<(), String> {
+    store_bytes(name, &packed(value)?)
+}
+
+/// Writes a value as it is: what is large in it is packed already.
+fn store(name: &str, value: &impl Serialize) -> Result<(), String> {
+    store_bytes(name, &postcard::to_stdvec(value).map_err(|e| e.to_string())?)
+}
+
+fn packed(value: &impl Serialize) -> Result<Vec<u8>, String> {
     let bytes = postcard::to_stdvec(value).map_err(|e| e.to_string())?;
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
-    let packed = packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|e| e.to_string())?;
+    packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|e| e.to_string())
+}
+
+fn store_bytes(name: &str, bytes: &[u8]) -> Result<(), String> {
     let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
-    std::fs::write(Path::new(&out).join(name), packed).map_err(|e| e.to_string())
+    std::fs::write(Path::new(&out).join(name), bytes).map_err(|e| e.to_string())
 }

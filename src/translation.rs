@@ -3,32 +3,21 @@
 
 pub mod words;
 
+use crate::built_in;
 use crate::error_code::ErrorCode;
 use crate::language::{self, Texts};
 use crate::message::Message;
 use crate::subject::Subject;
-use flate2::read::DeflateDecoder;
-use std::io::Read;
 use words::WORDS;
 
 /// The code of the language that needs no translation.
 pub const ENGLISH: &str = "en";
-
-/// The bytes of a language's texts are at most as many; they come from the build.
-const MOST_BYTES: u64 = 16 << 20;
 
 /// The languages of this gpusetup beside English: code, name, compressed texts.
 fn embedded() -> Vec<(&'static str, &'static str, &'static [u8])> {
     const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/languages.bin"));
     #[allow(clippy::expect_used)]
     postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
-}
-
-/// The texts that the build compressed; none if they are damaged.
-fn unpacked(packed: &[u8]) -> Option<Texts> {
-    let mut bytes = Vec::new();
-    DeflateDecoder::new(packed).take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-    postcard::from_bytes(&bytes).ok()
 }
 
 /// Code and name of each language, English first.
@@ -63,7 +52,7 @@ impl Translation {
     /// The language of this code; English if it is not known.
     pub fn of(code: &str) -> Self {
         let packed = embedded().into_iter().find(|(known, ..)| *known == code).map(|(.., packed)| packed);
-        packed.and_then(unpacked).map_or(Self::ENGLISH, |texts| Self { texts })
+        packed.map_or(Self::ENGLISH, |packed| Self { texts: built_in::value(packed) })
     }
 
     /// All texts, by their places.
