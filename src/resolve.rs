@@ -13,6 +13,7 @@ mod fabric;
 mod framework;
 mod known_host;
 mod refusal;
+mod repositories;
 mod search;
 
 pub use add_on::ChosenAddOn;

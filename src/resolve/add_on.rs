@@ -29,6 +29,15 @@ pub struct Searched<'a> {
     pub refused: Vec<(&'a AddOnArtifact, Refusal)>,
 }
 
+impl<'a> Searched<'a> {
+    /// The newest release that fits as well as the chosen one, and is newer, but cannot be downloaded and verified.
+    pub fn newer_unpublished(&self) -> Option<&'a AddOnArtifact> {
+        self.chosen.as_ref()?;
+        let unpublished = self.refused.iter().filter(|(_, refusal)| matches!(refusal, Refusal::NoSum(_)));
+        unpublished.map(|(artifact, _)| *artifact).max_by_key(|artifact| artifact.version)
+    }
+}
+
 impl Request {
     /// The requested version of an add-on.
     pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {

@@ -304,7 +304,7 @@ fn upstream(version: &str) -> Option<DriverVersion> {
 }
 
 /// The version expected in a repository that follows a branch, if no source names it.
-fn newest_of(database: &Database, branch: u16, arch: &str) -> Option<DriverVersion> {
+pub fn newest_of(database: &Database, branch: u16, arch: &str) -> Option<DriverVersion> {
     let of_branch = database.drivers.iter().filter(|r| r.version.branch == branch && is_for_everybody(r.maturity));
     of_branch.filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch)).map(|r| r.version).max()
 }
@@ -314,7 +314,7 @@ fn is_for_everybody(maturity: Maturity) -> bool {
 }
 
 /// The flavour to install, or why the driver is refused.
-fn examine(
+pub fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
     install: &Install,
