@@ -40,6 +40,12 @@ pub struct Options {
     trust: TrustOptions,
 }
 
+impl Options {
+    fn is_of_this_host(&self) -> bool {
+        self.host.root.is_none() && self.stock.os.is_none()
+    }
+}
+
 /// Explains.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     if let [only] = options.subject.as_slice()
@@ -92,7 +98,8 @@ fn print_article(article: &Article, options: &Options) -> Result<Exit, Problem> 
     if options.look.json {
         super::print_json(article)?;
     } else {
-        super::print(&article.text(super::paint(options.look.color), options.look.verbose, super::width()))?;
+        let text = article.text(super::paint(options.look.color), options.look.verbose, super::width());
+        super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
 }
@@ -149,7 +156,8 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem
         super::print_json(&render::explain::Proof::of(&answer))?;
     } else {
         let paint = super::paint(options.look.color);
-        super::print(&render::explain::text(&named, &answer, database, paint, super::width()))?;
+        let text = render::explain::text(&named, &answer, database, paint, super::width());
+        super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(if answer.is_ok() { Exit::Done } else { Exit::NothingFits })
 }

@@ -96,7 +96,12 @@ fn environment(roff: &mut Roff, command: &Command) {
         roff.text([roman("as "), bold(format!("--{option}"))]);
     }
     for (variable, meaning) in [
-        ("NO_COLOR", "If it is set and not empty, no colours are used."),
+        ("NO_COLOR", "If it is set and not empty, no colours and no links are used."),
+        ("COLUMNS", "The width of texts, 40 to 200 columns; otherwise that of the terminal, or 80."),
+        (
+            "FORCE_HYPERLINK",
+            "1 shows links on any terminal, 0 on none; otherwise on those that are known to show them.",
+        ),
         ("SSL_CERT_FILE", "Certificates to trust instead of the system's."),
         ("https_proxy, no_proxy", "The proxy for downloads, and the hosts that need none."),
     ] {

@@ -27,6 +27,7 @@ mod frameworks;
 mod frozen;
 mod golden;
 mod hosts;
+mod json;
 mod licences;
 mod locked;
 mod messages;

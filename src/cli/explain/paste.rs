@@ -23,7 +23,7 @@ pub fn run(pasted: &str, options: &Options) -> Result<Exit, Problem> {
             verbose: options.look.verbose,
             width: crate::cli::width(),
         };
-        crate::cli::print(&text(&report, look))?;
+        crate::cli::print_text(text(&report, look), options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
 }
