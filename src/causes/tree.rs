@@ -3,8 +3,8 @@
 use crate::text::{quoted, quoted_path};
 use std::path::Path;
 
-/// The subcommands that take `--root`.
-const OF_HOSTS: [&str; 12] = [
+/// The subcommands that are about the host. What `explain` says is mostly about none.
+const OF_HOSTS: [&str; 11] = [
     "facts",
     "plan",
     "apply",
@@ -14,7 +14,6 @@ const OF_HOSTS: [&str; 12] = [
     "status",
     "reboot-required",
     "doctor",
-    "explain",
     "cache",
     "bundle",
 ];
