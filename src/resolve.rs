@@ -14,6 +14,7 @@ mod framework;
 mod known_host;
 mod python;
 mod refusal;
+mod repositories;
 mod search;
 mod wanted;
 

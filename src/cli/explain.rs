@@ -54,6 +54,10 @@ impl Options {
     fn looks<'a>(&self, language: &'a Translation) -> Look<'a> {
         Look { paint: super::paint(self.look.color), verbose: self.look.verbose, width: super::width(), language }
     }
+
+    fn is_of_this_host(&self) -> bool {
+        self.host.root.is_none() && self.stock.os.is_none()
+    }
 }
 
 /// Explains.
@@ -110,7 +114,8 @@ fn print_article(article: &Article, options: &Options, language: &Translation) -
         super::print_json(article)?;
     } else {
         let Look { paint, verbose, width, .. } = options.looks(language);
-        super::print(&article.text_in(language, paint, verbose, width))?;
+        let text = article.text_in(language, paint, verbose, width);
+        super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
 }
@@ -166,7 +171,8 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
     if options.look.json {
         super::print_json(&render::explain::Proof::of(&answer))?;
     } else {
-        super::print(&render::explain::text(&named, &answer, database, options.looks(language)))?;
+        let text = render::explain::text(&named, &answer, database, options.looks(language));
+        super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(if answer.is_ok() { Exit::Done } else { Exit::NothingFits })
 }

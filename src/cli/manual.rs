@@ -14,8 +14,10 @@ use std::path::Path;
 const CHANGING: [&str; 4] = ["apply", "resume", "rollback", "uninstall"];
 
 /// Variables that are no options.
-pub const VARIABLES: [(&str, &str); 4] = [
-    ("NO_COLOR", "If it is set and not empty, no colours are used."),
+pub const VARIABLES: [(&str, &str); 6] = [
+    ("NO_COLOR", "If it is set and not empty, no colours and no links are used."),
+    ("COLUMNS", "The width of texts, 40 to 200 columns; otherwise that of the terminal, or 80."),
+    ("FORCE_HYPERLINK", "1 shows links on any terminal, 0 on none; otherwise on those that are known to show them."),
     ("LC_ALL, LC_MESSAGES, LANG", "The language of explain, if nothing else sets it. All other output is in English."),
     ("SSL_CERT_FILE", "Certificates to trust instead of the system's."),
     ("https_proxy, no_proxy", "The proxy for downloads, and the hosts that need none."),

@@ -13,6 +13,7 @@ mod facts;
 mod files;
 mod help;
 mod host;
+mod locale;
 mod locked;
 mod manual;
 mod mistakes;
@@ -24,13 +25,15 @@ mod reference;
 mod report;
 mod run;
 mod status;
+mod terminal;
 mod uninstall;
 
+use locale::legible;
 pub use problem::Problem;
+use terminal::{paint, width};
 
 use crate::exit::Exit;
 use crate::nvidia;
-use crate::render::Paint;
 use crate::system::environment;
 use crate::text;
 use clap::builder::TypedValueParser as _;
@@ -40,7 +43,7 @@ use options::{
     TrustOptions,
 };
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -133,6 +136,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Err(Refused::Config(problem)) => Err(problem),
     };
     done.unwrap_or_else(|problem| {
+        let problem = match root_of(&arguments) {
+            Some(root) => problem.in_tree(&root),
+            None => problem,
+        };
         problem.report();
         if wants_json && !PRINTED_JSON.load(Ordering::Relaxed) {
             // Whoever reads it is gone if this fails; the exit code says the rest.
@@ -159,6 +166,18 @@ fn wants_json(arguments: &[OsString]) -> bool {
             .parse_ref(&clap::Command::new("gpusetup"), None, &value)
             .unwrap_or(false)
     })
+}
+
+/// The tree that `--root` names, as far as the command line can be read.
+fn root_of(arguments: &[OsString]) -> Option<PathBuf> {
+    let defaults = config::defaults(arguments).ok()?;
+    let matches =
+        config::with_defaults(command(), &defaults).ignore_errors(true).try_get_matches_from(arguments).ok()?;
+    let mut matches = &matches;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    matches.try_get_one::<PathBuf>("root").ok().flatten().cloned()
 }
 
 /// A refusal of clap's in one line, without its usage.
@@ -191,7 +210,7 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
 }
 
 /// The command line as clap knows it. Flags take 1, 0, yes, no, on and off from the environment.
-fn command() -> clap::Command {
+pub fn command() -> clap::Command {
     fn forgiving(command: clap::Command) -> clap::Command {
         let flags = command.mut_args(|arg| match arg.get_action() {
             ArgAction::SetTrue => arg.value_parser(clap::builder::BoolishValueParser::new()),
@@ -240,6 +259,12 @@ fn print(text: &str) -> Result<(), Problem> {
     print_bytes(text.as_bytes())
 }
 
+/// Writes a text for people to standard output: its addresses are links where the terminal knows links, and so are the files
+/// that it names, if it is about this host.
+fn print_text(text: String, color: ColorOption, is_about_this_host: bool) -> Result<(), Problem> {
+    print(&legible(&terminal::with_links(text, color, is_about_this_host)))
+}
+
 fn print_bytes(bytes: &[u8]) -> Result<(), Problem> {
     let mut out = std::io::stdout().lock();
     // What stays in the buffer would be lost without a word.
@@ -263,25 +288,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
 /// Says something beside the result, on standard error.
 #[allow(clippy::print_stderr)]
 fn say(text: &str) {
-    eprintln!("{text}");
-}
-
-/// Colours for standard output, by what was asked and by what it is.
-fn paint(color: ColorOption) -> Paint {
-    let wanted = match color {
-        ColorOption::Always => true,
-        ColorOption::Never => false,
-        ColorOption::Auto => {
-            std::io::stdout().is_terminal() && environment::raw("NO_COLOR").is_none_or(|v| v.is_empty())
-        }
-    };
-    Paint::new(wanted)
-}
-
-/// Columns of the terminal; 80 without one.
-fn width() -> usize {
-    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
-    if columns == 0 { 80 } else { usize::from(columns).clamp(60, 120) }
+    eprintln!("{}", legible(text));
 }
 
 #[cfg(test)]

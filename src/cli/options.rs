@@ -297,6 +297,15 @@ impl RebootOption {
     }
 }
 
+/// The form of the result, for commands whose text has no details to show.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Output")]
+pub struct JsonOption {
+    /// Print one JSON object and nothing else on standard output
+    #[arg(long, env = "GPUSETUP_JSON")]
+    pub json: bool,
+}
+
 /// How the output looks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]

@@ -2,8 +2,8 @@
 
 use super::context::{StepContext, step};
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, nouveau,
-    prerequisites, toolkit, verify,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, estimate,
+    nouveau, prerequisites, toolkit, verify,
 };
 use crate::causes;
 use crate::compat::{AddOn, Companion, Database, Fabric, PackageManager, ReleaseLimit, VersionRule};
@@ -418,7 +418,8 @@ fn package_of(companion: &Companion, driver: &ChosenDriver, manager: Option<Pack
 fn totals(steps: &[Step]) -> Totals {
     let (download_bytes, disk_bytes) = (total(steps, |s| s.download_bytes), total(steps, |s| s.disk_bytes));
     let at_least = steps.iter().any(|s| s.download_bytes.is_none() || s.disk_bytes.is_none());
-    let mut totals = Totals { download_bytes, disk_bytes, at_least, ..Totals::default() };
+    let estimate_seconds = estimate::total(steps);
+    let mut totals = Totals { download_bytes, disk_bytes, at_least, estimate_seconds, ..Totals::default() };
     for step in steps {
         for act in step.operations.iter().filter(|a| !a.satisfied) {
             let counts = act.operation.counts();
@@ -473,6 +474,7 @@ impl<'a> CoveredStep<'a> {
             room: _,
             licensed: _,
             idle_driver: _,
+            estimate_seconds: _,
         } = step;
         Self {
             id,

@@ -76,6 +76,19 @@ pub fn rejected<'a>(
     rejected
 }
 
+/// The newest release that is newer than the chosen one and fits as well, but cannot be downloaded and verified.
+pub fn newer_unpublished<'a>(
+    on: &SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    toolkit: &Toolkit,
+    chosen: &ChosenAddOn<'a>,
+) -> Option<&'a AddOnArtifact> {
+    let all = on.published.archives(chosen.of.id).iter().map(|row| on.published.archive(row));
+    let newer = all.filter(|archive| archive.artifact.version > chosen.artifact.version);
+    let unpublished = newer.filter(|a| matches!(fits(on, driver, toolkit, a), Err(Refusal::NoSum(_))));
+    unpublished.map(|archive| archive.artifact).max_by_key(|artifact| artifact.version)
+}
+
 /// Why none of the requested releases fits, the kept ones first.
 pub fn refused<'a>(
     on: &SearchContext<'a, '_>,

@@ -3,12 +3,12 @@
 use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
-use super::search::{Telling, attempt, summary};
+use super::search::{Telling, attempt, nearest, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::ids::RuleId;
 use crate::text::quoted;
-use crate::version::{CudaVersion, Want};
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -116,6 +116,13 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
     } else {
         all.extend(request.frameworks.iter().map(|one| Request { frameworks: vec![one.clone()], ..request.clone() }));
     }
+    let releases = nearest(database, &request.cuda);
+    let of = |version: &CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..request.clone() });
+    all.extend(releases.iter().filter_map(of));
+    let less_exact = |driver: Want<DriverVersion>| Request { driver, ..request.clone() };
+    all.extend(shortened(&request.driver).map(less_exact));
+    let less_exact = |cudnn: Want<AddOnVersion>| Request { cudnn, ..request.clone() };
+    all.extend(shortened(&request.cudnn).map(less_exact));
     let (driver, cuda, cudnn) = (eased(&request.driver), eased(&request.cuda), eased(&request.cudnn));
     let add_ons: BTreeMap<_, _> = request.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect();
     all.push(Request { add_ons: add_ons.clone(), ..request.clone() });
@@ -152,6 +159,18 @@ fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Confl
         }
     }
     out
+}
+
+/// A version without its last numbers: `580.95` and `580` for `580.95.05`. Nothing for ranges and words.
+fn shortened<V>(want: &Want<V>) -> impl Iterator<Item = Want<V>>
+where
+    Want<V>: std::fmt::Display + std::str::FromStr,
+{
+    let text = want.to_string();
+    let is_version = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let shorter = |text: &String| text.rsplit_once('.').map(|(start, _)| start.to_owned());
+    let first = if is_version { shorter(&text) } else { None };
+    std::iter::successors(first, shorter).filter_map(|text| text.parse().ok())
 }
 
 fn eased<V>(want: &Want<V>) -> Want<V> {

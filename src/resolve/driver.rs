@@ -355,7 +355,7 @@ fn upstream(version: &str) -> Option<DriverVersion> {
 }
 
 /// The flavour to install, or why the driver is refused.
-fn examine(
+pub fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
     install: &Install,

@@ -8,6 +8,7 @@ use super::driver::{Candidate, Candidates, Install, is_over, none_fits, outranke
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
+use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
     Card, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
@@ -194,9 +195,19 @@ fn search<'a>(
     let drivers = if request.driver.is_wanted() { served.drivers(host) } else { &none };
     let refused = |is_meant: &dyn Fn(DriverVersion) -> bool| refused(host, &served.wish, cards, drivers, is_meant);
     if request.driver.is_wanted() && drivers.fit.is_empty() {
-        return Err(match telling {
-            Telling::Trial => Conflict::untold(),
-            Telling::All | Telling::Choice => none_fits(&refused(&|v| request.driver.accepts(v)), told),
+        if telling == Telling::Trial {
+            return Err(Conflict::untold());
+        }
+        let conflict = none_fits(&refused(&|v| request.driver.accepts(v)), told);
+        let is_method = conflict.rule == RuleId::DriverMethod && told.unpackaged.is_none();
+        return Err(match not_enabled(host, request, cards).filter(|_| is_method) {
+            Some(offers) => {
+                let sentence =
+                    format!("packages were requested, but no enabled repository has a driver that fits: {offers}");
+                let hint = "enable that repository and update the package lists, or leave out --method packages";
+                Conflict { sentence, ..conflict }.hint(hint)
+            }
+            None => conflict,
         });
     }
     let without = (!request.driver.is_wanted()).then_some(None);
@@ -253,9 +264,11 @@ fn resolution<'a>(
 ) -> Resolution<'a> {
     let Layers { cuda, add_ons, .. } = layers;
     let add_ons: Vec<_> = add_ons.into_iter().flatten().collect();
+    let newer = |(chosen, cuda): (&ChosenAddOn<'a>, &Toolkit)| add_on::newer_unpublished(on, driver, cuda, chosen);
+    let unpublished: Vec<_> = add_ons.iter().zip(cuda.iter().cycle()).filter_map(newer).collect();
     let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
     let parts = cuda.as_ref().map(|c| on.parts(c, &ids)).unwrap_or_default();
-    let mut reasons = reasons(told, on.facts, driver, cuda.as_ref(), &add_ons);
+    let mut reasons = reasons(told, on.facts, driver, cuda.as_ref(), &add_ons, &unpublished);
     reasons.extend(parts.iter().filter_map(along));
     reasons.extend(without_runfile(on.facts, on.request, &parts));
     let (cards, driver) = (told.cards.to_vec(), driver.cloned());
@@ -311,6 +324,17 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation
     })
 }
 
+/// If no release was named and all are too new for a GPU: a sentence about all of them.
+fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
+    let Refusal::BelowLowest(card, lowest) = refusal else { return None };
+    let card = told.cards.get(card).filter(|_| told.request.cuda == Want::Best)?;
+    let (name, arch, capability) = (&card.name, told.arch, card.capability?);
+    Some(format!(
+        "no known CUDA toolkit for {arch} supports {name} (compute capability {capability}): the oldest, CUDA {oldest}, targets \
+         {lowest} and up"
+    ))
+}
+
 /// If the C library is too new for a toolkit's headers: a hint to compile in a container of an older system.
 fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let from = told
@@ -356,10 +380,21 @@ impl Unlayered<'_> {
                 let conflict = Conflict::refused(&Subject::Cuda(*version), *refusal, told);
                 let hint =
                     forward_compatible(*version, *refusal, told).or_else(|| older_system(*version, *refusal, told));
+                let conflict = match too_old(*version, *refusal, told) {
+                    Some(sentence) => Conflict { sentence, ..conflict },
+                    None => conflict,
+                };
                 hint.into_iter().fold(conflict, Conflict::hint)
             }
             Self::Cuda(None) => {
-                Conflict::new(RuleId::CudaWanted, format!("no CUDA release {} is known", told.request.cuda))
+                let wanted = &told.request.cuda;
+                let conflict = Conflict::new(RuleId::CudaWanted, format!("no CUDA release {wanted} is known"));
+                let near: Vec<_> = nearest(told.database, wanted).iter().map(ToString::to_string).collect();
+                if near.is_empty() {
+                    conflict
+                } else {
+                    conflict.hint(format!("known releases: CUDA {}", near.join(", ")))
+                }
             }
             Self::AddOn(of, Some((a, refusal))) => {
                 Conflict::refused(&Subject::AddOn(of, a.version, &a.cuda_line), *refusal, told)
@@ -496,8 +531,34 @@ fn unlayered<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Unla
             Unlayered::OtherCuda(of, a, v, r)
         }
         Some(Lacking { of, nearest }) => Unlayered::AddOn(of, nearest),
-        None => Unlayered::Cuda(refused.into_iter().max_by_key(|(v, r)| (r.came_far(), *v))),
+        None => {
+            let nearest = refused.iter().copied().max_by_key(|(v, r)| (r.came_far(), *v));
+            // If nobody named a release, the oldest one shows best that the GPU is too old for all.
+            let oldest = match nearest {
+                Some((_, Refusal::BelowLowest(..))) if on.request.cuda == Want::Best => {
+                    refused.into_iter().filter(|(_, r)| matches!(r, Refusal::BelowLowest(..))).min_by_key(|(v, _)| *v)
+                }
+                _ => None,
+            };
+            Unlayered::Cuda(oldest.or(nearest))
+        }
     }
+}
+
+/// The releases nearest to one that does not exist: those of its series, else those of the nearest series of its major version.
+/// The newest come first; none if no release was named.
+pub fn nearest(database: &Database, wanted: &Want<CudaVersion>) -> Vec<CudaVersion> {
+    let named = wanted.to_string();
+    if !named.starts_with(|c: char| c.is_ascii_digit()) || database.cuda.iter().any(|r| wanted.accepts(r.version)) {
+        return Vec::new();
+    }
+    let (major, minor) = dotted(&named);
+    let of_major = || database.cuda.iter().map(|r| r.version).filter(|v| u64::from(v.major) == u64::from(major));
+    let off = |v: &CudaVersion| u64::from(v.minor).abs_diff(u64::from(minor));
+    let Some(least) = of_major().map(|v| off(&v)).min() else { return Vec::new() };
+    let mut all: Vec<_> = of_major().filter(|v| off(v) == least).collect();
+    all.sort_by(|a, b| b.cmp(a));
+    all
 }
 
 /// A requested add-on that is not available for any otherwise suitable toolkit.
@@ -542,6 +603,7 @@ fn reasons(
     driver: Option<&Candidate>,
     cuda: Option<&Toolkit>,
     add_ons: &[ChosenAddOn],
+    unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
     let Explanation { cards, request, unpackaged, .. } = *told;
     let mut reasons = Vec::new();
@@ -567,7 +629,10 @@ fn reasons(
     for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
         let (newest, and) = newest_add_on(n.of.id, request);
         let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
-        let text = format!("{newest} {and} CUDA {series} that runs on compute capability {capabilities}");
+        let newer = unpublished.iter().find(|a| a.add_on == n.of.id);
+        let known = newer.map(|_| " with a known checksum").unwrap_or_default();
+        let but = newer.map(|a| format!(" ({} has none)", a.version)).unwrap_or_default();
+        let text = format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}");
         say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
     }
     let mut rests_on = vec![

@@ -184,7 +184,11 @@ fn compiles_once(stages: &Stages, host: &Host) {
 fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
     if !runs {
         let verb: Vec<_> = ["doctor"].iter().chain(arguments).copied().collect();
-        return host.gpusetup_plain(&verb);
+        let mut said = host.gpusetup_plain(&verb);
+        // Commands for a tree run in it; the table has what runs there.
+        let root = text(&host.root()).to_owned();
+        said.out = said.out.replace(&format!("chroot {root} "), "").replace(&format!(" --root {root}"), "");
+        return said;
     }
     let root = host.root();
     let stand_ins = nvidia::stand_ins(Path::new("/live/libraries"));

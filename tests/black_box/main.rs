@@ -29,6 +29,7 @@ mod frameworks;
 mod frozen;
 mod golden;
 mod hosts;
+mod json;
 mod languages;
 mod licences;
 mod locked;

@@ -20,7 +20,8 @@ pub fn run(pasted: &str, options: &Options, language: &Translation) -> Result<Ex
     if options.look.json {
         crate::cli::print_json(&report)?;
     } else {
-        crate::cli::print(&text(&report, options.looks(language)))?;
+        let text = text(&report, options.looks(language));
+        crate::cli::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
 }
