@@ -1,8 +1,11 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use gpusetup_database::{compat, error_code, message, subject, sum};
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use gpusetup_database::{compat, error_code, language, message, subject, sum};
 use serde::Serialize;
+use std::io::Write;
 use std::path::Path;
 use std::process::exit;
 
@@ -29,7 +32,7 @@ fn main() {
     for folder in ["compat", "explain", "manifests", "crates/database/src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
-    if let Err(problem) = database().and_then(|()| explanations()) {
+    if let Err(problem) = database().and_then(|database| explanations(&database.xids)) {
         for line in problem.lines() {
             println!("cargo::error={line}");
         }
@@ -37,25 +40,68 @@ fn main() {
     }
 }
 
-fn database() -> Result<(), String> {
+fn database() -> Result<compat::Database, String> {
     let database = compat::load(Path::new(".")).map_err(|e| e.to_string())?;
     println!("cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}", database.version);
     println!("cargo::rustc-env=GPUSETUP_SHAPE={}", shape().map_err(|e| e.to_string())?);
-    write("database.bin", &database)
+    write("database.bin", &database)?;
+    Ok(database)
 }
 
 /// What `explain` knows beside the database.
-fn explanations() -> Result<(), String> {
-    let read = |file: &str| std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"));
+fn explanations(xids: &[compat::Xid]) -> Result<(), String> {
     let (messages, subjects, errors) = ("explain/messages.yaml", "explain/subjects.yaml", "explain/errors.yaml");
-    write("errors.bin", &error_code::parse(&read(errors)?).map_err(|e| format!("{errors}: {e}"))?)?;
-    write("messages.bin", &message::parse(&read(messages)?).map_err(|e| format!("{messages}: {e}"))?)?;
-    write("subjects.bin", &subject::parse(&read(subjects)?).map_err(|e| format!("{subjects}: {e}"))?)
+    let messages = message::parse(&read(messages)?).map_err(|e| format!("{messages}: {e}"))?;
+    let subjects = subject::parse(&read(subjects)?).map_err(|e| format!("{subjects}: {e}"))?;
+    let errors = error_code::parse(&read(errors)?).map_err(|e| format!("{errors}: {e}"))?;
+    write("messages.bin", &messages)?;
+    write("subjects.bin", &subjects)?;
+    write("errors.bin", &errors)?;
+    store("languages.bin", &languages(&language::english(&messages, &subjects, &errors, xids))?)
 }
 
-/// Writes a value in the compact form that the program includes.
+fn read(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))
+}
+
+/// Each language of explain/languages/: its code, its name, and its texts, compressed.
+fn languages(english: &language::Texts) -> Result<Vec<(String, String, Vec<u8>)>, String> {
+    const FOLDER: &str = "explain/languages";
+    let failed = |e: std::io::Error| format!("{FOLDER}: {e}");
+    let files = std::fs::read_dir(FOLDER).map_err(failed)?.map(|entry| Ok(entry?.path()));
+    let mut files: Vec<_> = files.collect::<Result<_, _>>().map_err(failed)?;
+    files.sort();
+    let mut all = Vec::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "yaml")) {
+        let shown = file.display();
+        let code = file.file_stem().and_then(|stem| stem.to_str()).ok_or_else(|| format!("{shown}: its name"))?;
+        let own = language::parse(&read(&shown.to_string())?).map_err(|e| format!("{shown}: {e}"))?;
+        let wrong = language::faults(&own, english);
+        if !wrong.is_empty() {
+            return Err(wrong.into_iter().map(|fault| format!("{shown}: {fault}\n")).collect());
+        }
+        all.push((code.to_owned(), own.name, packed(&own.texts)?));
+    }
+    Ok(all)
+}
+
+/// Writes a value in the compact form that the program includes (src/built_in.rs).
 fn write(name: &str, value: &impl Serialize) -> Result<(), String> {
+    store_bytes(name, &packed(value)?)
+}
+
+/// Writes a value as it is: what is large in it is packed already.
+fn store(name: &str, value: &impl Serialize) -> Result<(), String> {
+    store_bytes(name, &postcard::to_stdvec(value).map_err(|e| e.to_string())?)
+}
+
+fn packed(value: &impl Serialize) -> Result<Vec<u8>, String> {
     let bytes = postcard::to_stdvec(value).map_err(|e| e.to_string())?;
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|e| e.to_string())
+}
+
+fn store_bytes(name: &str, bytes: &[u8]) -> Result<(), String> {
     let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
     std::fs::write(Path::new(&out).join(name), bytes).map_err(|e| e.to_string())
 }

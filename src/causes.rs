@@ -10,6 +10,7 @@ use crate::version::DriverVersion;
 use std::fmt::{Display, Formatter};
 use std::path::Path;
 
+pub mod tree;
 pub mod xid;
 
 /// The meaning of an id.

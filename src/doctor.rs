@@ -28,14 +28,16 @@ pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
 pub use sense::Sense;
 
-use crate::causes::Remedy;
+use crate::causes::{Remedy, tree};
 use crate::compat::Database;
+use crate::exit::Exit;
 use crate::host::Facts;
 use crate::ids::CheckId;
 use crate::operation::Operation;
 use crate::plan::DatabaseId;
 use crate::text::{made_visible, one_line};
 use serde::Serialize;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -366,6 +368,25 @@ impl Report {
     pub fn first(&self) -> Option<&Finding> {
         let of = |status| self.checks.iter().find(|f| f.status == status && f.consequence_of.is_none());
         of(Status::Fail).or_else(|| of(Status::Error)).or_else(|| of(Status::Warn))
+    }
+
+    /// The report on the host in a tree: its commands are for that tree, not for the machine that they are typed on.
+    pub fn in_tree(mut self, root: &Path) -> Self {
+        for remediation in self.checks.iter_mut().filter_map(|finding| finding.remediation.as_mut()) {
+            let mut commands: Vec<_> = remediation.commands.iter().filter_map(|c| tree::command(c, root)).collect();
+            commands.dedup();
+            remediation.commands = commands;
+        }
+        self
+    }
+
+    /// The exit code for the report: with `strict` warnings are failures, and a host without a GPU may be accepted.
+    pub fn exit(&self, strict: bool, accepts_no_gpu: bool) -> Exit {
+        match self.host.has_no_gpu() && !accepts_no_gpu {
+            true => Exit::NoGpu,
+            false if self.has_failed(strict) => Exit::Findings,
+            false => Exit::Done,
+        }
     }
 
     /// Whether a check failed; with `strict` also whether one warned.

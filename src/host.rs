@@ -156,6 +156,9 @@ pub struct Machine {
     pub is_tree: bool,
     /// Identifies the current boot; none for a tree.
     pub boot_id: Option<String>,
+    /// The number of processor cores that gpusetup may use here; none if not known.
+    #[serde(default)]
+    pub cores: Option<u32>,
 }
 
 /// Kinds of machine, by what may be installed on them.

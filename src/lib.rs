@@ -31,10 +31,10 @@
 //!
 //! A module uses only modules above it in this list (`tests/layers.rs`):
 //!
-//! - [`version`], [`sum`], [`compat`], [`message`], [`subject`], [`error_code`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms and error numbers. They are the package
+//! - [`version`], [`sum`], [`yaml`], [`compat`], [`message`], [`subject`], [`error_code`], [`language`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms and error numbers, and other languages. They are the package
 //!   `gpusetup-database`, which the build script uses too.
-//! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], [`recognise`]: fixed paths, ids of checks and rules, exit codes, texts of
-//!   strangers, what stands in for NVIDIA's servers, known error messages in a text.
+//! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], `built_in`, [`recognise`], [`translation`]: fixed paths, ids of checks and rules, exit codes, texts of
+//!   strangers, what stands in for NVIDIA's servers, what the build put into the program, known error messages in a text, what `explain` says in other languages.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
@@ -50,9 +50,10 @@
 // clippy.toml lists what only `system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub use gpusetup_database::{compat, error_code, message, subject, sum, version};
+pub use gpusetup_database::{compat, error_code, language, message, subject, sum, version, yaml};
 
 pub mod apply;
+mod built_in;
 pub mod bundle;
 pub mod cache;
 pub mod causes;
@@ -76,3 +77,4 @@ pub mod render;
 pub mod resolve;
 pub mod system;
 pub mod text;
+pub mod translation;

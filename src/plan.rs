@@ -9,6 +9,7 @@ mod components;
 mod context;
 mod driver;
 mod environment;
+pub mod estimate;
 mod lockfile;
 mod needs;
 mod nouveau;
@@ -148,6 +149,11 @@ pub struct Step {
     pub download_bytes: Option<u64>,
     /// Disk space needed in bytes, without the downloads; none if not known.
     pub disk_bytes: Option<u64>,
+    /// About how many seconds it takes, downloads at 100 Mbit/s included; none if that is not known, as for a reboot. A host
+    /// whose cores are not known is taken to have four.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemas", schemars(schema_with = "estimate::schema"))]
+    pub estimate_seconds: Option<Option<u64>>,
     /// The disk space that it needs by directory. The cache may be listed twice: for downloads and for unpacking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub room: Vec<Room>,
@@ -206,6 +212,9 @@ pub struct Totals {
     /// One of the two is a lower bound, because a size is not known.
     #[serde(default)]
     pub at_least: bool,
+    /// About how many seconds all steps take, without reboots; none if that of one is not known.
+    #[serde(default)]
+    pub estimate_seconds: Option<u64>,
     /// The number of reboots.
     pub reboots: u32,
     /// Files, links, packages and directory trees added.

@@ -14,7 +14,9 @@ mod framework;
 mod known_host;
 mod python;
 mod refusal;
+mod repositories;
 mod search;
+mod wanted;
 
 pub use add_on::ChosenAddOn;
 pub use card::{Card, known_card};
@@ -28,7 +30,8 @@ pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
 
-use crate::compat::{AddOnId, Database, ModuleFlavour};
+pub use crate::compat::cuda_arch;
+use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
 use crate::host::Facts;
 use crate::ids::{Recorded, Rule, RuleId};
 use crate::paths::CACHE;
@@ -152,12 +155,9 @@ impl<'a> KnownHost<'a, '_> {
 
 /// Refuses requests that no driver and no toolkit can satisfy.
 fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
-    const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
-    if !ARCHITECTURES.contains(&facts.machine.arch.as_str()) {
+    if !MACHINES.contains(&facts.machine.arch.as_str()) {
         let sentence = format!("CUDA does not exist for the machine architecture {}", facts.machine.arch);
-        return Err(
-            Conflict::new(RuleId::Architecture, sentence).hint(format!("supported: {}", ARCHITECTURES.join(", ")))
-        );
+        return Err(Conflict::new(RuleId::Architecture, sentence).hint(format!("supported: {}", MACHINES.join(", "))));
     }
     if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
         let sentence = format!("gpusetup supports only Linux; {} is {system}", facts.os.name);
@@ -284,9 +284,4 @@ pub struct Rejection {
     pub because: String,
     /// The rule that excluded it.
     pub rule: Recorded<Rule>,
-}
-
-/// The name of a machine architecture in CUDA's and cuDNN's file names: `sbsa` for `aarch64`.
-pub fn cuda_arch(machine: &str) -> &str {
-    if machine == "aarch64" { "sbsa" } else { machine }
 }

@@ -1,11 +1,14 @@
 //! Text from elsewhere: facts, plans, archives, programs and servers may say anything. What could move a terminal's cursor,
 //! begin a new line or hide letters is made visible before it is shown or stored.
 
+pub mod link;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::path::Path;
+use unicode_width::UnicodeWidthStr;
 
 /// Whether a character does something else than stand where it is written: control characters, line and paragraph
 /// separators, bidirectional controls, and letters without a width or a shape.
@@ -51,6 +54,28 @@ pub fn without_escapes(text: &str) -> Cow<'_, str> {
         &piece[end.unwrap_or(line_end).min(line_end)..]
     });
     Cow::Owned([first].into_iter().chain(visible).collect())
+}
+
+/// The text with ASCII in place of our own typographic signs; names of others stay.
+pub fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '×' => out.push('x'),
+            '–' | '—' => out.push('-'),
+            '…' => out += "...",
+            '→' => out += "->",
+            '≥' => out += ">=",
+            '≤' => out += "<=",
+            '‘' | '’' => out.push('\''),
+            '“' | '”' => out.push('"'),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// A message of one line or several: the second and later ones are indented, so that none of them passes for a message of
@@ -145,13 +170,26 @@ pub fn bytes(count: u64) -> String {
     if value < 9.95 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
 }
 
+/// An estimated time as people say it: `about 12 min`, no more exact than it can be known.
+pub fn about(seconds: u64) -> String {
+    match seconds.div_ceil(30) / 2 {
+        0 => "less than a minute".to_owned(),
+        minutes @ 1..=20 => format!("about {minutes} min"),
+        minutes => match (minutes + 2) / 5 * 5 {
+            minutes @ ..60 => format!("about {minutes} min"),
+            minutes if minutes % 60 == 0 => format!("about {} h", minutes / 60),
+            minutes => format!("about {} h {} min", minutes / 60, minutes % 60),
+        },
+    }
+}
+
 /// `text` in lines of at most `width` columns, the first behind `first`, the others behind as many spaces. A word that is
 /// longer than a line has a line of its own.
 pub fn wrapped(first: &str, text: &str, width: usize) -> String {
-    let indent = first.chars().count();
+    let indent = columns(first);
     let (mut out, mut column) = (first.to_owned(), indent);
     for word in text.split_whitespace() {
-        let length = word.chars().count();
+        let length = columns(word);
         if column > indent && column + 1 + length > width {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
@@ -166,6 +204,17 @@ pub fn wrapped(first: &str, text: &str, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// How many columns of a terminal a text takes: Hangul and other East Asian letters take two each, colours and links none.
+pub fn columns(text: &str) -> usize {
+    without_escapes(text).width()
+}
+
+/// The text with blanks after it, so that it takes at least `width` columns.
+pub fn padded(text: &str, width: usize) -> String {
+    let blanks = width.saturating_sub(columns(text));
+    text.chars().chain(std::iter::repeat_n(' ', blanks)).collect()
 }
 
 /// One of something, or several: `1 reboot`, `2 reboots`.
@@ -237,9 +286,33 @@ mod tests {
     }
 
     #[test]
+    fn estimates_are_rounded_to_what_can_be_known() {
+        for (seconds, said) in [
+            (0, "less than a minute"),
+            (29, "less than a minute"),
+            (31, "about 1 min"),
+            (100, "about 2 min"),
+            (725, "about 12 min"),
+            (1290, "about 20 min"),
+            (1400, "about 25 min"),
+            (3590, "about 1 h"),
+            (5000, "about 1 h 25 min"),
+        ] {
+            assert_eq!(about(seconds), said, "{seconds}");
+        }
+    }
+
+    #[test]
     fn lines_are_filled_and_no_wider() {
         let text = wrapped("why  ", "one two three four five six seven", 16);
         assert_eq!(text, "why  one two\n     three four\n     five six\n     seven\n");
+        // Two columns for each letter, and no line ends inside a word.
+        assert_eq!(wrapped("뜻  ", "커널 모듈이 없습니다", 14), "뜻  커널\n    모듈이\n    없습니다\n");
+        assert_eq!((padded("뜻", 4), padded("means", 4)), ("뜻  ".to_owned(), "means".to_owned()));
+        assert_eq!(
+            wrapped("\x1b[1mwhy\x1b[0m  ", "one \x1b[2mtwo\x1b[0m three", 12),
+            "\x1b[1mwhy\x1b[0m  one \x1b[2mtwo\x1b[0m\n     three\n"
+        );
         assert_eq!(wrapped("- ", "a-word-that-is-longer-than-that b", 10), "- a-word-that-is-longer-than-that\n  b\n");
     }
 }

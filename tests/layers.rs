@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
-    &["compat", "error_code", "message", "subject", "sum", "version"],
-    &["exit", "ids", "mirrors", "paths", "text"],
-    &["recognise", "system"],
+    &["compat", "error_code", "language", "message", "subject", "sum", "version", "yaml"],
+    &["built_in", "exit", "ids", "mirrors", "paths", "text"],
+    &["recognise", "system", "translation"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host"],
     &["operation", "resolve"],

@@ -3,6 +3,7 @@
 use super::Remedy;
 use crate::compat::XidAction;
 use crate::text::quoted;
+use crate::translation::words::{FOLLOW, REBOOT_FOR_SWITCH, filled};
 
 /// The list in which NVIDIA describes each Xid.
 pub const CATALOG: &str = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html";
@@ -26,12 +27,24 @@ pub fn remedy(number: u16, action: XidAction, gpu: &str) -> Option<Remedy> {
     })
 }
 
+/// The name of an action whose remedy is the same for each Xid.
+pub fn name(action: XidAction) -> Option<&'static str> {
+    Some(match action {
+        XidAction::RestartApplication => "restart-application",
+        XidAction::ResetGpu => "reset-gpu",
+        XidAction::Reboot => "reboot",
+        XidAction::CheckHardware => "check-hardware",
+        XidAction::Update => "update",
+        XidAction::Nothing | XidAction::Workflow | XidAction::AskNvidia => return None,
+    })
+}
+
 /// What helps against an Xid for which nothing more is known.
 pub fn unknown(number: u16) -> Remedy {
-    Remedy::new::<&str>(format!("follow NVIDIA's description of Xid {number}: {CATALOG}"), [])
+    Remedy::new::<&str>(filled(FOLLOW, &[("number", &number.to_string()), ("list", CATALOG)]), [])
 }
 
 /// What helps against a fatal error of an NVSwitch.
 pub fn of_switch() -> Remedy {
-    Remedy::new("reboot the host to reset the NVSwitches and GPUs", ["sudo reboot"])
+    Remedy::new(REBOOT_FOR_SWITCH, ["sudo reboot"])
 }

@@ -7,9 +7,7 @@ use super::options::{
     BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions, StockOptions,
     TrustOptions,
 };
-use super::run::{
-    Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, tell_result_or_null, writing,
-};
+use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
@@ -88,12 +86,13 @@ impl From<Failure> for Problem {
 
 /// Applies a plan.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
+    let began = jiff::Timestamp::now();
     let ended =
         writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
             carry_out(options, system, account)
         });
     if options.look.json {
-        tell_result(&options.host)?;
+        tell_result(&options.host, began, &ended)?;
     }
     ended
 }
@@ -110,9 +109,10 @@ fn idle(json: bool, text: &str) -> Result<Ended, Problem> {
 
 /// Resumes what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
+    let began = jiff::Timestamp::now();
     let ended = go_on(options);
     if options.json {
-        tell_result_or_null(&options.host, ended.is_ok())?;
+        tell_result(&options.host, began, &ended)?;
     }
     ended
 }
@@ -152,6 +152,7 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
 
 /// Undoes the last apply.
 pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
+    let began = jiff::Timestamp::now();
     let ended = writing(&options.host, &options.run, false, |system, _| {
         if !apply::anything_to_take_back(system, RollbackScope::Last)? {
             forget(system)?;
@@ -164,7 +165,7 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
         take_back(&options.run, options.json, system, RollbackScope::Last)
     });
     if options.json {
-        tell_result_or_null(&options.host, ended.is_ok())?;
+        tell_result(&options.host, began, &ended)?;
     }
     ended
 }

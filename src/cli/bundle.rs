@@ -3,7 +3,7 @@
 use super::files::{read_key, read_plan};
 use super::host::{must_be_private, no_gpus, stock_facts, system_of};
 use super::locked::Locked;
-use super::options::{DatabaseOptions, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
+use super::options::{DatabaseOptions, JsonOption, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
@@ -39,6 +39,8 @@ pub enum Command {
         /// The .tar.zst file to write
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
+        #[command(flatten)]
+        form: JsonOption,
     },
     /// Verify a bundle: list files that are missing, altered or surplus
     Verify {
@@ -88,6 +90,8 @@ pub struct CreateOptions {
     /// Print lines instead of progress bars
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
     no_progress: bool,
+    #[command(flatten)]
+    form: JsonOption,
 }
 
 impl From<BundleError> for Problem {
@@ -131,7 +135,7 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
     interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     match command {
         Command::Create(options) => create(options),
-        Command::Pack { bundle, out } => pack(bundle, out),
+        Command::Pack { bundle, out, form } => pack(bundle, out, form.json),
         Command::Verify { bundle, key, json } => verify(bundle, key.as_deref(), *json),
     }
 }
@@ -165,7 +169,7 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
         packages(&system, here, &plans, &work, &mut contents, &created)?;
     }
     let written = contents.write(&options.out, &mut telling("written"))?;
-    say_what_was_made(&options.out, written)
+    say_what_was_made(&options.out, written, options.form.json)
 }
 
 /// The plan for a new installation of a system.
@@ -181,8 +185,23 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
     Ok(planned.plan)
 }
 
-fn say_what_was_made(out: &Path, written: Written) -> Result<Exit, Problem> {
+/// What `bundle create --json` and `bundle pack --json` print.
+#[derive(serde::Serialize)]
+struct Made<'a> {
+    schema: &'static str,
+    bundle: &'a Path,
+    files: u64,
+    bytes: u64,
+    bytes_on_disk: u64,
+}
+
+fn say_what_was_made(out: &Path, written: Written, json: bool) -> Result<Exit, Problem> {
     let Written { files, bytes: all, on_disk } = written;
+    if json {
+        let schema = "gpusetup.bundle-made/1";
+        super::print_json(&Made { schema, bundle: out, files, bytes: all, bytes_on_disk: on_disk })?;
+        return Ok(Exit::Done);
+    }
     let packed = if on_disk == all { String::new() } else { format!(", {} packed", bytes(on_disk)) };
     print(&format!("{}: {}, {}{packed}.\n", out.display(), count(files, "file"), bytes(all)))?;
     Ok(Exit::Done)
@@ -306,14 +325,14 @@ fn telling(what: &'static str) -> impl FnMut(u64, u64) {
     }
 }
 
-fn pack(folder: &Path, out: &Path) -> Result<Exit, Problem> {
+fn pack(folder: &Path, out: &Path, json: bool) -> Result<Exit, Problem> {
     if !crate::bundle::is_archive(out) {
         return Err(Problem::usage(format!("{} does not end in .tar.zst", out.display())));
     }
     is_new(out)?;
     let written =
         Contents::of_bundle(&Bundle::open(folder, None, &Trust::Anybody)?)?.write(out, &mut telling("written"))?;
-    say_what_was_made(out, written)
+    say_what_was_made(out, written, json)
 }
 
 /// What `bundle verify --json` prints.

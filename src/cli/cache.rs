@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::host::{must_be_a_host, must_be_private, system_of};
-use super::options::folder;
+use super::options::{JsonOption, folder};
 use crate::apply::Lock;
 use crate::cache::{BUNDLES, Cached, State, files, reads_well, remove};
 use crate::exit::Exit;
@@ -32,10 +32,14 @@ pub enum Command {
         #[arg(long)]
         partial: bool,
         #[command(flatten)]
+        form: JsonOption,
+        #[command(flatten)]
         place: Place,
     },
     /// Verify every file again; set corrupted files aside
     Verify {
+        #[command(flatten)]
+        form: JsonOption,
         #[command(flatten)]
         place: Place,
     },
@@ -70,12 +74,31 @@ struct Listing<'a> {
     files: &'a [Cached],
 }
 
+/// What `cache clean --json` prints.
+#[derive(Serialize)]
+struct Cleaned<'a> {
+    schema: &'static str,
+    cache: &'a Path,
+    bytes: u64,
+    removed: Vec<&'a Path>,
+}
+
+/// What `cache verify --json` prints.
+#[derive(Serialize)]
+struct Read<'a> {
+    schema: &'static str,
+    cache: &'a Path,
+    files: usize,
+    bytes: u64,
+    rejected: &'a [String],
+}
+
 /// Does it.
 pub fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::List { json, place } => list(place, *json),
-        Command::Clean { partial, place } => clean(place, *partial),
-        Command::Verify { place } => verify(place),
+        Command::Clean { partial, form, place } => clean(place, *partial, form.json),
+        Command::Verify { form, place } => verify(place, form.json),
     }
 }
 
@@ -116,7 +139,7 @@ fn list(place: &Place, json: bool) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
-fn clean(place: &Place, partial: bool) -> Result<Exit, Problem> {
+fn clean(place: &Place, partial: bool, json: bool) -> Result<Exit, Problem> {
     let system = place.host()?;
     must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
@@ -133,12 +156,18 @@ fn clean(place: &Place, partial: bool) -> Result<Exit, Problem> {
         let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", bundles.display()));
         system.remove_tree(&bundles).map_err(failed)?;
     }
-    let count = count(files.iter().filter(is_wanted).count() as u64, "file");
+    let removed: Vec<_> = files.iter().filter(is_wanted).map(|file| &*file.path).collect();
+    if json {
+        let schema = "gpusetup.cache-clean/1";
+        super::print_json(&Cleaned { schema, cache: &place.cache, bytes: freed, removed })?;
+        return Ok(Exit::Done);
+    }
+    let count = count(removed.len() as u64, "file");
     super::print(&format!("Removed {count}, {}.\n", bytes(freed)))?;
     Ok(Exit::Done)
 }
 
-fn verify(place: &Place) -> Result<Exit, Problem> {
+fn verify(place: &Place, json: bool) -> Result<Exit, Problem> {
     let system = place.host()?;
     must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
@@ -153,6 +182,12 @@ fn verify(place: &Place) -> Result<Exit, Problem> {
             Err(e) => return Err(Problem::unexpected(format!("cannot read {}: {e}", file.path.display()))),
         }
     }
+    let sum = files.iter().map(|f| f.size).sum();
+    if json {
+        let schema = "gpusetup.cache-verify/1";
+        let (files, rejected) = (files.len(), altered.as_slice());
+        super::print_json(&Read { schema, cache: &place.cache, files, bytes: sum, rejected })?;
+    }
     if !altered.is_empty() {
         let is = if altered.len() == 1 { "is" } else { "are" };
         let sentence = format!("{} {is} not what was verified, and {is} set aside as .rejected", altered.join(", "));
@@ -160,7 +195,9 @@ fn verify(place: &Place) -> Result<Exit, Problem> {
             Problem::integrity(sentence).hint("gpusetup cache clean --partial removes the files that were set aside")
         );
     }
-    let sum = files.iter().map(|f| f.size).sum();
+    if json {
+        return Ok(Exit::Done);
+    }
     super::print(&format!("{} read, {}: all as they were.\n", count(files.len() as u64, "file"), bytes(sum)))?;
     Ok(Exit::Done)
 }

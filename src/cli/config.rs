@@ -6,6 +6,7 @@ use crate::system::environment;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
 use crate::text::quoted_path;
+use crate::yaml;
 use clap::Command;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -87,9 +88,8 @@ fn has_login(value: &str) -> bool {
 }
 
 fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
-    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
-    let map: BTreeMap<String, Texts> = serde_yaml::from_str_with_options(text, options)
-        .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
+    let map: BTreeMap<String, Texts> =
+        yaml::read(text).map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
     let known = option_names();
     if let Some(key) = map.keys().find(|k| !known.contains(k)) {
         let line = text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);

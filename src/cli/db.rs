@@ -4,7 +4,7 @@ mod update;
 
 use super::Problem;
 use super::host::one_gpu;
-use super::options::{DatabaseOptions, LookOptions, to_the_end};
+use super::options::{DatabaseOptions, JsonOption, LookOptions, to_the_end};
 use crate::compat::{AddOnId, Database, LoadError, load};
 use crate::database::archive;
 use crate::exit::Exit;
@@ -16,6 +16,7 @@ use crate::render::explain::article::Article;
 use crate::resolve::known_card;
 use crate::system::output;
 use crate::text::{bytes, count};
+use crate::translation::Translation;
 use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -24,14 +25,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List GPUs, drivers, CUDA, add-ons, frameworks, systems and more, whole or only what fits
-    #[command(after_help = "Examples:\n  gpusetup db list drivers --cuda 12.8 --kernel 6.18\n  \
-              gpusetup db list gpus --driver 470\n  gpusetup db list cuda --os ubuntu-24.04")]
     List(Box<ListOptions>),
     /// Show a GPU, a driver branch, a CUDA release, an add-on, a framework or a system in one screen
-    #[command(
-        after_help = "Examples:\n  gpusetup db show h100\n  gpusetup db show driver 580\n  gpusetup db show cuda 12.8\n  \
-              gpusetup db show cuda 12.9.1 13.0.3\n  gpusetup db show ubuntu-24.04"
-    )]
     Show {
         /// h100, p4d.24xlarge, driver 580, cuda, cuda 12.8, nccl, torch==2.9, ubuntu-24.04; two CUDA releases are compared
         #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
@@ -55,6 +50,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         html: PathBuf,
         #[command(flatten)]
+        form: JsonOption,
+        #[command(flatten)]
         from: DatabaseOptions,
     },
     /// Check every fact: unique ids, valid references and ranges, a source for each
@@ -74,6 +71,8 @@ pub enum Command {
         /// The .tar.xz file to write
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
+        #[command(flatten)]
+        form: JsonOption,
     },
     /// Install a newer database that is signed with the release key
     Update(update::Options),
@@ -232,7 +231,8 @@ fn show(subject: &[String], look: &LookOptions, from: &DatabaseOptions) -> Resul
     if look.json {
         return super::print_json(&article);
     }
-    super::print(&article.text(super::paint(look.color), look.verbose, super::width()))
+    let text = article.text(super::paint(look.color), look.verbose, super::width());
+    super::print_text(text, look.color, false)
 }
 
 fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
@@ -269,7 +269,7 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     if let Ok((distribution, _)) = system_named(database, whole.split(':').next().unwrap_or_default()) {
         return Ok(pages::system(database, distribution));
     }
-    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None) {
+    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None, &Translation::ENGLISH) {
         return Ok(article);
     }
     let gpu = one_gpu(database, &whole).map_err(|problem| Problem {
@@ -280,6 +280,20 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     Ok(pages::gpu(database, &whole, &gpu, &card))
 }
 
+/// What `db pack --json` and `db matrix --json` print.
+#[derive(serde::Serialize)]
+struct Written<'a> {
+    schema: &'static str,
+    file: &'a Path,
+    bytes: usize,
+}
+
+impl<'a> Written<'a> {
+    fn of(schema: &'static str, file: &'a Path, bytes: usize) -> Self {
+        Self { schema, file, bytes }
+    }
+}
+
 /// Does it.
 pub fn run(command: &Command) -> Result<Exit, Problem> {
     let width = super::width();
@@ -287,16 +301,19 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
         Command::List(options) => list(options)?,
         Command::Show { subject, look, from } => show(subject, look, from)?,
         Command::Export { from, .. } => super::print_json(&from.open()?.export())?,
-        Command::Matrix { html, from } => {
+        Command::Matrix { html, form, from } => {
             let page = render::matrix::html(from.open()?);
             output::write(html, page.as_bytes())
                 .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", html.display())))?;
-            super::say(&format!("written to {}", html.display()));
+            match form.json {
+                true => super::print_json(&Written::of("gpusetup.db-matrix/1", html, page.len()))?,
+                false => super::say(&format!("written to {}", html.display())),
+            }
         }
         Command::Check { folder, json, from } => {
             return check(folder.as_ref().or(from.folder.as_ref()), *json, width, from);
         }
-        Command::Pack { folder, out } => return pack(folder, out),
+        Command::Pack { folder, out, form } => return pack(folder, out, form.json),
         Command::Update(options) => return update::run(options),
     }
     Ok(Exit::Done)
@@ -307,8 +324,8 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
         None => in_use.open()?,
         Some(folder) => match load(folder) {
             Ok(database) => to_the_end(database),
-            Err(LoadError::Wrong(problems)) => return wrong(&problems),
-            Err(LoadError::Shape(mistakes)) => return wrong(&mistakes),
+            Err(LoadError::Wrong(problems)) => return wrong(&problems, json),
+            Err(LoadError::Shape(mistakes)) => return wrong(&mistakes, json),
             Err(e) => return Err(Problem::integrity(format!("the database cannot be used: {e}"))),
         },
     };
@@ -321,18 +338,26 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
     Ok(Exit::Done)
 }
 
-fn pack(folder: &Path, out: &Path) -> Result<Exit, Problem> {
+fn pack(folder: &Path, out: &Path, json: bool) -> Result<Exit, Problem> {
     let archive = archive::pack(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
     output::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
+    if json {
+        super::print_json(&Written::of("gpusetup.db-pack/1", out, archive.len()))?;
+        return Ok(Exit::Done);
+    }
     let bytes = bytes(archive.len() as u64);
     super::print(&format!("{}: {bytes}. Sign it: minisign -S -m {}\n", out.display(), out.display()))?;
     Ok(Exit::Done)
 }
 
 /// Every mistake on a line, which editors and CI know to read.
-fn wrong<T: std::fmt::Display>(mistakes: &[T]) -> Result<Exit, Problem> {
+fn wrong<T: std::fmt::Display>(mistakes: &[T], json: bool) -> Result<Exit, Problem> {
+    let problem = Problem::integrity(format!("the database has {}", count(mistakes.len() as u64, "mistake")));
+    if json {
+        return Err(Problem { because: mistakes.iter().map(ToString::to_string).collect(), ..problem });
+    }
     for mistake in mistakes {
         super::print(&format!("{mistake}\n"))?;
     }
-    Err(Problem::integrity(format!("the database has {}", count(mistakes.len() as u64, "mistake"))))
+    Err(problem)
 }

@@ -4,7 +4,7 @@ use super::files::{read_facts, read_text};
 use super::host::{look, system};
 use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
 use super::run::{Ended, agreed, begin, propose, writing};
-use super::{Problem, report, say};
+use super::{Problem, locale, report, say};
 use crate::apply;
 use crate::causes;
 use crate::compat::Database;
@@ -17,7 +17,7 @@ use crate::planning::Planner;
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
-use crate::system::{System, environment, output};
+use crate::system::{System, output};
 use crate::text::wrapped;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         only.extend(CHECKS.iter().filter(of).map(|c| c.id));
     }
     if options.list_checks {
-        super::print(&list(&only))?;
+        match options.is_json() {
+            true => super::print_json(&listed(&only))?,
+            false => super::print(&list(&only))?,
+        }
         return Ok(Exit::Done);
     }
     let with = With { options, only: &only, database: options.host.database()?, sources: options.sources()? };
@@ -134,11 +137,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         say(&format!("from {origin}"));
     }
     show(options, &report, origin.as_deref())?;
-    if options.if_no_gpu == IfNoGpu::Fail && report.host.has_no_gpu() {
+    let exit = report.exit(options.strict, options.if_no_gpu == IfNoGpu::Skip);
+    if exit == Exit::NoGpu {
         say("no NVIDIA GPU was found; --if-no-gpu skip accepts that");
-        return Ok(Exit::NoGpu);
     }
-    Ok(if report.has_failed(options.strict) { Exit::Findings } else { Exit::Done })
+    Ok(exit)
 }
 
 /// The inputs of every kind of examination, read once: standard input may be the kernel log.
@@ -159,7 +162,11 @@ impl With<'_> {
         if let Some(path) = &options.report {
             self.hand_on(path, &system, &evidence)?;
         }
-        Ok(examine(evidence, self.database, self.only))
+        let report = examine(evidence, self.database, self.only);
+        Ok(match &options.host.root {
+            Some(root) => report.in_tree(root),
+            None => report,
+        })
     }
 
     /// Writes the evidence as a report.
@@ -260,6 +267,10 @@ impl Options {
         })
     }
 
+    fn is_json(&self) -> bool {
+        self.look.json || self.format == Format::Json
+    }
+
     fn is_text(&self) -> bool {
         !self.look.json && self.format == Format::Text
     }
@@ -274,12 +285,13 @@ fn show(options: &Options, findings: &Report, from: Option<&str>) -> Result<(), 
                 from,
                 root: options.host.root.as_deref(),
                 paint: super::paint(options.look.color),
-                unicode: speaks_unicode(),
+                unicode: locale::speaks_unicode(),
                 // Somebody who names checks wants their answers.
                 verbose: options.look.verbose || options.checks.iter().any(|check| !report::is_report(check)),
                 width: super::width(),
             };
-            super::print(&render::doctor::text(findings, look))
+            let is_here = from.is_none() && options.host.root.is_none();
+            super::print_text(render::doctor::text(findings, look), options.look.color, is_here)
         }
     }
 }
@@ -294,6 +306,35 @@ fn known(id: &str) -> Result<CheckId, Problem> {
     found.ok_or_else(|| Problem::usage(format!("there is no check {id}")).attempt("gpusetup doctor --list-checks"))
 }
 
+/// What `doctor --list-checks --json` prints.
+#[derive(serde::Serialize)]
+struct Checks {
+    schema: &'static str,
+    checks: Vec<ListedCheck>,
+}
+
+#[derive(serde::Serialize)]
+struct ListedCheck {
+    id: CheckId,
+    title: &'static str,
+    /// What the check reads; null if it is none of doctor's.
+    reads: Option<&'static str>,
+    /// What finds it, if it is none of doctor's checks.
+    elsewhere: Option<&'static str>,
+}
+
+fn listed(only: &[CheckId]) -> Checks {
+    let own = CHECKS.iter().map(|c| ListedCheck { id: c.id, title: c.title(), reads: Some(c.reads), elsewhere: None });
+    let others = causes::elsewhere().map(|(id, place)| ListedCheck {
+        id,
+        title: id.title(),
+        reads: None,
+        elsewhere: Some(place),
+    });
+    let wanted = |check: &ListedCheck| only.is_empty() || only.contains(&check.id);
+    Checks { schema: "gpusetup.checks/1", checks: own.chain(others).filter(wanted).collect() }
+}
+
 fn list(only: &[CheckId]) -> String {
     let wanted = |id: &CheckId| only.is_empty() || only.contains(id);
     let mut out = String::new();
@@ -306,11 +347,4 @@ fn list(only: &[CheckId]) -> String {
         out += &wrapped("         no check: ", place, super::width());
     }
     out
-}
-
-/// Whether the locale's character set has more than ASCII.
-fn speaks_unicode() -> bool {
-    let set = |name| environment::variable(name).filter(|v| !v.is_empty());
-    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
 }

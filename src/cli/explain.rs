@@ -1,5 +1,6 @@
 //! `gpusetup explain`: why a version is chosen or refused, what a check or an exit code means.
 
+mod language;
 mod own;
 mod paste;
 mod subject;
@@ -8,14 +9,16 @@ use super::Problem;
 use super::files::read_log;
 use super::host::{look_or_stock, system};
 use super::locked::Locked;
-use super::options::{HostOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
+use super::options::{HostOptions, LanguageOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
 use crate::compat::AddOnId;
 use crate::exit::Exit;
 use crate::planning::Planner;
 use crate::render;
+use crate::render::explain::Look;
 use crate::render::explain::article::Article;
 use crate::resolve::{Conflict, ConflictKind, resolve};
 use crate::system::input;
+use crate::translation::Translation;
 use crate::version::{Version, Want};
 use std::path::Path;
 
@@ -35,40 +38,58 @@ pub struct Options {
     #[command(flatten)]
     request: RequestOptions,
     #[command(flatten)]
+    language: LanguageOptions,
+    #[command(flatten)]
     look: LookOptions,
     #[command(flatten)]
     trust: TrustOptions,
 }
 
+impl Options {
+    /// The language of the answer. JSON is always in English.
+    fn language(&self) -> Translation {
+        if self.look.json { Translation::ENGLISH } else { language::wanted(&self.language) }
+    }
+
+    fn looks<'a>(&self, language: &'a Translation) -> Look<'a> {
+        Look { paint: super::paint(self.look.color), verbose: self.look.verbose, width: super::width(), language }
+    }
+
+    fn is_of_this_host(&self) -> bool {
+        self.host.root.is_none() && self.stock.os.is_none()
+    }
+}
+
 /// Explains.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
+    let language = &options.language();
     if let [only] = options.subject.as_slice()
         && only == "-"
     {
-        return paste::run(&read_log(Path::new("-"))?, options);
+        return paste::run(&read_log(Path::new("-"))?, options, language);
     }
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
-    if let Some(article) = subject::numbered(&words) {
-        return print_article(&article, options);
+    if let Some(article) = subject::numbered(&words, language) {
+        return print_article(&article, options, language);
     }
     match words.as_slice() {
         [layer] if is_layer(layer, options)? && !(options.host.gpu.is_empty() && options.stock.os.is_none()) => {
-            return version(options, layer, "latest");
+            return version(options, language, layer, "latest");
         }
-        [layer, wanted] if is_layer(layer, options)? => return version(options, layer, wanted),
+        [layer, wanted] if is_layer(layer, options)? => return version(options, language, layer, wanted),
         _ => {}
     }
-    if let Some(article) = subject::article(&words, options)? {
-        return print_article(&article, options);
+    if let Some(article) = subject::article(&words, options, language)? {
+        return print_article(&article, options, language);
     }
     match words.as_slice() {
-        [layer] if is_layer(layer, options)? => return version(options, layer, "latest"),
+        [layer] if is_layer(layer, options)? => return version(options, language, layer, "latest"),
         [one]
             if let Some((layer, wanted)) =
                 one.split_once("==").filter(|(layer, _)| is_layer(layer, options).is_ok_and(|is| is)) =>
         {
-            return version(options, layer, wanted);
+            return version(options, language, layer, wanted);
         }
         _ => {}
     }
@@ -77,10 +98,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if let [only] = options.subject.as_slice()
         && input::metadata(Path::new(only)).is_some_and(|meta| meta.is_file())
     {
-        return paste::run(&read_log(Path::new(only))?, options);
+        return paste::run(&read_log(Path::new(only))?, options, language);
     }
     if paste::recognises(&whole)? || whole.split_whitespace().count() >= FEWEST_WORDS {
-        return paste::run(&whole, options);
+        return paste::run(&whole, options, language);
     }
     Err(subject::unknown(&whole))
 }
@@ -88,11 +109,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 /// A text of so many words is one that somebody pasted, and no subject.
 const FEWEST_WORDS: usize = 5;
 
-fn print_article(article: &Article, options: &Options) -> Result<Exit, Problem> {
+fn print_article(article: &Article, options: &Options, language: &Translation) -> Result<Exit, Problem> {
     if options.look.json {
         super::print_json(article)?;
     } else {
-        super::print(&article.text(super::paint(options.look.color), options.look.verbose, super::width()))?;
+        let Look { paint, verbose, width, .. } = options.looks(language);
+        let text = article.text_in(language, paint, verbose, width);
+        super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
 }
@@ -103,7 +126,7 @@ fn is_layer(word: &str, options: &Options) -> Result<bool, Problem> {
 }
 
 /// Asks for the version, and tells the proof of yes or no.
-fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem> {
+fn version(options: &Options, language: &Translation, layer: &str, wanted: &str) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let (facts, assumed) = look_or_stock(&options.host, &options.stock, database)?;
@@ -148,8 +171,8 @@ fn version(options: &Options, layer: &str, wanted: &str) -> Result<Exit, Problem
     if options.look.json {
         super::print_json(&render::explain::Proof::of(&answer))?;
     } else {
-        let paint = super::paint(options.look.color);
-        super::print(&render::explain::text(&named, &answer, database, paint, super::width()))?;
+        let text = render::explain::text(&named, &answer, database, options.looks(language));
+        super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(if answer.is_ok() { Exit::Done } else { Exit::NothingFits })
 }

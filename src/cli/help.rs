@@ -13,46 +13,214 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Set the shell up", &["completions", "man"]),
 ];
 
-/// The options that `-h` shows, and examples. A command that is not here shows all.
-const SHORT: [(&str, &[&str], &[&str]); 6] = [
-    (
-        "plan",
-        &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
-        &[
+/// What `-h` shows of a command: options (all where none are named), and examples.
+struct Short {
+    command: &'static str,
+    options: &'static [&'static str],
+    examples: [&'static str; 3],
+}
+
+/// Every command that does something.
+const SHORT: [Short; 25] = [
+    Short {
+        command: "plan",
+        options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
+        examples: [
             "gpusetup plan",
             "gpusetup plan --os ubuntu-24.04 --gpu 8xh100",
             "gpusetup plan --for torch==2.9 --out plan.json",
         ],
-    ),
-    (
-        "apply",
-        &["for", "driver", "cuda", "cudnn", "profile", "bundle", "yes", "unattended", "accept-eula", "reboot"],
-        &[
+    },
+    Short {
+        command: "apply",
+        options: &["for", "driver", "cuda", "cudnn", "profile", "bundle", "yes", "unattended", "accept-eula", "reboot"],
+        examples: [
             "sudo gpusetup apply",
             "sudo gpusetup apply plan.json",
             "sudo gpusetup apply --unattended --accept-eula --reboot if-needed",
         ],
-    ),
-    (
-        "explain",
-        &["gpu", "root", "json", "verbose"],
-        &["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain xid 79", "dmesg | gpusetup explain -"],
-    ),
-    (
-        "doctor",
-        &["fix", "root", "report", "html", "kernel-log", "strict", "list-checks", "json", "verbose"],
-        &["gpusetup doctor", "sudo gpusetup doctor --fix", "gpusetup doctor --report host.tar.zst"],
-    ),
-    (
-        "facts",
-        &["root", "lspci", "json"],
-        &["gpusetup facts", "lspci -nn | gpusetup facts --lspci -", "gpusetup facts --json > host.json"],
-    ),
-    (
-        "uninstall",
-        &["cuda", "driver", "all", "dry-run", "yes", "json"],
-        &["sudo gpusetup uninstall --dry-run", "sudo gpusetup uninstall", "sudo gpusetup uninstall --cuda 11.2"],
-    ),
+    },
+    Short {
+        command: "resume",
+        options: &["root", "bundle", "mirror", "offline", "yes", "unattended", "accept-eula", "reboot", "json"],
+        examples: [
+            "sudo gpusetup resume",
+            "sudo gpusetup resume --reboot if-needed",
+            "sudo gpusetup resume --root /mnt/image",
+        ],
+    },
+    Short {
+        command: "rollback",
+        options: &["root", "yes", "unattended", "reboot", "lock-timeout", "json"],
+        examples: [
+            "sudo gpusetup rollback",
+            "sudo gpusetup rollback --yes",
+            "sudo gpusetup rollback --root /mnt/image",
+        ],
+    },
+    Short {
+        command: "uninstall",
+        options: &["cuda", "driver", "all", "dry-run", "yes", "json"],
+        examples: [
+            "sudo gpusetup uninstall --dry-run",
+            "sudo gpusetup uninstall",
+            "sudo gpusetup uninstall --cuda 11.2",
+        ],
+    },
+    Short {
+        command: "status",
+        options: &["root", "json", "wait", "timeout"],
+        examples: ["sudo gpusetup status", "sudo gpusetup status --wait --timeout 7200", "sudo gpusetup status --json"],
+    },
+    Short {
+        command: "reboot-required",
+        options: &["root"],
+        examples: [
+            "gpusetup reboot-required && sudo reboot",
+            "gpusetup reboot-required; echo $?",
+            "gpusetup reboot-required --root /mnt/image",
+        ],
+    },
+    Short {
+        command: "doctor",
+        options: &["fix", "root", "report", "html", "kernel-log", "strict", "list-checks", "json", "verbose"],
+        examples: ["gpusetup doctor", "sudo gpusetup doctor --fix", "gpusetup doctor --report host.tar.zst"],
+    },
+    Short {
+        command: "explain",
+        options: &["gpu", "root", "lang", "json", "verbose"],
+        examples: ["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain xid 79", "dmesg | gpusetup explain -"],
+    },
+    Short {
+        command: "facts",
+        options: &["root", "lspci", "json"],
+        examples: ["gpusetup facts", "lspci -nn | gpusetup facts --lspci -", "gpusetup facts --json > host.json"],
+    },
+    Short {
+        command: "db list",
+        options: &[],
+        examples: [
+            "gpusetup db list drivers --cuda 12.8 --kernel 6.18",
+            "gpusetup db list gpus --driver 470",
+            "gpusetup db list cuda --os ubuntu-24.04",
+        ],
+    },
+    Short {
+        command: "db show",
+        options: &[],
+        examples: ["gpusetup db show h100", "gpusetup db show driver 580", "gpusetup db show cuda 12.9.1 13.0.3"],
+    },
+    Short {
+        command: "db export",
+        options: &[],
+        examples: [
+            "gpusetup db export > database.json",
+            "gpusetup db export --database .",
+            "gpusetup db export --json | python3 -m json.tool",
+        ],
+    },
+    Short {
+        command: "db matrix",
+        options: &[],
+        examples: [
+            "gpusetup db matrix --html matrix.html",
+            "gpusetup db matrix --html matrix.html --database .",
+            "gpusetup db matrix --html /dev/stdout",
+        ],
+    },
+    Short {
+        command: "db check",
+        options: &[],
+        examples: ["gpusetup db check", "gpusetup db check .", "gpusetup db check --json"],
+    },
+    Short {
+        command: "db pack",
+        options: &[],
+        examples: [
+            "gpusetup db pack . --out database.tar.xz",
+            "gpusetup db pack . --out database.tar.xz && minisign -S -m database.tar.xz",
+            "gpusetup db pack /srv/gpusetup --out /srv/www/database.tar.xz",
+        ],
+    },
+    Short {
+        command: "db update",
+        options: &[],
+        examples: [
+            "sudo gpusetup db update --from https://mirror.example/database.tar.xz",
+            "sudo gpusetup db update --from database.tar.xz --key our.pub",
+            "sudo gpusetup db update --built-in",
+        ],
+    },
+    Short {
+        command: "cache list",
+        options: &[],
+        examples: ["gpusetup cache list", "gpusetup cache list --json", "gpusetup cache list --cache /srv/gpusetup"],
+    },
+    Short {
+        command: "cache clean",
+        options: &[],
+        examples: [
+            "sudo gpusetup cache clean",
+            "sudo gpusetup cache clean --partial",
+            "sudo gpusetup cache clean --cache /srv/gpusetup",
+        ],
+    },
+    Short {
+        command: "cache verify",
+        options: &[],
+        examples: [
+            "sudo gpusetup cache verify",
+            "sudo gpusetup cache verify --cache /srv/gpusetup",
+            "sudo gpusetup cache verify && sudo gpusetup apply --offline",
+        ],
+    },
+    Short {
+        command: "bundle create",
+        options: &[
+            "plan", "os", "gpu", "for", "driver", "cuda", "cudnn", "profile", "out", "root", "mirror", "offline",
+        ],
+        examples: [
+            "sudo gpusetup bundle create --plan plan.json -o gpu.tar.zst",
+            "sudo gpusetup bundle create --os ubuntu-24.04 --gpu h100 -o gpu",
+            "sudo gpusetup bundle create --plan plan.json --root /srv/tree -o gpu.tar.zst",
+        ],
+    },
+    Short {
+        command: "bundle pack",
+        options: &[],
+        examples: [
+            "gpusetup bundle pack gpu -o gpu.tar.zst",
+            "minisign -S -m gpu/bundle.json && gpusetup bundle pack gpu -o gpu.tar.zst",
+            "gpusetup bundle pack /srv/gpu -o /srv/www/gpu.tar.zst",
+        ],
+    },
+    Short {
+        command: "bundle verify",
+        options: &[],
+        examples: [
+            "gpusetup bundle verify gpu.tar.zst",
+            "gpusetup bundle verify gpu --key our.pub",
+            "gpusetup bundle verify gpu.tar.zst --json",
+        ],
+    },
+    Short {
+        command: "completions",
+        options: &[],
+        examples: [
+            "gpusetup completions bash | sudo tee /etc/bash_completion.d/gpusetup",
+            "source <(gpusetup completions zsh)",
+            "gpusetup completions fish > ~/.config/fish/completions/gpusetup.fish",
+        ],
+    },
+    Short {
+        command: "man",
+        options: &[],
+        examples: [
+            "gpusetup man | man -l -",
+            "gpusetup man db list | man -l -",
+            "sudo gpusetup man --directory /usr/local/share/man/man1",
+        ],
+    },
 ];
 
 /// The commands whose every option can be set in the environment: they change nothing.
@@ -66,17 +234,25 @@ pub fn arranged(command: Command) -> Command {
     let template = "{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}";
     let command = command.help_template(template).after_help(groups);
     command.mut_subcommands(|sub| {
-        let sub = with_environment(sub);
-        match SHORT.iter().find(|(name, ..)| *name == sub.get_name()) {
-            Some((_, shown, examples)) => short(sub, shown, examples),
-            None => sub,
-        }
+        let name = sub.get_name().to_owned();
+        let sub = with_short_help(with_environment(sub), &name);
+        sub.mut_subcommands(|below| {
+            let name = format!("{name} {}", below.get_name());
+            with_short_help(with_environment(below), &name)
+        })
     })
 }
 
-/// The examples of a command.
+fn with_short_help(command: Command, name: &str) -> Command {
+    match SHORT.iter().find(|short| short.command == name) {
+        Some(of_command) => short(command, of_command),
+        None => command,
+    }
+}
+
+/// The examples of a command: `plan`, `db list`.
 pub fn examples(name: &str) -> &'static [&'static str] {
-    SHORT.iter().find(|(command, ..)| *command == name).map_or(&[], |(_, _, examples)| examples)
+    SHORT.iter().find(|short| short.command == name).map_or(&[], |short| &short.examples)
 }
 
 fn grouped(command: &Command) -> String {
@@ -108,13 +284,19 @@ fn with_environment(command: Command) -> Command {
     })
 }
 
-fn short(command: Command, shown: &'static [&str], examples: &[&str]) -> Command {
+fn short(command: Command, Short { command: name, options, examples }: &Short) -> Command {
     let mut text = "Examples:\n".to_owned();
     text.extend(examples.iter().map(|example| format!("  {example}\n")));
-    let long = format!(
-        "{text}\nEvery option --NAME can be set as GPUSETUP_NAME in the environment and as NAME in /etc/gpusetup/config.yaml."
-    );
-    let text = format!("{text}\nAll options: gpusetup {} --help", command.get_name());
+    if options.is_empty() {
+        return command.after_help(text.trim_end().to_owned());
+    }
+    // The variables of a request reach the commands that take one.
+    let takes_all = WITH_ENVIRONMENT.contains(name) || *name == "apply";
+    let settings =
+        "Every option --NAME can be set as GPUSETUP_NAME in the environment and as NAME in /etc/gpusetup/config.yaml.";
+    let long = if takes_all { format!("{text}\n{settings}") } else { text.trim_end().to_owned() };
+    let text = format!("{text}\nAll options: gpusetup {name} --help");
+    let shown = options.to_vec();
     let command = command.mut_args(|arg| {
         let hidden = arg.get_long().is_some_and(|long| !shown.contains(&long) && long != "help");
         arg.hide_short_help(hidden)
@@ -127,17 +309,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_help_fits_a_screen() {
-        for (name, shown, examples) in SHORT {
-            let mut all = crate::cli::command().term_width(80);
-            all.build();
-            let sub = all.find_subcommand_mut(name).expect("it is sound");
-            for long in shown {
-                assert!(sub.get_arguments().any(|arg| arg.get_long() == Some(long)), "{name} has no --{long}");
+    fn short_help_fits_a_screen_with_examples() {
+        let mut all = crate::cli::command().term_width(80).disable_help_subcommand(true);
+        all.build();
+        let mut asked = 0;
+        let mut waiting: Vec<_> = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
+        while let Some(mut command) = waiting.pop() {
+            let name = command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup ").to_owned();
+            let below: Vec<_> = command.get_subcommands().cloned().collect();
+            let help = command.render_help().to_string();
+            assert!(help.lines().count() <= 50, "{name}: {} lines\n{help}", help.lines().count());
+            if !below.is_empty() {
+                waiting.extend(below);
+            } else {
+                asked += 1;
+                assert_eq!(examples(&name).len(), 3, "{name} has no examples");
+                assert!(examples(&name).iter().all(|example| help.contains(example)), "{help}");
             }
-            let help = sub.render_help().to_string();
-            assert!(help.lines().count() <= 45, "{name}: {} lines\n{help}", help.lines().count());
-            assert!(examples.iter().all(|example| help.contains(example)), "{help}");
+        }
+        assert_eq!(asked, SHORT.len(), "an entry for a command that is none");
+    }
+
+    #[test]
+    fn options_of_the_short_help_exist() {
+        let mut all = crate::cli::command();
+        all.build();
+        for Short { command, options, .. } in SHORT {
+            let found = command.split(' ').try_fold(&all, |above, name| above.find_subcommand(name)).expect(command);
+            for long in options {
+                assert!(found.get_arguments().any(|arg| arg.get_long() == Some(long)), "{command} has no --{long}");
+            }
         }
     }
 

@@ -133,7 +133,11 @@ pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
 /// What a GPU that cannot be told from others, or is not known, comes to.
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
     let exit = if matches!(e, SpecError::Unsupported { .. }) { Exit::NothingFits } else { Exit::Usage };
-    Problem::new(exit, format!("--gpu {spec}: {e}")).attempt("gpusetup db list gpus")
+    let problem = Problem::new(exit, format!("--gpu {spec}: {e}"));
+    match e {
+        SpecError::Ambiguous { .. } => problem.attempt(format!("gpusetup db list gpus --for {}", quoted(spec))),
+        _ => problem.attempt("gpusetup db list gpus"),
+    }
 }
 
 pub fn system(host: &HostOptions) -> System {

@@ -13,6 +13,16 @@ use std::path::Path;
 /// The commands that leave files on the host.
 const CHANGING: [&str; 4] = ["apply", "resume", "rollback", "uninstall"];
 
+/// Variables that are no options.
+pub const VARIABLES: [(&str, &str); 6] = [
+    ("NO_COLOR", "If it is set and not empty, no colours and no links are used."),
+    ("COLUMNS", "The width of texts, 40 to 200 columns; otherwise that of the terminal, or 80."),
+    ("FORCE_HYPERLINK", "1 shows links on any terminal, 0 on none; otherwise on those that are known to show them."),
+    ("LC_ALL, LC_MESSAGES, LANG", "The language of explain, if nothing else sets it. All other output is in English."),
+    ("SSL_CERT_FILE", "Certificates to trust instead of the system's."),
+    ("https_proxy, no_proxy", "The proxy for downloads, and the hosts that need none."),
+];
+
 /// Prints the page of a command (`plan`, `db list`; gpusetup's own for no word), or writes all pages to a folder.
 pub fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
     let mut all = super::command().disable_help_subcommand(true);
@@ -95,11 +105,7 @@ fn environment(roff: &mut Roff, command: &Command) {
         roff.text([bold(variable.to_string_lossy())]);
         roff.text([roman("as "), bold(format!("--{option}"))]);
     }
-    for (variable, meaning) in [
-        ("NO_COLOR", "If it is set and not empty, no colours are used."),
-        ("SSL_CERT_FILE", "Certificates to trust instead of the system's."),
-        ("https_proxy, no_proxy", "The proxy for downloads, and the hosts that need none."),
-    ] {
+    for (variable, meaning) in VARIABLES {
         roff.control("TP", []);
         roff.text([bold(variable)]);
         roff.text([roman(meaning)]);
@@ -117,7 +123,7 @@ fn files(roff: &mut Roff, command: &Command) {
 }
 
 fn examples(roff: &mut Roff, command: &Command) {
-    let examples = help::examples(command.get_name());
+    let examples = help::examples(command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup "));
     if examples.is_empty() {
         return;
     }

@@ -4,6 +4,7 @@
 mod apply;
 mod bundle;
 mod cache;
+mod complete;
 mod config;
 mod db;
 mod doctor;
@@ -12,31 +13,37 @@ mod facts;
 mod files;
 mod help;
 mod host;
+mod locale;
 mod locked;
 mod manual;
 mod mistakes;
 mod options;
 mod plan;
 mod problem;
+#[cfg(test)]
+mod reference;
 mod report;
 mod run;
 mod status;
+mod terminal;
 mod uninstall;
 
+use locale::legible;
 pub use problem::Problem;
+use terminal::{paint, width};
 
 use crate::exit::Exit;
 use crate::nvidia;
-use crate::render::Paint;
 use crate::system::environment;
 use crate::text;
 use clap::builder::TypedValueParser as _;
 use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use options::{
-    BundleOptions, ColorOption, HostOptions, LookOptions, RequestOptions, RunOptions, SourceOptions, TrustOptions,
+    BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions, RunOptions, SourceOptions,
+    TrustOptions,
 };
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -111,6 +118,9 @@ static PRINTED_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Runs what `arguments` ask for; the number is the exit code of the contract.
 pub fn run(arguments: Vec<OsString>) -> u8 {
+    if let Some(answer) = complete::answer(&arguments) {
+        return print_bytes(&answer).map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
+    }
     let wants_json = wants_json(&arguments);
     let done = match parse(&arguments) {
         Ok(cli) => dispatch(cli.command),
@@ -126,6 +136,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Err(Refused::Config(problem)) => Err(problem),
     };
     done.unwrap_or_else(|problem| {
+        let problem = match root_of(&arguments) {
+            Some(root) => problem.in_tree(&root),
+            None => problem,
+        };
         problem.report();
         if wants_json && !PRINTED_JSON.load(Ordering::Relaxed) {
             // Whoever reads it is gone if this fails; the exit code says the rest.
@@ -154,6 +168,18 @@ fn wants_json(arguments: &[OsString]) -> bool {
     })
 }
 
+/// The tree that `--root` names, as far as the command line can be read.
+fn root_of(arguments: &[OsString]) -> Option<PathBuf> {
+    let defaults = config::defaults(arguments).ok()?;
+    let matches =
+        config::with_defaults(command(), &defaults).ignore_errors(true).try_get_matches_from(arguments).ok()?;
+    let mut matches = &matches;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    matches.try_get_one::<PathBuf>("root").ok().flatten().cloned()
+}
+
 /// A refusal of clap's in one line, without its usage.
 fn first_line(e: &clap::Error) -> String {
     let text = e.render().to_string();
@@ -177,18 +203,14 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::Cache { command } => cache::run(&command),
         Command::Bundle { command } => bundle::run(&command),
         Command::Ask(options) => return Ok(doctor::ask(&options)),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut self::command(), "gpusetup", &mut script);
-            print_bytes(&script).map(|()| Exit::Done)
-        }
+        Command::Completions { shell } => complete::script(shell),
         Command::Man { command, directory } => manual::run(&command, directory.as_deref()),
     };
     done.map(Exit::code)
 }
 
 /// The command line as clap knows it. Flags take 1, 0, yes, no, on and off from the environment.
-fn command() -> clap::Command {
+pub fn command() -> clap::Command {
     fn forgiving(command: clap::Command) -> clap::Command {
         let flags = command.mut_args(|arg| match arg.get_action() {
             ArgAction::SetTrue => arg.value_parser(clap::builder::BoolishValueParser::new()),
@@ -226,6 +248,7 @@ fn option_names() -> Vec<String> {
         TrustOptions::augment_args,
         RunOptions::augment_args,
         LookOptions::augment_args,
+        LanguageOptions::augment_args,
     ];
     let command = groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command));
     command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
@@ -234,6 +257,12 @@ fn option_names() -> Vec<String> {
 /// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
 fn print(text: &str) -> Result<(), Problem> {
     print_bytes(text.as_bytes())
+}
+
+/// Writes a text for people to standard output: its addresses are links where the terminal knows links, and so are the files
+/// that it names, if it is about this host.
+fn print_text(text: String, color: ColorOption, is_about_this_host: bool) -> Result<(), Problem> {
+    print(&legible(&terminal::with_links(text, color, is_about_this_host)))
 }
 
 fn print_bytes(bytes: &[u8]) -> Result<(), Problem> {
@@ -259,25 +288,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
 /// Says something beside the result, on standard error.
 #[allow(clippy::print_stderr)]
 fn say(text: &str) {
-    eprintln!("{text}");
-}
-
-/// Colours for standard output, by what was asked and by what it is.
-fn paint(color: ColorOption) -> Paint {
-    let wanted = match color {
-        ColorOption::Always => true,
-        ColorOption::Never => false,
-        ColorOption::Auto => {
-            std::io::stdout().is_terminal() && environment::raw("NO_COLOR").is_none_or(|v| v.is_empty())
-        }
-    };
-    Paint::new(wanted)
-}
-
-/// Columns of the terminal; 80 without one.
-fn width() -> usize {
-    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
-    if columns == 0 { 80 } else { usize::from(columns).clamp(60, 120) }
+    eprintln!("{}", legible(text));
 }
 
 #[cfg(test)]

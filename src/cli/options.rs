@@ -16,6 +16,7 @@ use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::{quoted, quoted_path};
+use crate::translation;
 use crate::version::{AddOnVersion, Want};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -296,6 +297,15 @@ impl RebootOption {
     }
 }
 
+/// The form of the result, for commands whose text has no details to show.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Output")]
+pub struct JsonOption {
+    /// Print one JSON object and nothing else on standard output
+    #[arg(long, env = "GPUSETUP_JSON")]
+    pub json: bool,
+}
+
 /// How the output looks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
@@ -309,6 +319,28 @@ pub struct LookOptions {
     /// Show details
     #[arg(short, long, env = "GPUSETUP_VERBOSE")]
     pub verbose: bool,
+}
+
+/// The language of explanations.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct LanguageOptions {
+    /// Answer in this language: en, ko [default: the locale's, from LC_ALL, LC_MESSAGES or LANG]
+    ///
+    /// JSON, usage errors and the reasons of a version are in English.
+    #[arg(long, value_name = "LANG", env = "GPUSETUP_LANG", value_parser = language)]
+    pub lang: Option<&'static str>,
+}
+
+/// The code of a language. An empty text is none: so is an empty variable to those who set locales.
+fn language(text: &str) -> Result<&'static str, String> {
+    if text.is_empty() {
+        return Ok("");
+    }
+    translation::named(text).ok_or_else(|| {
+        let known: Vec<_> = translation::known().map(|(code, name)| format!("{code} ({name})")).collect();
+        format!("gpusetup has no texts in it; languages are: {}", known.join(", "))
+    })
 }
 
 /// Layers.

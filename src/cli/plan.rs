@@ -106,6 +106,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             if conflict.kind == ConflictKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
         {
             super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
+            if options.look.json || options.format == Format::Json {
+                super::print_json(&serde_json::Value::Null)?;
+            }
             return Ok(Exit::Done);
         }
         Err(PlanningError::Conflict(conflict))
@@ -121,7 +124,19 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
                 None => problem,
             });
         }
-        Err(e) => return Err(locked.not_planned(e, &options.host.again(&options.stock, options.facts.as_deref()))),
+        Err(e) => {
+            let is_refused = matches!(&e, PlanningError::Conflict(_));
+            let is_no_framework = e.is_of(RuleId::FrameworkKnown);
+            let problem = locked.not_planned(e, &options.host.again(&options.stock, options.facts.as_deref()));
+            if is_no_framework && problem.tries.is_empty() {
+                return Err(problem.attempt("gpusetup db list frameworks"));
+            }
+            let has_nothing = is_refused && problem.tries.is_empty() && problem.exit == Exit::NothingFits;
+            let Some(gpu) = options.host.gpu.first().filter(|_| has_nothing) else { return Err(problem) };
+            // Nothing fits here that is less; what the GPU needs can always be looked up.
+            let elsewhere = on_other_machine(options, database, &here.0, &here.1);
+            return Err(problem.attempt(elsewhere.unwrap_or_else(|| format!("gpusetup db show {}", quoted(gpu)))));
+        }
         Ok(planned) => {
             planned.notes.iter().for_each(|note| super::say(note));
             planned.plan
@@ -157,9 +172,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let host = options.host.again(&options.stock, options.facts.as_deref());
             let mut text = render::plan::text(&plan, &host, paint, options.look.verbose, super::width());
             if !plan.is_converged() {
-                text += &format!("Next: {}\n", paint.bold(&next(options, &plan)));
+                text += &format!("{} {}\n", paint.bold("Next:"), next(options, &plan));
             }
-            super::print(&text)?;
+            super::print_text(text, options.look.color, !is_elsewhere && options.host.root.is_none())?;
         }
     }
     Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })

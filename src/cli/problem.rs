@@ -1,5 +1,7 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
+use super::locale::legible;
+use crate::causes::tree;
 use crate::exit::Exit;
 use crate::resolve::{Conflict, Hint, Premise};
 use crate::system::input::InputError;
@@ -7,6 +9,7 @@ use crate::system::trust::{Distrust, NoUser};
 use crate::text::message;
 use crate::text::quoted_path;
 use serde::Serialize;
+use std::path::Path;
 
 /// A failure on its way to the screen.
 #[derive(Debug)]
@@ -74,6 +77,17 @@ impl Problem {
         self
     }
 
+    /// With hints and commands for the host in a tree.
+    pub fn in_tree(mut self, root: &Path) -> Self {
+        for text in self.hints.iter_mut().chain(&mut self.tries) {
+            *text = tree::sentence(text, root);
+        }
+        for text in self.because.iter_mut().chain([&mut self.message]) {
+            *text = tree::in_chroot(text, root);
+        }
+        self
+    }
+
     /// The failure as JSON.
     pub fn json(&self) -> ErrorReport<'_> {
         ErrorReport {
@@ -90,15 +104,15 @@ impl Problem {
     #[allow(clippy::print_stderr)]
     pub fn report(&self) {
         // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
-        eprintln!("error: {}", message(&self.message));
+        eprintln!("error: {}", legible(&message(&self.message)));
         for fact in &self.because {
-            eprintln!("because: {}", message(fact));
+            eprintln!("because: {}", legible(&message(fact)));
         }
         for hint in &self.hints {
-            eprintln!("hint: {}", message(hint));
+            eprintln!("hint: {}", legible(&message(hint)));
         }
         for command in &self.tries {
-            eprintln!("try: {}", message(command));
+            eprintln!("try: {}", legible(&message(command)));
         }
     }
 }

@@ -23,20 +23,20 @@ pub enum Ended {
     Untouched,
 }
 
-/// Prints what the last run came to, as `result.json` has it.
-pub fn tell_result(host: &HostOptions) -> Result<(), Problem> {
+/// Prints what a run that began at this moment came to, as `result.json` has it; null if nothing was ever applied. What an
+/// earlier run came to is no answer for one that failed before it did anything: its error is.
+pub fn tell_result(host: &HostOptions, began: jiff::Timestamp, ended: &Result<Exit, Problem>) -> Result<(), Problem> {
+    let is_new = |result: &RunResult| {
+        result.started.parse().is_ok_and(|started: jiff::Timestamp| {
+            // Results have whole seconds.
+            started.as_second() >= began.as_second()
+        })
+    };
     // Whoever may not run it may not read it either, and is told why it did not run.
-    match ended(&system(host)) {
-        Ok(Some(result)) => super::print_json(&result),
-        Ok(None) | Err(_) => Ok(()),
-    }
-}
-
-/// The same of a run that may have had nothing to do: null where there never was one.
-pub fn tell_result_or_null(host: &HostOptions, ran: bool) -> Result<(), Problem> {
-    match ended(&system(host)) {
-        Ok(None) if ran => super::print_json(&serde_json::Value::Null),
-        _ => tell_result(host),
+    match self::ended(&system(host)) {
+        Ok(Some(result)) if ended.is_ok() || is_new(&result) => super::print_json(&result),
+        Ok(None) if ended.is_ok() => super::print_json(&serde_json::Value::Null),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -47,7 +47,7 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
         say(&text);
         return Ok(());
     }
-    super::print(&text)
+    super::print_text(text, look.color, false)
 }
 
 pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: RollbackScope) -> Result<Ended, Problem> {
@@ -152,6 +152,7 @@ pub fn perform(
     if options.reboot != RebootOption::Never {
         boot::go_on_after(system, options.reboot.as_str(), &config.sources).map_err(failed)?;
     }
+    teller.expect(plan);
     let outcome = apply::apply(system, plan, config, &mut |news| {
         if let News::Step(step) = news {
             account.begins(step.id);

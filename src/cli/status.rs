@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::host::{must_be_a_host, system};
-use super::options::HostOptions;
+use super::options::{HostOptions, JsonOption};
 use super::run::ended;
 use crate::apply::result::Ending;
 use crate::apply::{self, Lock};
@@ -14,6 +14,15 @@ use crate::text;
 pub struct RebootRequiredOptions {
     #[command(flatten)]
     host: HostOptions,
+    #[command(flatten)]
+    form: JsonOption,
+}
+
+/// What `reboot-required --json` prints.
+#[derive(serde::Serialize)]
+struct RebootRequired {
+    schema: &'static str,
+    reboot_required: bool,
 }
 
 /// Flags of `status`.
@@ -39,7 +48,11 @@ pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem>
     let waits = apply::waits_for_boot(&system)?;
     let is_due = || Ok::<_, Problem>(ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required));
     // 1 is no error here: it is what `power_state.condition` wants to hear.
-    Ok(if waits || is_due()? { Exit::Done } else { Exit::Unexpected })
+    let reboot_required = waits || is_due()?;
+    if options.form.json {
+        super::print_json(&RebootRequired { schema: "gpusetup.reboot-required/1", reboot_required })?;
+    }
+    Ok(if reboot_required { Exit::Done } else { Exit::Unexpected })
 }
 
 /// Prints how the last run ended.

@@ -50,6 +50,7 @@ impl Options {
 
 /// Removes.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
+    let began = jiff::Timestamp::now();
     let by_journal = options.unwanted() == Unwanted::default();
     if options.dry_run {
         let system = system(&options.host);
@@ -82,7 +83,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         Ok(ended)
     });
     if options.look.json {
-        tell_result(&options.host)?;
+        tell_result(&options.host, began, &ended)?;
     }
     ended
 }
@@ -106,10 +107,18 @@ fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
     Ok(ended)
 }
 
+/// What `uninstall --dry-run --json` prints, if the journal says what to remove.
+#[derive(serde::Serialize)]
+struct ToUndo<'a> {
+    schema: &'static str,
+    /// What gpusetup did here, in the order in which it is undone.
+    undo: &'a [String],
+}
+
 fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
     let all = apply::to_take_back(system, RollbackScope::All)?;
     if options.look.json && options.dry_run {
-        super::print_json(&all)?;
+        super::print_json(&ToUndo { schema: "gpusetup.uninstall/1", undo: &all })?;
         return Ok(Exit::Done);
     }
     let lines: String = all.iter().map(|line| format!("  - {line}\n")).collect();
@@ -127,7 +136,8 @@ fn show(options: &Options, plan: &Plan) -> Result<Exit, Problem> {
         super::print_json(plan)?;
     } else {
         let paint = super::paint(options.look.color);
-        super::print(&render::plan::text(plan, "", paint, options.look.verbose, super::width()))?;
+        let text = render::plan::text(plan, "", paint, options.look.verbose, super::width());
+        super::print_text(text, options.look.color, options.host.root.is_none())?;
     }
     Ok(Exit::Done)
 }

@@ -167,13 +167,20 @@ pub struct LoggedXid {
     pub text: String,
 }
 
-/// The Xids in a text; each number appears once per GPU.
+/// The Xids in a text; each number appears once per GPU. What comes before a line `Linux version` counts too: people paste
+/// `/proc/version` behind their log.
 pub fn xids(log: &str) -> Vec<LoggedXid> {
-    let of = |said| match said {
-        Said::Xid { gpu, number, text } => Some(LoggedXid { gpu, number, text }),
+    let mut known = HashSet::new();
+    let of = |line| match nvrm(line).and_then(xid) {
+        Some(Said::Xid { gpu, number, text }) => Some(LoggedXid { gpu, number, text }),
         _ => None,
     };
-    parse(log).into_iter().filter_map(of).collect()
+    log.lines().filter_map(of).filter(|logged| known.insert((logged.gpu.clone(), logged.number))).collect()
+}
+
+/// What the driver says on a line.
+fn nvrm(line: &str) -> Option<&str> {
+    line.split_once("NVRM").map(|(_, rest)| rest.trim_start_matches(':').trim())
 }
 
 /// An error number of an NVSwitch (SXid) in a log.
@@ -214,7 +221,7 @@ pub fn parse(log: &str) -> Vec<Said> {
     // NVIDIA breaks sentences into lines, so the lines are joined.
     let mut text = String::new();
     for line in log.lines() {
-        if let Some(line) = line.split_once("NVRM").map(|(_, rest)| rest.trim_start_matches(':').trim()) {
+        if let Some(line) = nvrm(line) {
             text += line;
             text.push(' ');
             xid(line).into_iter().chain(firmware(line)).for_each(&mut note);
@@ -272,23 +279,32 @@ fn switch(line: &str) -> Option<Said> {
 /// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; the lines with an error's data have neither word.
 fn sxid(line: &str) -> Option<LoggedSxid> {
     let (_, rest) = line.split_once(": SXid (PCI:")?;
-    let (switch, rest) = rest.split_once("): ")?;
+    let (switch, rest) = rest.split_once("): ").filter(|(switch, _)| is_bus(switch))?;
     let (number, rest) = rest.split_once(", ")?;
     let is_fatal = rest.starts_with("Fatal, ");
     let text = rest.strip_prefix("Fatal, ").or_else(|| rest.strip_prefix("Non-fatal, "))?;
     Some(LoggedSxid { switch: switch.to_owned(), number: number.parse().ok()?, is_fatal, text: text.trim().to_owned() })
 }
 
-/// `Xid (PCI:0000:cb:00): 13, pid=…, Graphics Exception …`; older drivers leave `PCI:` out.
+/// Whether a text can be a bus address: it becomes part of commands.
+fn is_bus(text: &str) -> bool {
+    text.len() <= 20 && text.contains(':') && text.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.')
+}
+
+/// `Xid (PCI:0000:cb:00): 13, pid=…, Graphics Exception …`; older drivers leave `PCI:` out. With MIG, the GPU instance is
+/// behind the address: `(PCI:0000:cb:00 GPU-I:05)`.
 fn xid(line: &str) -> Option<Said> {
     let rest = line.strip_prefix("Xid (")?;
     let (gpu, rest) = rest.split_once("): ")?;
+    let gpu = gpu.split(' ').next().unwrap_or(gpu).trim_start_matches("PCI:");
+    if !is_bus(gpu) {
+        return None;
+    }
     let (number, text) = rest.split_once([',', ' ']).unwrap_or((rest, ""));
     // A process's number and name only tell one line from the next, and are private.
     let tells = |part: &&str| !["pid=", "name="].iter().any(|private| part.trim_start().starts_with(private));
     let text = text.split(',').filter(tells).collect::<Vec<_>>().join(",").trim().to_owned();
     // The function is always 0, and often left out.
-    let gpu = gpu.trim_start_matches("PCI:");
     let gpu = if gpu.contains('.') { gpu.to_owned() } else { format!("{gpu}.0") };
     Some(Said::Xid { gpu, number: number.trim().parse().ok()?, text })
 }
@@ -488,6 +504,16 @@ mod tests {
         }
         let gpu = LoggedGpu::from("GeForce GT 710".to_owned());
         assert_eq!((gpu.address(), gpu.to_string().as_str()), (None, "GeForce GT 710"));
+    }
+
+    #[test]
+    fn only_bus_addresses_are_taken_for_gpus() {
+        let log = "NVRM: Xid (PCI:0000:cb:00 GPU-I:05): 13, pid=9\nLinux version 6.8\nNVRM: Xid (PCI:0; reboot): 79, x\n\
+                   NVRM: Xid (PCI:$(reboot)): 79\nNVRM: Xid (PCI:0000:cb:00): 70000, x\nNVRM: Xid (PCI:0000:cb:00): -1\n";
+        let all: Vec<_> = xids(log).into_iter().map(|logged| (logged.gpu, logged.number)).collect();
+        assert_eq!(all, [("0000:cb:00.0".to_owned(), 13)]);
+        let log = "x: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27\nx: SXid (PCI:$(reboot)): 24007, Fatal, y\n";
+        assert_eq!(sxids(log).len(), 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! else is found is a false alarm.
 
 mod device;
+mod exits;
 mod python;
 mod senses;
 

@@ -2,6 +2,7 @@
 
 use super::reader::Reader;
 use super::{Machine, MachineKind, elf};
+use crate::system::cores;
 use object::ReadCache;
 use std::path::Path;
 
@@ -18,7 +19,9 @@ pub fn machine(reader: &mut Reader) -> Machine {
         "unknown".to_owned()
     });
     let boot_id = live.then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id")).flatten();
-    Machine { arch, kind, inside, is_tree: !live, boot_id }
+    // What is built for a tree is built by this machine.
+    let cores = u32::try_from(cores()).ok();
+    Machine { arch, kind, inside, is_tree: !live, boot_id, cores }
 }
 
 /// The architecture of a tree's programs.

@@ -86,6 +86,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
             inside: None,
             is_tree: false,
             boot_id: None,
+            cores: None,
         },
         os: os(distribution, version),
         gpus,

@@ -1,6 +1,7 @@
 //! NVML, the driver's management library: its report on the driver and on each GPU. Features that a GPU lacks are left out. A
 //! GPU that does not respond is reported with the library's reason.
 
+mod functions;
 mod library;
 
 use super::calling::calling;

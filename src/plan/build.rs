@@ -2,8 +2,8 @@
 
 use super::context::{StepContext, step};
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, nouveau,
-    prerequisites, toolkit, verify,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, estimate,
+    nouveau, prerequisites, toolkit, verify,
 };
 use crate::causes;
 use crate::compat::{AddOn, Companion, Database, Fabric, PackageManager, ReleaseLimit, VersionRule};
@@ -17,6 +17,7 @@ use crate::sum::sha256;
 use crate::text::bytes;
 use crate::version::{DriverVersion, dotted};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -417,7 +418,8 @@ fn package_of(companion: &Companion, driver: &ChosenDriver, manager: Option<Pack
 fn totals(steps: &[Step]) -> Totals {
     let (download_bytes, disk_bytes) = (total(steps, |s| s.download_bytes), total(steps, |s| s.disk_bytes));
     let at_least = steps.iter().any(|s| s.download_bytes.is_none() || s.disk_bytes.is_none());
-    let mut totals = Totals { download_bytes, disk_bytes, at_least, ..Totals::default() };
+    let estimate_seconds = estimate::total(steps);
+    let mut totals = Totals { download_bytes, disk_bytes, at_least, estimate_seconds, ..Totals::default() };
     for step in steps {
         for act in step.operations.iter().filter(|a| !a.satisfied) {
             let counts = act.operation.counts();
@@ -436,6 +438,69 @@ struct Identity<'a> {
     arch: &'a str,
     os: (&'a str, &'a str),
     gpus: Vec<(&'a str, &'a str)>,
+}
+
+/// What the fingerprint covers of a step, in the same form as the step.
+#[derive(Serialize)]
+struct CoveredStep<'a> {
+    id: &'a StepId,
+    title: &'a str,
+    why: &'a str,
+    state: State,
+    operations: Vec<CoveredAct<'a>>,
+    download_bytes: Option<u64>,
+    disk_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct CoveredAct<'a> {
+    #[serde(flatten)]
+    operation: Cow<'a, Operation>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    satisfied: bool,
+}
+
+impl<'a> CoveredStep<'a> {
+    fn of(step: &'a Step) -> Self {
+        // Derived values are computed again whenever a plan is read.
+        let Step {
+            id,
+            title,
+            why,
+            state,
+            operations,
+            download_bytes,
+            disk_bytes,
+            room: _,
+            licensed: _,
+            idle_driver: _,
+            estimate_seconds: _,
+        } = step;
+        Self {
+            id,
+            title,
+            why,
+            state: *state,
+            operations: operations.iter().map(CoveredAct::of).collect(),
+            download_bytes: *download_bytes,
+            disk_bytes: *disk_bytes,
+        }
+    }
+}
+
+impl<'a> CoveredAct<'a> {
+    fn of(act: &'a Act) -> Self {
+        let operation = match &act.operation {
+            Operation::Download(Download { url: _, sha256, size, to }) => Cow::Owned(Operation::Download(Download {
+                url: String::new(),
+                sha256: sha256.clone(),
+                size: *size,
+                to: to.clone(),
+            })),
+            operation => Cow::Borrowed(operation),
+        };
+        Self { operation, satisfied: act.satisfied }
+    }
 }
 
 fn identity(facts: &Facts) -> Identity<'_> {
@@ -482,19 +547,13 @@ impl Plan {
 
     /// The fingerprint of this content.
     pub fn expected_fingerprint(&self) -> String {
-        let mut steps = self.steps.clone();
-        // Derived values are computed again whenever a plan is read.
-        for step in &mut steps {
-            (step.room, step.licensed, step.idle_driver) = (Vec::new(), false, false);
-        }
-        for act in steps.iter_mut().flat_map(|s| &mut s.operations) {
-            if let Operation::Download(Download { url, .. }) = &mut act.operation {
-                url.clear();
-            }
-        }
+        let steps: Vec<_> = self.steps.iter().map(CoveredStep::of).collect();
         let content = (&self.database, identity(&self.host), &self.request, &self.selection, &steps);
+        // Plans of a host are some ten kilobytes.
+        let mut bytes = Vec::with_capacity(1 << 14);
         // Serialising cannot fail: maps are sorted, and the rest is text and numbers.
-        sha256(serde_json::to_vec(&content).unwrap_or_default())
+        serde_json::to_writer(&mut bytes, &content).unwrap_or_default();
+        sha256(bytes)
     }
 
     /// Whether `facts` are of the host that the plan was made for: its machine, system and GPUs.

@@ -3,7 +3,7 @@
 
 use super::context::{StepContext, step};
 use super::{Act, Step, StepId};
-use crate::compat::short;
+use crate::compat::{Artifact, short};
 use crate::host::version_file;
 use crate::operation::{Link, Operation, Placement, Unpack, WriteFile};
 use crate::resolve::{ChosenToolkit, Part, cuda_arch};
@@ -15,26 +15,27 @@ pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> S
     let missing: Vec<_> = context.chosen.parts.iter().filter(|part| !part.there).collect();
     // The directory as nvcc names it; each architecture has its own, for headers and libraries.
     let target = format!("targets/{}-linux", cuda_arch(&context.facts.machine.arch));
-    let downloads = missing.iter().filter_map(|part| context.download(&part.artifact));
+    let missing: Vec<_> = missing.into_iter().map(|part| (part, part.artifact())).collect();
+    let downloads = missing.iter().filter_map(|(_, artifact)| context.download(artifact));
     let link = |path: &str, target: String| {
         Operation::Link(Link { path: toolkit.join(path), target: target.into(), soname: None })
     };
     let mut operations: Vec<_> = downloads.collect();
     operations.push(link("include", format!("{target}/include")));
     operations.push(link("lib64", format!("{target}/lib")));
-    if missing.iter().any(|part| part.component.is_called("cuda_cupti")) {
+    if missing.iter().any(|(part, _)| part.component.is_called("cuda_cupti")) {
         // Programs look for CUPTI there.
         operations.push(link("extras/CUPTI/include", format!("../../{target}/include")));
         operations.push(link("extras/CUPTI/lib64", format!("../../{target}/lib")));
     }
-    operations.extend(missing.iter().map(|part| unpack(context, part, toolkit, &target)));
+    operations.extend(missing.iter().map(|(part, artifact)| unpack(context, part, artifact, toolkit, &target)));
     // Last, so that the file lists only components that are complete.
     operations.push(Operation::WriteFile(WriteFile {
         path: toolkit.join("version.json"),
         content: versions(context, cuda),
         mode: 0o644,
     }));
-    let names: Vec<_> = missing.iter().map(|part| short(part.name)).collect();
+    let names: Vec<_> = missing.iter().map(|(part, _)| short(part.name)).collect();
     let version = cuda.version();
     let title = if cuda.is_kept() {
         format!("Add to CUDA {version}: {}", names.join(", "))
@@ -48,11 +49,11 @@ pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> S
     out
 }
 
-fn unpack(context: &StepContext, part: &Part, toolkit: &Path, target: &str) -> Operation {
+fn unpack(context: &StepContext, part: &Part, artifact: &Artifact, toolkit: &Path, target: &str) -> Operation {
     let place = |from: &str, to: String| Placement { from: from.into(), to: toolkit.join(to) };
     Operation::Unpack(Unpack {
-        archive: context.cached(&part.artifact),
-        sha256: part.artifact.sha256.clone().unwrap_or_default(),
+        archive: context.cached(artifact),
+        sha256: artifact.sha256.clone().unwrap_or_default(),
         into: vec![
             place("include", format!("{target}/include")),
             place("lib", format!("{target}/lib")),

@@ -124,6 +124,7 @@ pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operat
         operations,
         download_bytes,
         disk_bytes,
+        estimate_seconds: None,
         room: Vec::new(),
         licensed: false,
         idle_driver: false,

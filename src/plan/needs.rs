@@ -9,6 +9,9 @@ impl Plan {
     /// Sets what each step needs, replacing existing values: they are not part of the fingerprint, and plans of gpusetup
     /// 0.1 lack them.
     pub fn with_needs(mut self) -> Self {
+        for step in &mut self.steps {
+            step.estimate_seconds = Some(step.estimated(&self.host));
+        }
         for step in self.steps.iter_mut().filter(|step| step.state == State::Needed) {
             step.room = room(step, &self.request);
             step.licensed = matches!(step.id, StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_));

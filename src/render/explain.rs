@@ -8,7 +8,22 @@ use crate::compat::Database;
 use crate::ids::Rule;
 use crate::resolve::{Conflict, Hint, Premise, Reason, Selection, source_titles, summary};
 use crate::text::wrapped;
+use crate::translation::Translation;
+use crate::translation::words::{DOES_NOT_FIT, FITS};
 use serde::Serialize;
+
+/// How an explanation looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// Colours.
+    pub paint: Paint,
+    /// With sources, and with symptoms in full.
+    pub verbose: bool,
+    /// Columns.
+    pub width: usize,
+    /// The language of what is explained.
+    pub language: &'a Translation,
+}
 
 /// Yes with its reasons, or no with what excludes it.
 pub type Answer = Result<(Selection, Vec<Reason>), Conflict>;
@@ -52,8 +67,9 @@ impl<'a> Proof<'a> {
     }
 }
 
-/// The proof in numbered lines, each with where it is published.
-pub fn text(asked: &str, answer: &Answer, database: &Database, paint: Paint, width: usize) -> String {
+/// The proof in numbered lines, each with where it is published. Reasons are the resolver's: in English, as in a plan.
+pub fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -> String {
+    let Look { paint, width, language, .. } = look;
     let mut out = String::new();
     let mut number = 0;
     let mut say = |out: &mut String, text: &str, source: &str| {
@@ -66,25 +82,30 @@ pub fn text(asked: &str, answer: &Answer, database: &Database, paint: Paint, wid
     };
     match answer {
         Ok((selection, reasons)) => {
-            out += &wrapped("", &paint.green(&format!("{asked} fits: {}", summary(selection))), width);
+            out += &wrapped(
+                "",
+                &paint.green(&language.filled(FITS, &[("asked", asked), ("choice", &summary(selection))])),
+                width,
+            );
             for reason in reasons {
                 say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
             }
         }
         Err(conflict) => {
-            out += &wrapped("", &paint.red(&format!("{asked} does not fit.")), width);
+            out += &wrapped("", &paint.red(&language.filled(DOES_NOT_FIT, &[("asked", asked)])), width);
             for premise in &conflict.derivation {
                 say(&mut out, &premise.text, &premise.source);
             }
-            out += &wrapped("So  ", &conflict.sentence, width);
+            out += &wrapped(&format!("{}  ", language.word("So")), &conflict.sentence, width);
             if let Some(instead) = &conflict.alternative {
-                out += &format!("\n{}", wrapped("Instead  ", &paint.bold(&summary(&instead.selection)), width));
+                let first = format!("{}  ", language.word("Instead"));
+                out += &format!("\n{}", wrapped(&first, &paint.bold(&summary(&instead.selection)), width));
                 for reason in &instead.reasons {
                     say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
                 }
             }
             for hint in &conflict.hints {
-                out += &wrapped("Hint  ", &hint.to_string(), width);
+                out += &wrapped(&format!("{}  ", language.word("Hint")), &hint.to_string(), width);
             }
         }
     }

@@ -21,9 +21,9 @@ pub fn html(database: &Database) -> String {
          <h1>Which CUDA and which driver for which GPU</h1>\n\
          <p>A row is a compute capability, a column a CUDA series. A cell names the driver branches that run that toolkit's \
          programs on that GPU, from the oldest that CUDA's minor-version compatibility allows.</p>\n\
-         <p class=\"key\"><span class=\"yes\">535–580</span> proprietary or either kernel modules \
-         <span class=\"open\">570+ open</span> the open kernel modules only <span>—</span> not targeted <span class=\"yes\">board's</span> \
-         the driver comes with an embedded board</p>\n",
+         <ul class=\"key\"><li><span class=\"yes\">535–580</span> proprietary kernel modules; from 7.5 on, open ones too</li>\
+         <li><span class=\"open\">570+ open</span> open kernel modules only</li><li><span>—</span> not a target of this toolkit</li>\
+         <li><span class=\"yes\">board's</span> the driver comes with the embedded board</li></ul>\n",
         version = escaped(&database.version),
         css = include_str!("matrix.css"),
     );
@@ -65,10 +65,13 @@ fn card(a: &Architecture) -> Card {
     }
 }
 
-/// Well-known cards of a capability: those that most sources have.
+/// Well-known cards of a capability: those that drivers list, and that most sources have.
 fn examples(database: &Database, a: &Architecture) -> String {
     let of = |g: &&crate::compat::Gpu| g.compute_capability == Some(a.compute_capability) && g.subsystem.is_none();
     let mut cards: Vec<_> = database.gpus.iter().filter(of).collect();
+    if cards.iter().any(|g| database.is_listed(g)) {
+        cards.retain(|g| database.is_listed(g));
+    }
     cards.sort_by_key(|g| (std::cmp::Reverse(g.sources.len()), g.name.len()));
     let mut names: Vec<&str> = Vec::new();
     for g in cards {
@@ -90,7 +93,7 @@ fn filters(database: &Database, architectures: &[&Architecture], series: &[&Cuda
     let cuda = series.iter().map(|r| r.version.series().to_string()).collect();
     let branches = database.driver_branches.iter().map(|b| b.branch.to_string()).collect();
     format!(
-        "<form id=\"filter\">{}{}{}<label>Holds <input name=\"text\" type=\"search\" placeholder=\"a100, 8.6\"></label></form>\n",
+        "<form id=\"filter\">{}{}{}<label>Contains <input name=\"text\" type=\"search\" placeholder=\"a100, 8.6\"></label></form>\n",
         select("family", "Architecture", families),
         select("cuda", "CUDA", cuda),
         select("branch", "Driver branch", branches),
@@ -151,7 +154,7 @@ fn cell(database: &Database, a: &Architecture, release: &CudaRelease) -> String 
 fn branches(database: &Database) -> String {
     let mut out = "<h2>Driver branches</h2>\n<div class=\"box\" tabindex=\"0\" role=\"region\" aria-label=\"Driver branches\"><table>\
                    <thead><tr><th scope=\"col\">Branch</th><th scope=\"col\">Kind</th><th scope=\"col\">Newest</th>\
-                   <th scope=\"col\">Life ends</th><th scope=\"col\">CUDA natively</th><th scope=\"col\">Kernel modules</th>\
+                   <th scope=\"col\">Supported until</th><th scope=\"col\">CUDA natively</th><th scope=\"col\">Kernel modules</th>\
                    <th scope=\"col\">Architectures</th></tr></thead>\n<tbody>\n"
         .to_owned();
     for b in &database.driver_branches {

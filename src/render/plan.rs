@@ -2,9 +2,10 @@
 
 use super::{Paint, python};
 use crate::operation::{Download, Operation, Reboot, Run};
-use crate::plan::{Act, Plan, State, Step};
+use crate::plan::estimate::{CORES, DOWNLOAD};
+use crate::plan::{Act, Plan, State, Step, StepId};
 use crate::resolve::{PythonPackage, summary};
-use crate::text::{bytes, count, wrapped};
+use crate::text::{about, bytes, count, wrapped};
 
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings, totals. With `verbose` also every
 /// operation, the steps that are left out and the candidates that were rejected. `host` has the options that name the same host in
@@ -28,10 +29,15 @@ pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) 
     }
     out += "\n";
     for warning in &plan.warnings {
-        out += &paint.yellow(wrapped("! ", &format!("{}: {}", warning.check, warning.text), width).trim_end());
-        out += "\n";
+        // The whole text in yellow would be hard to read on white.
+        let head = format!("{} {}", paint.yellow("!"), paint.bold(&format!("{}:", warning.check)));
+        out += &wrapped("! ", &format!("{}: {}", warning.check, warning.text), width).replacen(
+            &format!("! {}:", warning.check),
+            &head,
+            1,
+        );
     }
-    out + &sums(plan, width)
+    out + &sums(plan, paint, width)
 }
 
 fn head(plan: &Plan, paint: Paint, width: usize) -> String {
@@ -41,7 +47,8 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
         Some(kernel) => format!("kernel {kernel}"),
         None => "no kernel installed".to_owned(),
     };
-    out += &wrapped("Host    ", &format!("{}, {kernel}, {}", host.os.name, host.machine.arch), width);
+    let text = format!("{}, {kernel}, {}", host.os.name, host.machine.arch);
+    out += &labelled(&format!("{:<7}", "Host"), &text, paint, width);
     let mut shown: Vec<(usize, usize, String)> = Vec::new();
     for (n, gpu) in host.gpus.iter().enumerate() {
         let name = gpu.name.as_deref().unwrap_or("unknown");
@@ -64,9 +71,14 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
             0 => (format!("GPU {first}"), String::new()),
             more => (format!("GPU {first}-{last}"), format!("{} x ", more + 1)),
         };
-        out += &wrapped(&format!("{label:<7} "), &format!("{times}{text}"), width);
+        out += &labelled(&format!("{label:<7}"), &format!("{times}{text}"), paint, width);
     }
     out
+}
+
+/// A heading, and a text behind it.
+fn labelled(label: &str, text: &str, paint: Paint, width: usize) -> String {
+    wrapped(&format!("{} ", paint.bold(label)), text, width)
 }
 
 /// The columns that subjects of reasons have at least.
@@ -77,7 +89,8 @@ fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
     if chosen.is_empty() {
         return String::new();
     }
-    let mut out = wrapped("Choice  ", &chosen, width).replacen(&chosen, &paint.bold(&chosen), 1);
+    let in_bold: Vec<_> = chosen.split(' ').map(|word| paint.bold(word)).collect();
+    let mut out = labelled(&format!("{:<7}", "Choice"), &in_bold.join(" "), paint, width);
     let longest = plan.reasons.iter().map(|reason| reason.subject.len()).max().unwrap_or(0).max(LEAST_SUBJECT);
     for reason in &plan.reasons {
         out += &paint.dim(wrapped(&format!("  {:<longest$}  ", reason.subject), &reason.text, width).trim_end());
@@ -90,39 +103,82 @@ fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
 const STEP_ID: usize = 17;
 
 fn in_a_line(step: &Step, paint: Paint, width: usize) -> String {
-    let (mark, note) = match step.state {
-        State::Needed => (paint.bold("+"), ""),
-        State::Satisfied => (paint.green("="), " (already done)"),
+    let note = match step.state {
+        State::Needed => "",
+        State::Satisfied => " (already done)",
         State::Skipped => return String::new(),
     };
-    let first = format!("  {:<STEP_ID$} ", step.id.to_string());
-    wrapped(&first, &format!("{}{}{note}", step.title, size(step)), width).replacen("  ", &format!("{mark} "), 1)
+    let first = format!("{} {:<STEP_ID$} ", mark(step, paint), step.id.to_string());
+    wrapped(&first, &format!("{}{}{note}", step.title, cost(step)), width)
 }
 
 fn in_full(step: &Step, paint: Paint, width: usize) -> String {
-    let (mark, note) = match step.state {
-        State::Needed => (paint.bold("+"), ""),
-        State::Satisfied => (paint.green("="), " (already done)"),
-        State::Skipped => (paint.dim("-"), " (left out)"),
+    let note = match step.state {
+        State::Needed => "",
+        State::Satisfied => " (already done)",
+        State::Skipped => " (left out)",
     };
-    let head = format!("{}: {}{}{note}", step.id, step.title, size(step));
-    let mut out = wrapped("  ", &head, width).replacen("  ", &format!("{mark} "), 1);
+    let head = format!("{}: {}{}{note}", paint.bold(&step.id.to_string()), step.title, cost(step));
+    let mut out = wrapped(&format!("{} ", mark(step, paint)), &head, width);
     out += &paint.dim(wrapped("    ", &step.why, width).trim_end());
     out += "\n";
-    out.extend(step.operations.iter().map(|act| operation(act, width)));
+    out.extend(step.operations.iter().map(|act| operation(act, paint, width)));
     out
 }
 
-fn size(step: &Step) -> String {
-    match step.download_bytes {
-        Some(0) => String::new(),
-        Some(size) => format!(" [{}]", bytes(size)),
-        None if unsized_files(step).next().is_some() => " [size not known]".to_owned(),
-        None => String::new(),
+/// What a step does to the host, as `terraform plan` marks it.
+fn mark(step: &Step, paint: Paint) -> String {
+    let mark = match (step.state, step.id) {
+        (State::Satisfied, _) => "=",
+        (State::Skipped, _) => " ",
+        (State::Needed, StepId::Reboot) => "!",
+        (State::Needed, StepId::RemoveCuda | StepId::RemoveAddOn(_) | StepId::RemoveDriver) => "-",
+        (State::Needed, StepId::Repair) => "~",
+        (State::Needed, _) => "+",
+    };
+    coloured(mark, paint)
+}
+
+/// A mark in its colour. Basic colours only, and never bold: bold yellow is a light yellow on many terminals.
+fn coloured(mark: &str, paint: Paint) -> String {
+    match mark {
+        "+" => paint.green(mark),
+        "~" | "!" => paint.yellow(mark),
+        "-" => paint.red(mark),
+        " " => mark.to_owned(),
+        _ => paint.dim(mark),
     }
 }
 
-fn operation(act: &Act, width: usize) -> String {
+/// What a step downloads and how long it takes: ` [4.3 GB, about 8 min]`.
+fn cost(step: &Step) -> String {
+    let size = match step.download_bytes {
+        Some(0) => None,
+        Some(size) => Some(bytes(size)),
+        None => unsized_files(step).next().map(|_| "size not known".to_owned()),
+    };
+    let time = step.estimate_seconds.flatten().filter(|seconds| *seconds > 30).map(about);
+    let parts: Vec<_> = size.into_iter().chain(time).collect();
+    if parts.is_empty() { String::new() } else { format!(" [{}]", parts.join(", ")) }
+}
+
+/// The time of the whole plan in a sentence, and what it rests on; nothing if it is less than a minute.
+fn time(plan: &Plan) -> String {
+    let known = plan.steps.iter().filter_map(|step| step.estimate_seconds.flatten()).sum::<u64>();
+    if known < 60 {
+        return String::new();
+    }
+    let in_all = match plan.totals.estimate_seconds {
+        Some(_) => about(known),
+        None => about(known).replace("about", "at least"),
+    };
+    let reboots = if plan.totals.reboots > 0 { ", and the reboot" } else { "" };
+    let cores = plan.host.machine.cores.unwrap_or(CORES.value as u32);
+    let mbit = DOWNLOAD.value * 8.0 / 1e6;
+    format!(" Time {in_all} at {mbit} Mbit/s with {}{reboots}.", count(cores.into(), "core"))
+}
+
+fn operation(act: &Act, paint: Paint, width: usize) -> String {
     let mark = match (&act.operation, act.satisfied) {
         (_, true) => "=",
         (Operation::Remove(_), false) => "-",
@@ -133,25 +189,30 @@ fn operation(act: &Act, width: usize) -> String {
         (Operation::Reboot(Reboot {}), false) => "!",
         (_, false) => "+",
     };
-    wrapped(&format!("    {mark} "), &act.operation.describe(), width)
+    wrapped(&format!("    {} ", coloured(mark, paint)), &act.operation.describe(), width)
 }
 
-fn sums(plan: &Plan, width: usize) -> String {
+fn sums(plan: &Plan, paint: Paint, width: usize) -> String {
     let t = &plan.totals;
     if plan.is_converged() {
         return "Nothing to do: everything is already installed.\n".to_owned();
     }
-    let reboots = if t.reboots == 0 { "no reboot".to_owned() } else { count(t.reboots.into(), "reboot") };
+    let reboots = match t.reboots {
+        0 => "no reboot".to_owned(),
+        // It must not be missed. Each word alone, since the line may end between them.
+        some => count(some.into(), "reboot").split(' ').map(|word| paint.bold(word)).collect::<Vec<_>>().join(" "),
+    };
     let text = format!(
-        "{} to add, {} to change, {} to remove, {reboots}. Download {}, disk {}.{}",
+        "{} to add, {} to change, {} to remove, {reboots}. Download {}, disk {}.{}{}",
         t.add,
         t.change,
         t.remove,
         amount(plan, t.download_bytes, "", |step| step.download_bytes),
         amount(plan, t.disk_bytes, "about ", |step| step.disk_bytes),
-        not_known(plan)
+        not_known(plan),
+        time(plan)
     );
-    wrapped("Plan: ", &text, width)
+    labelled("Plan:", &text, paint, width)
 }
 
 /// A total in words: `at least 5.3 GB` if the size of a part is not known.

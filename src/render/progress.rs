@@ -4,7 +4,8 @@
 
 use crate::apply::News;
 use crate::operation::{Download, Operation};
-use crate::text::bytes;
+use crate::plan::{Plan, StepId};
+use crate::text::{about, bytes};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub struct ProgressPrinter {
     kept: Vec<String>,
     /// Where the last word goes: beside the rest when standard output is for one JSON object.
     last_word: Box<dyn Write>,
+    /// The steps to come with the seconds of each, once everything is downloaded.
+    to_come: Vec<(StepId, Option<u64>)>,
 }
 
 impl ProgressPrinter {
@@ -47,7 +50,21 @@ impl ProgressPrinter {
             told: None,
             kept: Vec::new(),
             last_word,
+            to_come: Vec::new(),
         }
+    }
+
+    /// Takes the steps of a plan, so that each one is told with the time that is left.
+    pub fn expect(&mut self, plan: &Plan) {
+        self.to_come = plan.steps.iter().map(|step| (step.id, step.estimated_after_downloads(&plan.host))).collect();
+    }
+
+    /// About how long this step and the later ones take; nothing if that is not known, or no more than a moment.
+    fn left(&mut self, id: StepId) -> String {
+        let at = self.to_come.iter().position(|(step, _)| *step == id).unwrap_or(self.to_come.len());
+        self.to_come.drain(..at);
+        let seconds = self.to_come.iter().filter(|(id, _)| *id != StepId::Reboot).map(|(_, s)| *s).sum::<Option<u64>>();
+        seconds.filter(|seconds| *seconds > 30).map(|seconds| format!(" ({} left)", about(seconds))).unwrap_or_default()
     }
 
     /// Tells what it all came to.
@@ -62,7 +79,10 @@ impl ProgressPrinter {
             self.told = None;
         }
         match news {
-            News::Step(step) => self.line(&format!("{}: {}", step.id, step.title)),
+            News::Step(step) => {
+                let left = self.left(step.id);
+                self.line(&format!("{}: {}{left}", step.id, step.title));
+            }
             News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
             News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  undone: {}", operation.describe())),
@@ -191,6 +211,7 @@ mod tests {
             told: None,
             kept: Vec::new(),
             last_word: Box::new(out.clone()),
+            to_come: Vec::new(),
         };
         let operation = Operation::Remove(Remove { path: PathBuf::from("/f") });
         let working =

@@ -3,10 +3,10 @@
 use super::cuda::{SearchContext, Toolkit};
 use super::driver::Candidate;
 use super::refusal::Refusal;
+use super::wanted::WantedAddOn;
 use super::{Conflict, Hint, Request};
-use crate::compat::{AddOn, AddOnArtifact, AddOnId, AddOnRange, Artifact, Database};
-use crate::host::AddOnFiles;
-use crate::version::{AddOnVersion, CudaVersion, Want, dotted};
+use crate::compat::{AddOn, AddOnArtifact, AddOnId, AddOnRange, ArchiveRow, Artifact, Database, PublishedAddOn};
+use crate::version::{CudaVersion, Want};
 
 /// A release of an add-on that fits.
 #[derive(Debug, Clone, Copy)]
@@ -17,28 +17,6 @@ pub struct ChosenAddOn<'a> {
     pub artifact: &'a AddOnArtifact,
     /// The requirements of its release line.
     pub range: &'a AddOnRange,
-}
-
-/// The result of the search for one add-on.
-pub struct Searched<'a> {
-    /// The add-on.
-    pub of: &'a AddOn,
-    /// The newest requested release that fits.
-    pub chosen: Option<ChosenAddOn<'a>>,
-    /// The newer releases that were refused; all releases if none fits.
-    pub refused: Vec<(&'a AddOnArtifact, Refusal)>,
-}
-
-impl Request {
-    /// The requested version of an add-on.
-    pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {
-        if id == AddOnId::CUDNN { &self.cudnn } else { self.add_ons.get(&id).unwrap_or(&Want::Nothing) }
-    }
-
-    /// Whether the add-on was requested by name, so that a selection without it is no answer.
-    pub fn requires(&self, id: AddOnId) -> bool {
-        if id == AddOnId::CUDNN { self.cudnn.is_required() } else { self.add_on(id).is_wanted() }
-    }
 }
 
 /// Refuses requested add-ons that are unknown, or that need a toolkit when none is requested.
@@ -58,52 +36,79 @@ pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), 
     Ok(())
 }
 
-/// Searches all requested add-ons, in the database's order.
-pub fn search<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>, toolkit: &Toolkit) -> Vec<Searched<'a>> {
-    let wanted = on.database.add_ons.iter().filter(|of| on.request.add_on(of.id).is_wanted());
-    wanted.map(|of| newest(on, driver, toolkit, of)).collect()
-}
-
 /// The newest requested release that fits, or the installed one if it is kept.
-fn newest<'a>(
+pub fn newest<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
-    of: &'a AddOn,
-) -> Searched<'a> {
-    let mut refused: Vec<(&AddOnArtifact, Refusal)> = Vec::new();
-    let here = |found: &&AddOnFiles| found.directory.starts_with(&on.request.prefix);
-    let installed = || on.facts.files_of(of.id).filter(here).filter_map(|found| found.version);
-    let to_keep: Vec<_> = if on.request.keeps(on.request.add_on(of.id)) { installed().collect() } else { Vec::new() };
-    let kept = |a: &AddOnArtifact| to_keep.contains(&a.version);
-    let all = || on.database.add_on_archives(of.id).filter(|a| a.artifact.arch == on.arch);
-    for artifact in all().filter(|a| kept(a)).chain(all().filter(|a| !kept(a))) {
-        let range = match fits(on, driver, toolkit, artifact) {
-            Ok(range) => range,
-            Err(refusal) => {
-                refused.push((artifact, refusal));
-                continue;
-            }
-        };
-        if kept(artifact) {
-            let newer = all().filter(|a| a.version > artifact.version && !refused.iter().any(|(r, _)| r == a));
-            let newer: Vec<_> =
-                newer.map(|a| (a, fits(on, driver, toolkit, a).err().unwrap_or(Refusal::Installed))).collect();
-            refused.extend(newer);
-        }
-        refused.retain(|(a, _)| a.version > artifact.version);
-        return Searched { of, chosen: Some(ChosenAddOn { of, artifact, range }), refused };
+    wanted: &WantedAddOn<'a>,
+) -> Option<ChosenAddOn<'a>> {
+    let fitting = |row: &ArchiveRow| {
+        let archive = on.published.archive(row);
+        let range = fits(on, driver, toolkit, &archive).ok()?;
+        Some(ChosenAddOn { of: wanted.of, artifact: archive.artifact, range })
+    };
+    let is_kept = |row: &&ArchiveRow| wanted.keeps(on.published.archive(row).artifact);
+    let kept = if wanted.kept.is_empty() { None } else { wanted.accepted.iter().filter(is_kept).find_map(fitting) };
+    kept.or_else(|| wanted.accepted.iter().find_map(fitting))
+}
+
+/// Why the releases newer than the chosen one were not chosen.
+pub fn rejected<'a>(
+    on: &SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    toolkit: &Toolkit,
+    wanted: &WantedAddOn<'a>,
+    chosen: &ChosenAddOn<'a>,
+) -> Vec<(&'a AddOnArtifact, Refusal)> {
+    let is_newer = |archive: &PublishedAddOn| archive.artifact.version > chosen.artifact.version;
+    let all = || on.published.archives(wanted.of.id).iter().map(|row| on.published.archive(row));
+    let refusal = |archive: PublishedAddOn<'a>| (archive.artifact, fits(on, driver, toolkit, &archive).err());
+    let kept_first = all().filter(|a| wanted.keeps(a.artifact)).chain(all().filter(|a| !wanted.keeps(a.artifact)));
+    let tried = kept_first.take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact)).filter(is_newer);
+    let mut rejected: Vec<_> = tried.map(refusal).filter_map(|(a, refusal)| Some((a, refusal?))).collect();
+    if wanted.keeps(chosen.artifact) {
+        let was_tried = |a: &PublishedAddOn| rejected.iter().any(|(r, _)| std::ptr::eq(*r, a.artifact));
+        let newer = all().filter(|a| is_newer(a) && !was_tried(a)).map(refusal);
+        let newer: Vec<_> = newer.map(|(a, refusal)| (a, refusal.unwrap_or(Refusal::Installed))).collect();
+        rejected.extend(newer);
     }
-    Searched { of, chosen: None, refused }
+    rejected
+}
+
+/// The newest release that is newer than the chosen one and fits as well, but cannot be downloaded and verified.
+pub fn newer_unpublished<'a>(
+    on: &SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    toolkit: &Toolkit,
+    chosen: &ChosenAddOn<'a>,
+) -> Option<&'a AddOnArtifact> {
+    let all = on.published.archives(chosen.of.id).iter().map(|row| on.published.archive(row));
+    let newer = all.filter(|archive| archive.artifact.version > chosen.artifact.version);
+    let unpublished = newer.filter(|a| matches!(fits(on, driver, toolkit, a), Err(Refusal::NoSum(_))));
+    unpublished.map(|archive| archive.artifact).max_by_key(|artifact| artifact.version)
+}
+
+/// Why none of the requested releases fits, the kept ones first.
+pub fn refused<'a>(
+    on: &SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    toolkit: &Toolkit,
+    wanted: &WantedAddOn<'a>,
+) -> Vec<(&'a AddOnArtifact, Refusal)> {
+    let all = || wanted.accepted.iter().map(|row| on.published.archive(row));
+    let kept_first = all().filter(|a| wanted.keeps(a.artifact)).chain(all().filter(|a| !wanted.keeps(a.artifact)));
+    kept_first.filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?))).collect()
 }
 
 fn fits<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
-    artifact: &AddOnArtifact,
+    archive: &PublishedAddOn<'a>,
 ) -> Result<&'a AddOnRange, Refusal> {
-    let Some(range) = on.database.range_of(artifact) else { return Err(Refusal::Unknown) };
+    let PublishedAddOn { artifact, range, glibc_min } = *archive;
+    let Some(range) = range else { return Err(Refusal::Unknown) };
     let series = toolkit.release.version.series();
     if !range.is_for(series) {
         return Err(Refusal::OtherLine(series));
@@ -118,7 +123,7 @@ fn fits<'a>(
             });
         }
     }
-    if on.glibc.zip(range.glibc_min.as_deref()).is_some_and(|(have, min)| have < dotted(min)) {
+    if on.glibc.zip(glibc_min).is_some_and(|(have, min)| have < min) {
         return Err(Refusal::OldLibrary);
     }
     if let (Some(driver), Some(min)) = (driver, range.minimum_driver)
@@ -135,20 +140,19 @@ fn fits<'a>(
     Ok(range)
 }
 
-/// If a requested release is built only for refused toolkits: the refusal of the toolkit that came nearest.
+/// If a requested release is built only for refused toolkits: the refusal of the toolkit that came nearest. `refused` are
+/// toolkits that the request accepts.
 pub fn refused_for<'a>(
     on: &SearchContext<'a, '_>,
     of: &AddOn,
     refused: &[(CudaVersion, Refusal)],
 ) -> Option<(&'a AddOnArtifact, CudaVersion, Refusal)> {
-    let accepted = |a: &&AddOnArtifact| a.artifact.arch == on.arch && on.request.add_on(of.id).accepts(a.version);
-    let is_for =
-        |a: &AddOnArtifact, v: CudaVersion| on.database.range_of(a).is_some_and(|range| range.is_for(v.series()));
+    let wanted = on.add_ons.iter().find(|wanted| wanted.of.id == of.id)?;
     let other = refused.iter().filter(|(_, r)| !matches!(r, Refusal::NotWanted | Refusal::NoAddOn(_)));
-    let other = other.filter(|(v, _)| on.request.cuda.accepts(*v));
     let both = other.flat_map(|(v, r)| {
-        let builds = on.database.add_on_archives(of.id).filter(accepted);
-        builds.filter(|a| is_for(a, *v)).map(|a| (a, *v, *r))
+        let builds = wanted.accepted.iter().map(|row| on.published.archive(row));
+        let its = builds.filter(|a| a.range.is_some_and(|range| range.is_for(v.series())));
+        its.map(|a| (a.artifact, *v, *r))
     });
     both.max_by_key(|(a, v, r)| (r.came_far(), a.version, *v))
 }

@@ -3,12 +3,12 @@
 use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
-use super::search::{Resolution, Telling, attempt, summary};
+use super::search::{Telling, attempt, nearest, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::ids::RuleId;
 use crate::text::quoted;
-use crate::version::Want;
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,19 +19,21 @@ const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 /// Adds alternatives to a refusal: the same request without the GPUs that no driver supports here, the same with component
 /// archives instead of the runfile, and the nearest smaller request.
 pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
-    let KnownHost { database, facts, .. } = *host;
-    let without = without_hopeless(database, facts, &host.drivers, &host.served(request).wish);
+    let database = host.database;
+    let served = host.served(request);
+    let without = served.cards.is_err().then(|| without_hopeless(host, &served.wish)).flatten();
     let without = without.map(|leave_out| Request { leave_out, ..request.clone() });
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
     let by_components = Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then_some(by_components);
     let trials = &Trials { host, failed: RefCell::default() };
     let fits = |smaller: Request| {
-        let answer = trials.answer(&smaller)?;
-        let Some(chosen) = answer.cuda.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
-        // The command names the exact release, and must give the same result.
-        let exact = Request { cuda: chosen.release.version.to_string().parse().ok()?, ..smaller };
-        let answer = trials.answer(&exact)?;
+        let exact = match trials.toolkit(&smaller)?.filter(|_| smaller.cuda != request.cuda) {
+            // The command names the exact release, and must give the same result.
+            Some(chosen) => Request { cuda: chosen.to_string().parse().ok()?, ..smaller },
+            None => smaller,
+        };
+        let answer = attempt(host, &exact, Telling::Choice).ok()?;
         Some((exact, answer))
     };
     let is_served = without.is_some() || host.served(request).cards.is_ok();
@@ -43,7 +45,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let instead = whole.or_else(|| smaller(database, request).into_iter().filter(|_| asks_less).find_map(fits));
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
-    out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.answer(asked).is_some()));
+    out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.toolkit(asked).is_some()));
     let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
@@ -60,16 +62,17 @@ struct Trials<'h, 'a, 'f> {
     failed: RefCell<Vec<Request>>,
 }
 
-impl<'a> Trials<'_, 'a, '_> {
-    fn answer(&self, request: &Request) -> Option<Resolution<'a>> {
+impl Trials<'_, '_, '_> {
+    /// The toolkit that a request gets, if it asks for one; none if nothing fits.
+    fn toolkit(&self, request: &Request) -> Option<Option<CudaVersion>> {
         if self.failed.borrow().contains(request) {
             return None;
         }
-        let answer = attempt(self.host, request, Telling::Choice).ok();
+        let answer = attempt(self.host, request, Telling::Trial).ok();
         if answer.is_none() {
             self.failed.borrow_mut().push(request.clone());
         }
-        answer
+        answer.map(|answer| answer.cuda.map(|toolkit| toolkit.release.version))
     }
 }
 
@@ -113,6 +116,13 @@ fn smaller(database: &Database, request: &Request) -> Vec<Request> {
     } else {
         all.extend(request.frameworks.iter().map(|one| Request { frameworks: vec![one.clone()], ..request.clone() }));
     }
+    let releases = nearest(database, &request.cuda);
+    let of = |version: &CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..request.clone() });
+    all.extend(releases.iter().filter_map(of));
+    let less_exact = |driver: Want<DriverVersion>| Request { driver, ..request.clone() };
+    all.extend(shortened(&request.driver).map(less_exact));
+    let less_exact = |cudnn: Want<AddOnVersion>| Request { cudnn, ..request.clone() };
+    all.extend(shortened(&request.cudnn).map(less_exact));
     let (driver, cuda, cudnn) = (eased(&request.driver), eased(&request.cuda), eased(&request.cudnn));
     let add_ons: BTreeMap<_, _> = request.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect();
     all.push(Request { add_ons: add_ons.clone(), ..request.clone() });
@@ -149,6 +159,18 @@ fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Confl
         }
     }
     out
+}
+
+/// A version without its last numbers: `580.95` and `580` for `580.95.05`. Nothing for ranges and words.
+fn shortened<V>(want: &Want<V>) -> impl Iterator<Item = Want<V>>
+where
+    Want<V>: std::fmt::Display + std::str::FromStr,
+{
+    let text = want.to_string();
+    let is_version = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let shorter = |text: &String| text.rsplit_once('.').map(|(start, _)| start.to_owned());
+    let first = if is_version { shorter(&text) } else { None };
+    std::iter::successors(first, shorter).filter_map(|text| text.parse().ok())
 }
 
 fn eased<V>(want: &Want<V>) -> Want<V> {

@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each one can run, and which drivers support it.
 
-use super::driver::{DriverWish, Known};
-use super::{Conflict, Hint};
+use super::driver::{DriverWish, oldest_branch};
+use super::{Conflict, Hint, KnownHost};
 use crate::causes;
 use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
@@ -46,6 +46,11 @@ impl Card {
         cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card))
     }
 
+    /// Whether a driver branch is neither too old nor too new for it.
+    pub fn is_served_by(&self, branch: u16) -> bool {
+        self.first_branch.is_none_or(|first| branch >= first) && self.last_branch.is_none_or(|last| branch <= last)
+    }
+
     /// If this driver does not list the GPU yet: the next release that does, in the same branch or a newer one.
     pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {
         self.listed_from.iter().find(|first| first.branch >= driver.branch).copied().filter(|first| driver < *first)
@@ -53,7 +58,8 @@ impl Card {
 }
 
 /// The GPUs that the plan must support, without those left out.
-pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &DriverWish) -> Result<Vec<Card>, Conflict> {
+pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Card>, Conflict> {
+    let facts = host.facts;
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
             let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
@@ -61,18 +67,27 @@ pub fn cards(database: &Database, facts: &Facts, known: &[Known], request: &Driv
                 .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
         }
     }
-    served(facts, request).map(|gpu| card(database, gpu, facts, known, request)).collect()
+    let mut all: Vec<(&Gpu, Card)> = Vec::new();
+    for gpu in served(facts, request) {
+        // Equal GPUs are mostly neighbours.
+        let card = match all.last().filter(|(before, _)| is_alike(before, gpu)) {
+            Some((_, card)) => card.clone(),
+            None => card(host, gpu, request)?,
+        };
+        all.push((gpu, card));
+    }
+    Ok(all.into_iter().map(|(_, card)| card).collect())
+}
+
+/// Whether two GPUs differ at most in their place.
+fn is_alike(a: &Gpu, b: &Gpu) -> bool {
+    (&a.pci_id, &a.subsystem, &a.name, a.compute_capability) == (&b.pci_id, &b.subsystem, &b.name, b.compute_capability)
 }
 
 /// The GPUs to leave out, including those that no driver supports here. None if that adds no GPU, or would leave none.
-pub fn without_hopeless(
-    database: &Database,
-    facts: &Facts,
-    known: &[Known],
-    request: &DriverWish,
-) -> Option<Vec<String>> {
+pub fn without_hopeless(host: &KnownHost, request: &DriverWish) -> Option<Vec<String>> {
     let (hopeless, others): (Vec<_>, Vec<_>) =
-        served(facts, request).partition(|gpu| card(database, gpu, facts, known, request).is_err());
+        served(host.facts, request).partition(|gpu| card(host, gpu, request).is_err());
     let more = hopeless.iter().map(|gpu| gpu.address.clone());
     let leave_out = request.leave_out.iter().cloned().chain(more).collect();
     (!hopeless.is_empty() && !others.is_empty()).then_some(leave_out)
@@ -82,15 +97,9 @@ fn served<'a>(facts: &'a Facts, request: &'a DriverWish) -> impl Iterator<Item =
     facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address))
 }
 
-fn card(
-    database: &Database,
-    gpu: &Gpu,
-    facts: &Facts,
-    drivers: &[Known],
-    request: &DriverWish,
-) -> Result<Card, Conflict> {
-    let arch = facts.machine.arch.as_str();
-    match (known_card(database, gpu), request.modules, &request.driver) {
+fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Conflict> {
+    let arch = host.facts.machine.arch.as_str();
+    match (known_card(host.database, gpu), request.modules, &request.driver) {
         (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => Ok(Card {
             name: format!("the unknown GPU {}", gpu.pci_id),
             capability: None,
@@ -107,7 +116,7 @@ fn card(
             sources: Vec::new(),
         }),
         (Ok(card), ..) if request.driver.is_wanted() => {
-            no_driver(&card, gpu, arch).or_else(|| outlived(database, &card, arch, drivers)).map_or(Ok(card), Err)
+            no_driver(&card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
         }
         (known, ..) => known,
     }
@@ -192,10 +201,10 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
 }
 
 /// Why no driver can be installed: the GPU's last branch is older than every driver known for this architecture.
-fn outlived(database: &Database, card: &Card, arch: &str, drivers: &[Known]) -> Option<Conflict> {
-    let oldest = drivers.iter().map(|(version, ..)| version.branch).min()?;
-    let last = card.last_branch.filter(|last| *last < oldest)?;
-    let elsewhere = database.branch(last).map(|_| format!("but none is known for {arch}"));
+fn outlived(host: &KnownHost, card: &Card) -> Option<Conflict> {
+    let last = card.last_branch?;
+    oldest_branch(host).filter(|oldest| last < *oldest)?;
+    let elsewhere = host.database.branch(last).map(|_| format!("but none is known for {}", host.facts.machine.arch));
     let why = elsewhere.unwrap_or_else(|| TOO_OLD.to_owned());
     Some(needs_branch(&card.name, &last.to_string(), &why))
 }

@@ -1,7 +1,9 @@
 //! The toolkit components that `--components` selects: the named ones and their dependencies.
 
 use super::{Conflict, Request};
-use crate::compat::{AddOnId, Artifact, Component, ComponentNeed, ComponentRelease, Database};
+use crate::compat::{
+    AddOnId, Artifact, Component, ComponentArchive, ComponentNeed, ComponentRelease, Database, ReleasedComponent,
+};
 use crate::host::Toolkit;
 
 /// A component of the toolkit as planned.
@@ -13,8 +15,12 @@ pub struct Part<'a> {
     pub name: &'a str,
     /// Its own version.
     pub version: &'a str,
-    /// NVIDIA's archive of it.
-    pub artifact: Artifact,
+    /// The release that it belongs to.
+    release: &'a ComponentRelease,
+    /// What the release has of it.
+    released: &'a ReleasedComponent,
+    /// NVIDIA's archive of it for the host's machine architecture.
+    archive: &'a ComponentArchive,
     /// Why it is installed, if it was not named.
     pub need: Option<&'a ComponentNeed>,
     /// The title of the add-on that needs it.
@@ -26,6 +32,11 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// NVIDIA's archive of it, to download.
+    pub fn artifact(&self) -> Artifact {
+        self.release.artifact(self.released, self.archive)
+    }
+
     /// Why it is installed, if it was not named: "cuda_nvcc runs its cicc".
     pub fn why(&self) -> Option<String> {
         let need = self.need?;
@@ -53,9 +64,10 @@ pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Co
 }
 
 /// The components for which a release has archives.
-pub fn published<'a>(database: &'a Database, release: &ComponentRelease, arch: &str) -> Vec<&'a Component> {
-    let has = |c: &&Component| release.component(c).is_some_and(|part| part.archive(arch).is_some());
-    database.components.iter().filter(has).collect()
+pub fn published<'a>(database: &'a Database, release: &'a ComponentRelease, arch: &str) -> Vec<&'a Component> {
+    let all = database.components.iter().zip(database.released(release));
+    let published = all.filter(|(_, released)| released.is_some_and(|released| released.archive(arch).is_some()));
+    published.map(|(component, _)| component).collect()
 }
 
 /// The named components and their dependencies, as far as the release has archives of them, each after the component that needs
@@ -68,38 +80,51 @@ pub fn parts<'a>(
     arch: &str,
     installed: Option<&Toolkit>,
 ) -> Vec<Part<'a>> {
-    let mut wanted: Vec<(&Component, Option<&ComponentNeed>)> = named.iter().map(|c| (*c, None)).collect();
-    let add = |of: &str, wanted: &mut Vec<(&'a Component, Option<&'a ComponentNeed>)>| {
-        for need in database.component_needs.iter().filter(|n| n.of == of) {
-            if let Some(component) = database.component(&need.needs).filter(|c| !wanted.iter().any(|(w, _)| w == c)) {
-                wanted.push((component, Some(need)));
-            }
-        }
-    };
+    let mut wanted = Selected { taken: vec![false; database.components.len()], all: Vec::new() };
+    for component in named {
+        wanted.add(database.components.iter().position(|c| std::ptr::eq(c, *component)), None);
+    }
     for add_on in add_ons {
-        add(add_on.as_str(), &mut wanted);
+        for need in database.component_needs.iter().filter(|need| need.of == add_on.as_str()) {
+            wanted.add(database.component_position(&need.needs), Some(need));
+        }
     }
     let mut at = 0;
-    while let Some((component, _)) = wanted.get(at).copied() {
-        add(&component.name, &mut wanted);
+    while let Some((component, _)) = wanted.all.get(at).copied() {
+        database.needs_of(component).for_each(|(need, needed)| wanted.add(needed, Some(need)));
         at += 1;
     }
-    let asked = wanted.len();
+    let asked = wanted.all.len();
     for name in installed.and_then(|t| t.components.as_ref()).into_iter().flatten() {
-        if let Some(component) = database.component(name).filter(|c| !wanted.iter().any(|(w, _)| w == c)) {
-            wanted.push((component, None));
+        wanted.add(database.component_position(name), None);
+    }
+    let released: Vec<_> = database.released(release).collect();
+    let part = |(n, (position, need)): (usize, (usize, Option<&'a ComponentNeed>))| {
+        let (component, beside) = (&database.components[position], n >= asked);
+        let found = released[position]?;
+        let archive = found.archive(arch)?;
+        let there = installed.is_some_and(|t| has(t, component));
+        let add_on = need.and_then(|need| database.add_ons.iter().find(|a| need.of == a.id.as_str()));
+        let add_on = add_on.map(|a| a.title.as_str());
+        let (name, version) = (found.name.as_str(), found.version.as_str());
+        Some(Part { component, name, version, release, released: found, archive, need, add_on, there, beside })
+    };
+    wanted.all.into_iter().enumerate().filter_map(part).collect()
+}
+
+/// Components by their position in the database, each once, with what they are needed for.
+struct Selected<'a> {
+    taken: Vec<bool>,
+    all: Vec<(usize, Option<&'a ComponentNeed>)>,
+}
+
+impl<'a> Selected<'a> {
+    fn add(&mut self, component: Option<usize>, need: Option<&'a ComponentNeed>) {
+        if let Some(at) = component.filter(|at| !self.taken[*at]) {
+            self.taken[at] = true;
+            self.all.push((at, need));
         }
     }
-    let part = |(n, (component, need)): (usize, (&'a Component, Option<&'a ComponentNeed>))| {
-        let beside = n >= asked;
-        let found = release.component(component)?;
-        let artifact = release.artifact(found, found.archive(arch)?);
-        let there = installed.is_some_and(|t| has(t, component));
-        let add_on = database.add_ons.iter().find(|a| need.is_some_and(|n| n.of == a.id.as_str()));
-        let add_on = add_on.map(|a| a.title.as_str());
-        Some(Part { component, name: &found.name, version: &found.version, artifact, need, add_on, there, beside })
-    };
-    wanted.into_iter().enumerate().filter_map(part).collect()
 }
 
 /// Whether a toolkit has the component. A toolkit that was not assembled from component archives counts as complete: nothing is

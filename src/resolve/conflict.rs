@@ -141,6 +141,11 @@ impl Conflict {
         }
     }
 
+    /// Nothing fits, and nobody asks why.
+    pub fn untold() -> Self {
+        Self::new(RuleId::Request, "")
+    }
+
     /// Nothing fits: the refusal of the candidate that came nearest.
     pub fn refused(of: &Subject, refusal: Refusal, told: &Explanation) -> Self {
         let sentence = format!("{} does not fit: {}", of.named(), refusal.because(of, told));

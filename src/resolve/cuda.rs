@@ -4,12 +4,15 @@ use super::component::{Part, parts, published};
 use super::driver::Candidate;
 use super::known_host::KnownHost;
 use super::refusal::Refusal;
+use super::wanted::{WantedAddOn, wanted};
 use super::{Card, Request};
 use crate::compat::{
-    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution,
+    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution, Published,
+    PublishedToolkit,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{CudaVersion, dotted};
+use std::rc::Rc;
 
 /// The input of the search for toolkit and add-ons, computed once.
 pub struct SearchContext<'a, 'f> {
@@ -23,17 +26,21 @@ pub struct SearchContext<'a, 'f> {
     pub kinds: Vec<(usize, &'f Card, Option<&'a Architecture>)>,
     /// The machine architecture as in the names of CUDA's files.
     pub arch: &'f str,
+    /// What is published for the machine architecture.
+    pub published: Published<'a>,
     distribution: Option<&'a Distribution>,
     /// The major version of the default gcc, or of the one that the prerequisites would install.
     gcc: Option<u16>,
     /// The version of the host's C library.
     pub glibc: Option<(u32, u32)>,
     /// The requested components; empty for the whole toolkit.
-    pub named: Vec<&'a Component>,
+    pub named: Rc<[&'a Component]>,
     /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package provides it.
     runfiles_run: bool,
     /// The toolkits already installed in the prefix that can satisfy the request.
     installed: Vec<&'f InstalledToolkit>,
+    /// The requested add-ons, in the database's order.
+    pub add_ons: Vec<WantedAddOn<'a>>,
 }
 
 impl<'a, 'f> SearchContext<'a, 'f> {
@@ -41,7 +48,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Card]) -> Self {
         let KnownHost { database, facts, distribution, .. } = *host;
         // Unknown names were refused earlier.
-        let named = super::component::named(database, request).unwrap_or_default();
+        let named = host.named(request).unwrap_or_default();
         let of_use = |t: &&InstalledToolkit| t.has_nvcc || !named.is_empty() && t.components.is_some();
         let here = |t: &&InstalledToolkit| t.path.parent() == Some(&request.prefix);
         Self {
@@ -52,7 +59,9 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             glibc: facts.glibc.as_deref().map(dotted),
             runfiles_run: facts.libxml2 == Some(true)
                 || distribution.map_or(facts.libxml2 != Some(false), |d| d.libxml2.is_some()),
+            add_ons: wanted(database, host.published, facts, request),
             named,
+            published: host.published,
             database,
             facts,
             request,
@@ -122,44 +131,39 @@ impl Toolkit<'_> {
 /// All releases in order of preference: installed ones (unless an upgrade is requested), those native to the driver's branch,
 /// then those that run through minor-version compatibility; in each group the newest first. `driver` is none if no driver is
 /// chosen.
-pub fn preferred<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<&'a CudaRelease> {
-    let is_kept = |r: &CudaRelease| on.keeps_toolkits() && on.installed(r.version).is_some();
-    let mut releases: Vec<_> = on.database.cuda.iter().collect();
-    // The database has the newest first, and the sort is stable.
-    releases.sort_by_key(|r| (!is_kept(r), driver.is_some_and(|d| !is_native(r, d))));
-    releases
+pub fn preferred<'a, 's>(
+    on: &'s SearchContext<'a, '_>,
+    driver: Option<&'s Candidate>,
+) -> impl Iterator<Item = PublishedToolkit<'a>> + use<'a, 's> {
+    let keeps = on.keeps_toolkits() && !on.installed.is_empty();
+    let is_kept = move |r: &CudaRelease| keeps && on.installed(r.version).is_some();
+    let is_native = move |r: &CudaRelease| driver.is_none_or(|d| is_native(r, d));
+    let groups = [(true, true), (true, false), (false, true), (false, false)];
+    groups.into_iter().filter(move |(kept, _)| keeps || !kept).flat_map(move |group| {
+        on.published.toolkits().filter(move |t| (is_kept(t.release), is_native(t.release)) == group)
+    })
 }
 
 /// The toolkit of a release, or why it is refused.
 pub fn toolkit<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
-    release: &'a CudaRelease,
+    published: PublishedToolkit<'a>,
 ) -> Result<Toolkit<'a>, Refusal> {
-    let artifact = artifact(on, release.version);
+    let PublishedToolkit { release, runfile: artifact, archives, .. } = published;
     let installed = on.installed(release.version).map(|toolkit| toolkit.version);
-    let archives = on.database.component_release(release.version);
-    let side_gcc = examine(on, driver, release, artifact, installed.is_some())?;
+    let side_gcc = examine(on, driver, published, installed.is_some())?;
     Ok(Toolkit { release, artifact, archives, installed, side_gcc })
-}
-
-/// The release's runfile for the machine.
-fn artifact<'a>(on: &SearchContext<'a, '_>, version: CudaVersion) -> Option<&'a CudaArtifact> {
-    let all = &on.database.cuda_artifacts;
-    let start = all.partition_point(|a| a.version > version);
-    let here = || all[start..].iter().take_while(|a| a.version == version).filter(|a| a.artifact.arch == on.arch);
-    // CUDA 10.2 has a second runfile for RHEL 6, whose checksum is not known.
-    here().find(|a| a.artifact.is_verifiable()).or_else(|| here().next())
 }
 
 /// The additional gcc that the release needs, or why the release is refused.
 fn examine(
     on: &SearchContext,
     driver: Option<&Candidate>,
-    release: &CudaRelease,
-    artifact: Option<&CudaArtifact>,
+    published: PublishedToolkit,
     kept: bool,
 ) -> Result<Option<u16>, Refusal> {
+    let PublishedToolkit { release, runfile: artifact, archives, .. } = published;
     for (n, card, architecture) in &on.kinds {
         targets(release, *n, card, *architecture)?;
         serves_board(on, release, *n, *architecture)?;
@@ -171,20 +175,20 @@ fn examine(
         return Err(Refusal::NotWanted);
     }
     if let Some(have) = on.glibc {
-        if release.glibc_min.as_deref().is_some_and(|min| have < dotted(min)) {
+        if published.glibc_min.is_some_and(|min| have < min) {
             return Err(Refusal::OldLibrary);
         }
-        if release.first_breaking_glibc(on.arch).is_some_and(|from| have >= dotted(from)) {
+        if published.glibc_breaks_from.is_some_and(|from| have >= from) {
             return Err(Refusal::NewLibrary);
         }
     }
     let whole = on.installed(release.version).is_some_and(|t| t.components.is_none());
     if !on.named.is_empty() && !whole {
-        has_all(on.database.component_release(release.version), &on.named, on.arch)?;
+        has_all(archives, &on.named, on.arch)?;
     }
     let whole = !kept && on.named.is_empty();
     let by_runfile = whole && on.runfiles_run;
-    if whole && !by_runfile && on.database.component_release(release.version).is_none() {
+    if whole && !by_runfile && archives.is_none() {
         return Err(Refusal::NoInstallerLibrary);
     }
     if by_runfile && artifact.is_none() {

@@ -159,7 +159,7 @@ fn titles(told: &Explanation, ids: &[SourceId]) -> String {
 
 /// The titles of the first two sources, and how many more there are.
 pub fn source_titles(database: &Database, ids: &[SourceId]) -> String {
-    let title = |id: &SourceId| database.sources.iter().find(|s| s.id == *id).map(|s| s.title.as_str());
+    let title = |id: &SourceId| database.source(id).map(|s| s.title.as_str());
     let mut named: Vec<_> = ids.iter().filter_map(title).take(2).map(str::to_owned).collect();
     if ids.len() > named.len() && !named.is_empty() {
         named.push(format!("{} more", ids.len() - named.len()));

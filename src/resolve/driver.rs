@@ -2,10 +2,10 @@
 //! rule. Those that fit are in order of preference.
 
 use super::refusal::{Explanation, Refusal, Subject};
-use super::{Card, Conflict, Joined, Method, Prefer, Request};
+use super::{Card, Conflict, KnownHost, Method, Prefer, Request};
 use crate::compat::{
     BranchKind, Companion, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
-    DriverVariant, Maturity, ModuleFlavour, VersionRule,
+    DriverRelease, Maturity, ModuleFlavour, Published, VersionRule,
 };
 use crate::host::Facts;
 use crate::ids::RuleId;
@@ -104,65 +104,115 @@ impl DriverWish {
     }
 }
 
-/// The drivers that fit, preferred first, and the refused versions.
-pub type Candidates<'a> = (Vec<Candidate<'a>>, Vec<(DriverVersion, Refusal)>);
+/// The drivers that fit.
+#[derive(Default)]
+pub struct Candidates<'a> {
+    /// Preferred first. Of releases that differ only in age, only the newest is a candidate.
+    pub fit: Vec<Candidate<'a>>,
+    /// Those that also fit, but belong to a branch past its end of life.
+    over: Vec<(DriverVersion, Refusal)>,
+}
 
-/// The candidates, preferred first, and the versions refused by a driver rule. Of releases that differ only in age, only the
-/// newest is a candidate.
-pub fn candidates<'a>(
-    database: &'a Database,
-    known: &[Known<'a>],
-    facts: &Facts,
-    request: &DriverWish,
-    cards: &[Card],
-) -> Candidates<'a> {
-    let (mut fit, mut refused): (Vec<Candidate>, _) = (Vec::new(), Vec::with_capacity(known.len()));
-    let needed: Vec<_> = Joined::of(database, facts)
-        .into_iter()
-        .flat_map(|joined| joined.needs(database))
-        .filter(|companion| companion.version != VersionRule::Own)
-        .collect();
-    let kinds = &Card::kinds(cards).collect::<Vec<_>>();
-    // Consecutive releases are usually of the same branch.
-    let mut last: Option<(&DriverBranch, Result<(), Refusal>)> = None;
-    for (version, maturity, install) in known.iter().copied() {
-        let of_branch = last.filter(|(branch, _)| branch.branch == version.branch).or_else(|| {
-            let branch = database.branch(version.branch)?;
-            Some((branch, runs_kernel(branch, facts)))
-        });
-        let Some((branch, kernel)) = of_branch else { continue };
-        last = of_branch;
-        let kernel = if matches!(install, Install::Kept(..)) { Ok(()) } else { kernel };
-        let verdict = examine(version, branch, &install, request, kinds)
-            .and_then(|modules| has_companions(database, version, &install, facts, request, &needed).map(|()| modules))
-            .and_then(|modules| kernel.map(|()| modules))
-            .and_then(|modules| is_ripe(version, maturity, request).map(|()| modules));
-        match verdict {
-            Ok(modules) => {
-                let candidate = Candidate { version, branch, modules, install };
-                match fit.iter_mut().find(|c| differ_in_age_only(c, &candidate)) {
-                    Some(newest) if newest.version < version => *newest = candidate,
-                    Some(_) => {}
-                    None => fit.push(candidate),
-                }
-            }
-            Err(refusal) => refused.push((version, refusal)),
+/// What drivers are examined for.
+struct Examination<'a, 'h> {
+    published: Published<'a>,
+    facts: &'h Facts,
+    request: &'h DriverWish,
+    kinds: Vec<(usize, &'h Card)>,
+    /// The companions that the host needs in a version that follows the driver's.
+    needed: Vec<&'a Companion>,
+}
+
+impl<'a, 'h> Examination<'a, 'h> {
+    fn new(host: &KnownHost<'a, 'h>, request: &'h DriverWish, cards: &'h [Card]) -> Self {
+        let needed = host.joined().into_iter().flat_map(|joined| joined.needs(host.database));
+        Self {
+            published: host.published,
+            facts: host.facts,
+            request,
+            kinds: Card::kinds(cards).collect(),
+            needed: needed.filter(|companion| companion.version != VersionRule::Own).collect(),
         }
     }
+
+    /// The flavour to install, or why the driver is refused.
+    fn verdict(&self, driver: &Known, branch: &DriverBranch) -> Result<ModuleFlavour, Refusal> {
+        let (version, maturity, install) = driver;
+        let modules = examine(*version, branch, install, self.request, &self.kinds)?;
+        has_companions(self, *version, install)?;
+        if !matches!(install, Install::Kept(..)) {
+            runs_kernel(branch, self.facts)?;
+        }
+        is_ripe(*version, *maturity, self.request)?;
+        Ok(modules)
+    }
+
+    fn candidate(&self, driver: &Known<'a>, branch: &'a DriverBranch) -> Result<Candidate<'a>, Refusal> {
+        let modules = self.verdict(driver, branch)?;
+        Ok(Candidate { version: driver.0, branch, modules, install: driver.2 })
+    }
+}
+
+/// The candidates, preferred first.
+pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[Card]) -> Candidates<'a> {
+    let on = Examination::new(host, request, cards);
+    let accepted = |driver: &Known| request.driver.accepts(driver.0);
+    let of_branch = |driver: &Known<'a>| on.candidate(driver, host.database.branch(driver.0.branch)?).ok();
+    let mut fit: Vec<_> = host.own_drivers.iter().copied().filter(accepted).filter_map(|d| of_branch(&d)).collect();
+    let is_possible = |branch: &DriverBranch| on.kinds.iter().all(|(_, card)| card.is_served_by(branch.branch));
+    for (branch, runfiles) in host.published.runfiles_by_branch().filter(|(branch, _)| is_possible(branch)) {
+        for driver in runfiles.map(by_runfile).filter(accepted) {
+            match on.candidate(&driver, branch) {
+                Ok(newest) => {
+                    fit.push(newest);
+                    break;
+                }
+                Err(refusal) if refusal.is_of_branch() => break,
+                Err(_) => {}
+            }
+        }
+    }
+    for candidate in host.published.bundles().map(in_bundle).filter(accepted).filter_map(|d| of_branch(&d)) {
+        match fit.iter_mut().find(|c| differ_in_age_only(c, &candidate)) {
+            Some(newest) if newest.version < candidate.version => *newest = candidate,
+            Some(_) => {}
+            None => fit.push(candidate),
+        }
+    }
+    let mut over = Vec::new();
     // A branch past its end of life is chosen only if no other fits, or if it is named.
     let asked = matches!(request.driver, Want::Meeting(_));
-    let alive = fit.iter().any(|c| !is_over(c, &request.today));
-    if alive && !asked {
+    if !asked && fit.iter().any(|c| !is_over(c, &request.today)) {
         fit.retain(|c| {
-            let over = is_over(c, &request.today) && !c.is_kept();
-            if over {
-                refused.push((c.version, Refusal::BranchOver(c.branch.branch)));
+            let is_over = !c.is_kept() && is_over(c, &request.today);
+            if is_over {
+                over.push((c.version, Refusal::BranchOver(c.branch.branch)));
             }
-            !over
+            !is_over
         });
     }
     fit.sort_by(|a, b| rank(a, request).cmp(&rank(b, request)));
-    (fit, refused)
+    Candidates { fit, over }
+}
+
+/// Why drivers are no candidates: all those of these versions that a driver rule refuses.
+pub fn refused<'a>(
+    host: &KnownHost<'a, '_>,
+    request: &DriverWish,
+    cards: &[Card],
+    candidates: &Candidates<'a>,
+    is_meant: impl Fn(DriverVersion) -> bool,
+) -> Vec<(DriverVersion, Refusal)> {
+    let on = Examination::new(host, request, cards);
+    // Consecutive releases are usually of the same branch.
+    let mut last: Option<&DriverBranch> = None;
+    let verdict = |driver: Known<'a>| {
+        let number = driver.0.branch;
+        last = last.filter(|branch| branch.branch == number).or_else(|| host.database.branch(number));
+        Some((driver.0, on.verdict(&driver, last?).err()?))
+    };
+    let meant = all(host).filter(|driver| is_meant(driver.0));
+    meant.filter_map(verdict).chain(candidates.over.iter().copied().filter(|(v, _)| is_meant(*v))).collect()
 }
 
 /// Whether two candidates differ only in version, within one branch.
@@ -180,10 +230,35 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
 /// A driver that the host or the database knows.
 pub type Known<'a> = (DriverVersion, Maturity, Install<'a>);
 
-/// Every driver that could be installed here, in no particular order, regardless of the request.
-pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a Distribution>) -> Vec<Known<'a>> {
-    let arch = facts.machine.arch.as_str();
-    let mut all = Vec::with_capacity(database.drivers.len() + 16);
+fn by_runfile<'a>((release, artifact): (&'a DriverRelease, &'a DriverArtifact)) -> Known<'a> {
+    (release.version, release.maturity, Install::Runfile(artifact))
+}
+
+fn in_bundle((version, artifact): (DriverVersion, &CudaArtifact)) -> Known<'_> {
+    (version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact))
+}
+
+/// Every driver that could be installed on a host, regardless of the request.
+fn all<'a>(host: &KnownHost<'a, '_>) -> impl Iterator<Item = Known<'a>> {
+    let published = host.published.runfiles().map(by_runfile);
+    host.own_drivers.iter().copied().chain(published).chain(host.published.bundles().map(in_bundle))
+}
+
+/// The oldest branch of all these drivers.
+pub fn oldest_branch(host: &KnownHost) -> Option<u16> {
+    // Runfiles are in order.
+    let runfile = host.published.runfiles().next_back().map(|(release, _)| release.version.branch);
+    let others = host.own_drivers.iter().map(|driver| driver.0.branch);
+    others.chain(host.published.bundles().map(|(version, _)| version.branch)).chain(runfile).min()
+}
+
+/// The drivers that depend on the host: the installed one, and those in its repositories.
+pub fn own_drivers<'a>(
+    published: Published<'a>,
+    facts: &Facts,
+    distribution: Option<&'a Distribution>,
+) -> Vec<Known<'a>> {
+    let mut all = Vec::new();
     if let Some(driver) = &facts.driver {
         let method = if driver.origin == crate::host::Origin::Runfile { Method::Runfile } else { Method::Packages };
         all.push((driver.version, Maturity::Production, Install::Kept(method, driver.modules)));
@@ -191,23 +266,8 @@ pub fn known<'a>(database: &'a Database, facts: &Facts, distribution: Option<&'a
     // For a release that is not in the database, only its repositories tell which drivers exist.
     let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
     for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
-        if let Some(version) = offered(database, offer, facts) {
+        if let Some(version) = offered(published, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
-        }
-    }
-    for release in &database.drivers {
-        let runfile = |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == arch;
-        let verifiable = release.artifacts.iter().filter(runfile).find(|a| a.artifact.is_verifiable());
-        if let Some(artifact) = verifiable.or_else(|| release.artifacts.iter().find(runfile)) {
-            all.push((release.version, release.maturity, Install::Runfile(artifact)));
-        }
-    }
-    // Drivers that are published only inside a CUDA runfile.
-    let full = |a: &DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == arch;
-    let published = |v: &DriverVersion| database.driver(*v).is_some_and(|r| r.artifacts.iter().any(full));
-    for artifact in database.cuda_artifacts.iter().filter(|a| a.artifact.arch == super::cuda_arch(arch)) {
-        if let Some(version) = artifact.bundled_driver.filter(|v| !published(v)) {
-            all.push((version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact)));
         }
     }
     all
@@ -222,12 +282,13 @@ pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Dis
 }
 
 /// The version that the host's repositories offer: according to its package manager, otherwise to the database.
-fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<DriverVersion> {
+fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<DriverVersion> {
     let arch = facts.machine.arch.as_str();
     if !offer.archs.iter().any(|a| a == arch) {
         return None;
     }
-    let published = || offer.version.or_else(|| newest_of(database, offer.branch, arch));
+    // If no source names the version: the one expected in a repository that follows the branch.
+    let published = || offer.version.or_else(|| published.newest_driver(offer.branch));
     match &facts.offered {
         // Packages of a module stream are hidden until it is enabled, so their absence says nothing.
         Some(all) if offer.module_stream.is_none() => {
@@ -249,15 +310,8 @@ fn offered(database: &Database, offer: &DriverOffer, facts: &Facts) -> Option<Dr
 /// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
 /// companions must be in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not
 /// all of them are known, so a named version is not refused.
-fn has_companions(
-    database: &Database,
-    version: DriverVersion,
-    install: &Install,
-    facts: &Facts,
-    request: &DriverWish,
-    needed: &[&Companion],
-) -> Result<(), Refusal> {
-    let is_offered = |name: &String, offer: &DriverOffer, rule: VersionRule| match &facts.offered {
+fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -> Result<(), Refusal> {
+    let is_offered = |name: &String, offer: &DriverOffer, rule: VersionRule| match &on.facts.offered {
         Some(all) if offer.module_stream.is_none() => {
             all.get(name).and_then(|v| upstream(v)).is_some_and(|has| rule.accepts(has, version))
         }
@@ -267,27 +321,24 @@ fn has_companions(
         Install::Packages(offer) => {
             offer.companions.get(&companion.id).is_some_and(|name| is_offered(name, offer, companion.version))
         }
-        Install::Runfile(_) if !matches!(request.driver, Want::Meeting(_)) => {
-            is_published(database, companion, version, super::cuda_arch(&facts.machine.arch))
+        Install::Runfile(_) if !matches!(on.request.driver, Want::Meeting(_)) => {
+            is_published(on.published, companion, version)
         }
         Install::Runfile(_) | Install::CudaRunfile(_) | Install::Kept(..) => true,
     };
-    match needed.iter().find(|companion| !is_there(companion)) {
+    match on.needed.iter().find(|companion| !is_there(companion)) {
         None => Ok(()),
         Some(missing) => Err(Refusal::NoCompanion(missing.id)),
     }
 }
 
 /// Whether an archive of a companion that matches the driver is known, or of the companion that NVIDIA publishes it with.
-fn is_published(database: &Database, companion: &Companion, version: DriverVersion, arch: &str) -> bool {
-    let published = DriverVariant::Companion(companion.published_with.unwrap_or(companion.id));
+fn is_published(published: Published, companion: &Companion, version: DriverVersion) -> bool {
+    let all = published.companions(companion.published_with.unwrap_or(companion.id));
     // Newest first.
-    let first = database.drivers.partition_point(|release| release.version.branch > version.branch);
-    let of_branch = database.drivers[first..].iter().take_while(|release| release.version.branch == version.branch);
-    of_branch
-        .filter(|release| companion.version.accepts(release.version, version))
-        .flat_map(|release| &release.artifacts)
-        .any(|a| a.variant == published && a.artifact.arch == arch)
+    let first = all.partition_point(|release| release.branch > version.branch);
+    let of_branch = all[first..].iter().take_while(|release| release.branch == version.branch);
+    of_branch.copied().any(|release| companion.version.accepts(release, version))
 }
 
 /// Refuses a branch that does not support a kernel as old as the one that will run.
@@ -303,18 +354,8 @@ fn upstream(version: &str) -> Option<DriverVersion> {
     version[..end].parse().ok()
 }
 
-/// The version expected in a repository that follows a branch, if no source names it.
-fn newest_of(database: &Database, branch: u16, arch: &str) -> Option<DriverVersion> {
-    let of_branch = database.drivers.iter().filter(|r| r.version.branch == branch && is_for_everybody(r.maturity));
-    of_branch.filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch)).map(|r| r.version).max()
-}
-
-fn is_for_everybody(maturity: Maturity) -> bool {
-    matches!(maturity, Maturity::Production | Maturity::Legacy | Maturity::Datacenter | Maturity::NewFeature)
-}
-
 /// The flavour to install, or why the driver is refused.
-fn examine(
+pub fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
     install: &Install,
@@ -418,10 +459,11 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
         // Compared as text: `2026-06` is over on `2026-11-20`.
         return end.as_str() < &today[..end.len().min(today.len())];
     }
+    // Until the same day of the next year.
     let year = |date: &str| date.get(..4).and_then(|y| y.parse::<u16>().ok());
     match (branch.latest_release.as_deref(), year(today)) {
         (Some(last), Some(now)) => match year(last) {
-            Some(then) => format!("{}{}", then + 1, &last[4..]).as_str() < today || then + 1 < now,
+            Some(then) => (then + 1, &last[4..]) < (now, &today[4..]),
             None => true,
         },
         _ => true,

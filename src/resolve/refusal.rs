@@ -372,6 +372,22 @@ impl Refusal {
         }
     }
 
+    /// Whether a refused driver runfile shows that no other runfile of its branch fits.
+    pub fn is_of_branch(self) -> bool {
+        matches!(
+            self,
+            Self::AfterLastBranch(..)
+                | Self::BeforeFirstBranch(..)
+                | Self::NotListed(..)
+                | Self::FlavoursExclude(..)
+                | Self::FlavourUnfit(..)
+                | Self::FlavourNotOffered(_)
+                | Self::NoFlavour(..)
+                | Self::NotPackaged
+                | Self::OldKernel(_)
+        )
+    }
+
     /// The entry in a plan's `rejected`.
     pub fn rejection(self, of: &Subject, told: &Explanation) -> Rejection {
         Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).into() }

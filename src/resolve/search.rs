@@ -1,13 +1,15 @@
 //! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, and the newest add-ons that fit
 //! both. There are so few candidates that no solver is needed; each refusal keeps its rule.
 
-use super::add_on::{self, ChosenAddOn, Searched, refused_for};
-use super::component::{Part, named};
+use super::add_on::{self, ChosenAddOn, refused_for};
+use super::component::Part;
 use super::cuda::{SearchContext, Toolkit, is_native, passed_over, preferred, runs_on, toolkit};
-use super::driver::{Candidate, Candidates, Install, is_over, none_fits, outranked};
+use super::driver::{Candidate, Candidates, Install, is_over, none_fits, outranked, refused};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
+use super::repositories::not_enabled;
+use super::wanted::WantedAddOn;
 use super::{
     Card, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
     SelectedCuda, SelectedDriver, Selection,
@@ -16,11 +18,11 @@ use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
 use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
-use crate::version::{CudaVersion, Want, dotted};
+use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 use std::collections::BTreeMap;
 
 /// The answer, with everything that the planner needs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Resolution<'a> {
     /// The supported GPUs.
     pub cards: Vec<Card>,
@@ -77,9 +79,13 @@ fn selected(part: &Part) -> SelectedComponent {
 /// Resolves exactly this request, without searching for alternatives.
 pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling) -> Result<Resolution<'a>, Conflict> {
     let KnownHost { database, facts, .. } = *host;
-    named(database, request)?;
+    host.named(request)?;
     let served = &*host.served(request);
-    let cards = served.cards.as_ref().map_err(Conflict::clone)?;
+    let cards = match &served.cards {
+        Ok(cards) => cards,
+        Err(_) if telling == Telling::Trial => return Err(Conflict::untold()),
+        Err(conflict) => return Err(conflict.clone()),
+    };
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(if unreadable == 0 { Conflict::no_gpu() } else { unreadable_gpus(unreadable) });
@@ -173,6 +179,8 @@ pub enum Telling {
     All,
     /// Only the choice.
     Choice,
+    /// Only whether something fits, and the toolkit.
+    Trial,
 }
 
 fn search<'a>(
@@ -182,69 +190,89 @@ fn search<'a>(
     cards: &[Card],
     telling: Telling,
 ) -> Result<Resolution<'a>, Conflict> {
-    let facts = host.facts;
     let told = &told(host, request, cards);
     let none = Candidates::default();
-    let (fit, refused_drivers) = if request.driver.is_wanted() { served.drivers(host) } else { &none };
-    if request.driver.is_wanted() && fit.is_empty() {
-        return Err(none_fits(refused_drivers, told));
+    let drivers = if request.driver.is_wanted() { served.drivers(host) } else { &none };
+    let refused = |is_meant: &dyn Fn(DriverVersion) -> bool| refused(host, &served.wish, cards, drivers, is_meant);
+    if request.driver.is_wanted() && drivers.fit.is_empty() {
+        if telling == Telling::Trial {
+            return Err(Conflict::untold());
+        }
+        let conflict = none_fits(&refused(&|v| request.driver.accepts(v)), told);
+        let is_method = conflict.rule == RuleId::DriverMethod && told.unpackaged.is_none();
+        return Err(match not_enabled(host, request, cards).filter(|_| is_method) {
+            Some(offers) => {
+                let sentence =
+                    format!("packages were requested, but no enabled repository has a driver that fits: {offers}");
+                let hint = "enable that repository and update the package lists, or leave out --method packages";
+                Conflict { sentence, ..conflict }.hint(hint)
+            }
+            None => conflict,
+        });
     }
     let without = (!request.driver.is_wanted()).then_some(None);
     let ground = SearchContext::new(host, request, cards);
-    let mut unlayered: Vec<(&Candidate, Unlayered)> = Vec::new();
-    for driver in fit.iter().map(Some).chain(without) {
+    // Drivers for which nothing fits.
+    let mut tried: Vec<Option<&Candidate>> = Vec::new();
+    for driver in drivers.fit.iter().map(Some).chain(without) {
         // An older driver runs no toolkit that a newer one could not run.
-        let hopeless = |d: &Candidate| unlayered.iter().any(|(tried, _)| d.version <= tried.version);
+        let hopeless = |d: &Candidate| tried.iter().flatten().any(|tried| d.version <= tried.version);
         if driver.is_some_and(hopeless) {
             continue;
         }
-        match (layers(&ground, driver), driver) {
-            (Err(why), Some(driver)) => unlayered.push((driver, why)),
-            (Err(why), None) => return Err(why.conflict(told)),
-            (Ok(layers), driver) => {
-                let mut rejected = Vec::new();
-                if let Some(driver) = driver.filter(|_| telling == Telling::All) {
-                    let newer = refused_drivers.iter().filter(|(v, _)| *v > driver.version);
-                    let mut all: Vec<_> = newer.map(|(v, r)| (*v, r.rejection(&Subject::Driver(*v), told))).collect();
-                    let tried = unlayered.iter().filter(|(d, _)| d.version > driver.version);
-                    all.extend(tried.map(|(d, why)| (d.version, why.rejection(d, told))));
-                    let behind = fit.iter().filter(|d| d.version > driver.version);
-                    all.extend(behind.map(|d| {
-                        let why = outranked(driver, d, &served.wish);
-                        (d.version, why.rejection(&Subject::Driver(d.version), told))
-                    }));
-                    all.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
-                    all.dedup_by_key(|(v, _)| *v);
-                    rejected.extend(all.into_iter().map(|(_, r)| r));
-                }
-                if telling == Telling::All {
-                    rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
-                }
-                let Layers { cuda, add_ons, .. } = layers;
-                let add_ons: Vec<_> = add_ons.into_iter().filter_map(|found| found.chosen).collect();
-                let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
-                let parts = cuda.as_ref().map(|c| ground.parts(c, &ids)).unwrap_or_default();
-                let mut reasons = reasons(told, facts, driver, cuda.as_ref(), &add_ons);
-                reasons.extend(parts.iter().filter_map(along));
-                reasons.extend(without_runfile(facts, request, &parts));
-                return Ok(Resolution {
-                    cards: cards.to_vec(),
-                    driver: driver.cloned(),
-                    cuda,
-                    parts,
-                    add_ons,
-                    reasons,
-                    rejected,
-                    cautions: Vec::new(),
-                    python: Vec::new(),
-                });
-            }
+        let Some(layers) = layers(&ground, driver) else {
+            tried.push(driver);
+            continue;
+        };
+        let mut rejected = Vec::new();
+        if let Some(driver) = driver.filter(|_| telling == Telling::All) {
+            let newer = refused(&|v| v > driver.version).into_iter();
+            let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
+            let tried = tried.iter().flatten().filter(|d| d.version > driver.version);
+            all.extend(tried.map(|d| (d.version, unlayered(&ground, Some(d)).rejection(d, told))));
+            let behind = drivers.fit.iter().filter(|d| d.version > driver.version);
+            all.extend(behind.map(|d| {
+                let why = outranked(driver, d, &served.wish);
+                (d.version, why.rejection(&Subject::Driver(d.version), told))
+            }));
+            all.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
+            all.dedup_by_key(|(v, _)| *v);
+            rejected.extend(all.into_iter().map(|(_, r)| r));
         }
+        if telling == Telling::All {
+            rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
+        }
+        return Ok(match telling {
+            Telling::Trial => Resolution { cuda: layers.cuda, ..Resolution::default() },
+            Telling::All | Telling::Choice => resolution(&ground, told, driver, layers, rejected),
+        });
     }
-    match unlayered.first() {
-        Some((_, why)) => Err(why.conflict(told)),
-        None => Err(Conflict::new(RuleId::DriverWanted, "no driver fits")),
-    }
+    Err(match (telling, tried.first()) {
+        (Telling::Trial, _) => Conflict::untold(),
+        (_, Some(first)) => unlayered(&ground, *first).conflict(told),
+        (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),
+    })
+}
+
+/// The answer with its components and reasons.
+fn resolution<'a>(
+    on: &SearchContext<'a, '_>,
+    told: &Explanation,
+    driver: Option<&Candidate<'a>>,
+    layers: Layers<'a>,
+    rejected: Vec<Rejection>,
+) -> Resolution<'a> {
+    let Layers { cuda, add_ons, .. } = layers;
+    let add_ons: Vec<_> = add_ons.into_iter().flatten().collect();
+    let newer = |(chosen, cuda): (&ChosenAddOn<'a>, &Toolkit)| add_on::newer_unpublished(on, driver, cuda, chosen);
+    let unpublished: Vec<_> = add_ons.iter().zip(cuda.iter().cycle()).filter_map(newer).collect();
+    let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
+    let parts = cuda.as_ref().map(|c| on.parts(c, &ids)).unwrap_or_default();
+    let mut reasons = reasons(told, on.facts, driver, cuda.as_ref(), &add_ons, &unpublished);
+    reasons.extend(parts.iter().filter_map(along));
+    reasons.extend(without_runfile(on.facts, on.request, &parts));
+    let (cards, driver) = (told.cards.to_vec(), driver.cloned());
+    Resolution { cards, driver, cuda, parts, add_ons, reasons, rejected, ..Resolution::default() }
 }
 
 /// Why a component that was not named is installed.
@@ -296,6 +324,17 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation
     })
 }
 
+/// If no release was named and all are too new for a GPU: a sentence about all of them.
+fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
+    let Refusal::BelowLowest(card, lowest) = refusal else { return None };
+    let card = told.cards.get(card).filter(|_| told.request.cuda == Want::Best)?;
+    let (name, arch, capability) = (&card.name, told.arch, card.capability?);
+    Some(format!(
+        "no known CUDA toolkit for {arch} supports {name} (compute capability {capability}): the oldest, CUDA {oldest}, targets \
+         {lowest} and up"
+    ))
+}
+
 /// If the C library is too new for a toolkit's headers: a hint to compile in a container of an older system.
 fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let from = told
@@ -341,10 +380,21 @@ impl Unlayered<'_> {
                 let conflict = Conflict::refused(&Subject::Cuda(*version), *refusal, told);
                 let hint =
                     forward_compatible(*version, *refusal, told).or_else(|| older_system(*version, *refusal, told));
+                let conflict = match too_old(*version, *refusal, told) {
+                    Some(sentence) => Conflict { sentence, ..conflict },
+                    None => conflict,
+                };
                 hint.into_iter().fold(conflict, Conflict::hint)
             }
             Self::Cuda(None) => {
-                Conflict::new(RuleId::CudaWanted, format!("no CUDA release {} is known", told.request.cuda))
+                let wanted = &told.request.cuda;
+                let conflict = Conflict::new(RuleId::CudaWanted, format!("no CUDA release {wanted} is known"));
+                let near: Vec<_> = nearest(told.database, wanted).iter().map(ToString::to_string).collect();
+                if near.is_empty() {
+                    conflict
+                } else {
+                    conflict.hint(format!("known releases: CUDA {}", near.join(", ")))
+                }
             }
             Self::AddOn(of, Some((a, refusal))) => {
                 Conflict::refused(&Subject::AddOn(of, a.version, &a.cuda_line), *refusal, told)
@@ -382,64 +432,99 @@ impl Unlayered<'_> {
 #[derive(Default)]
 struct Layers<'a> {
     cuda: Option<Toolkit<'a>>,
-    add_ons: Vec<Searched<'a>>,
-    /// The refused releases that are preferred to the toolkit.
-    examined: Vec<(CudaVersion, Refusal)>,
+    /// For each requested add-on, in order.
+    add_ons: Vec<Option<ChosenAddOn<'a>>>,
+    /// The toolkits that fit and are preferred to the chosen one, each with a required add-on that does not fit it.
+    lacking: Vec<(CudaVersion, AddOnId)>,
 }
 
 impl<'a> Layers<'a> {
     /// The newer toolkits and add-ons that were not chosen.
     fn rejected(&self, on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<(Subject<'a>, Refusal)> {
         let Some(chosen) = &self.cuda else { return Vec::new() };
-        let version = chosen.release.version;
-        let before = self.examined.iter().copied();
-        // Newer ones later in the order of preference were not examined yet.
-        let later = preferred(on, driver).into_iter().skip_while(|r| r.version != version).skip(1);
-        let later = later
-            .filter(|r| r.version > version)
-            .map(|r| (r.version, toolkit(on, driver, r).err().unwrap_or_else(|| passed_over(on, driver, chosen))));
-        let mut newer: Vec<_> = before.filter(|(v, _)| *v > version).chain(later).collect();
-        newer.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
-        let of_add_on = |f: &Searched<'a>| -> Vec<_> {
-            f.refused.iter().map(|(a, r)| (Subject::AddOn(f.of, a.version, &a.cuda_line), *r)).collect()
+        let refusal = |version: CudaVersion| match self.lacking.iter().find(|(v, _)| *v == version) {
+            Some((_, add_on)) => Refusal::NoAddOn(*add_on),
+            None => passed_over(on, driver, chosen),
         };
-        let add_ons = self.add_ons.iter().flat_map(of_add_on);
-        newer.into_iter().map(|(v, r)| (Subject::Cuda(v), r)).chain(add_ons).collect()
+        let newer = on.published.toolkits().map(|t| (t.release.version, t));
+        let newer = newer.take_while(|(version, _)| *version > chosen.release.version);
+        let toolkits = newer.map(|(version, published)| {
+            let refusal = toolkit(on, driver, published).err().unwrap_or_else(|| refusal(version));
+            (Subject::Cuda(version), refusal)
+        });
+        let of_add_on = |(wanted, newest): (&WantedAddOn<'a>, &Option<ChosenAddOn<'a>>)| {
+            let rejected = match newest {
+                Some(newest) => add_on::rejected(on, driver, chosen, wanted, newest),
+                None => add_on::refused(on, driver, chosen, wanted),
+            };
+            let of = wanted.of;
+            rejected.into_iter().map(move |(a, r)| (Subject::AddOn(of, a.version, &a.cuda_line), r))
+        };
+        toolkits.chain(on.add_ons.iter().zip(&self.add_ons).flat_map(of_add_on)).collect()
     }
 }
 
-/// Finds the toolkit and add-ons for one driver.
-fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<Layers<'a>, Unlayered<'a>> {
-    let request = on.request;
-    if let Some((series, driver)) = request.brought_cuda.zip(driver)
-        && let Some(release) = on.database.cuda.iter().find(|release| release.version.series() == series)
-    {
-        runs_on(release, driver).map_err(|refusal| Unlayered::Cuda(Some((release.version, refusal))))?;
+/// Whether the driver runs the CUDA that the frameworks bring along; why not, otherwise.
+fn runs_brought(on: &SearchContext, driver: Option<&Candidate>) -> Result<(), (CudaVersion, Refusal)> {
+    let Some((series, driver)) = on.request.brought_cuda.zip(driver) else { return Ok(()) };
+    match on.database.cuda.iter().find(|release| release.version.series() == series) {
+        Some(release) => runs_on(release, driver).map_err(|refusal| (release.version, refusal)),
+        None => Ok(()),
     }
-    if !request.cuda.is_wanted() {
-        return Ok(Layers::default());
+}
+
+/// The toolkit and add-ons for one driver; none if nothing fits, and then [`unlayered`] says why.
+fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Option<Layers<'a>> {
+    runs_brought(on, driver).ok()?;
+    if !on.request.cuda.is_wanted() {
+        return Some(Layers::default());
+    }
+    let mut lacking = Vec::new();
+    for published in preferred(on, driver).filter(|t| on.request.cuda.accepts(t.release.version)) {
+        let Ok(cuda) = toolkit(on, driver, published) else { continue };
+        match fitting_add_ons(on, driver, &cuda) {
+            Ok(add_ons) => return Some(Layers { cuda: Some(cuda), add_ons, lacking }),
+            Err(missing) => lacking.push((cuda.release.version, missing.of.id)),
+        }
+    }
+    None
+}
+
+/// The release of each requested add-on that fits a toolkit, or the first required add-on of which none does. Another one that
+/// does not fit is left out: a stack without it is better than none.
+fn fitting_add_ons<'a, 's>(
+    on: &'s SearchContext<'a, '_>,
+    driver: Option<&Candidate>,
+    cuda: &Toolkit,
+) -> Result<Vec<Option<ChosenAddOn<'a>>>, &'s WantedAddOn<'a>> {
+    let newest = |wanted: &'s WantedAddOn<'a>| match add_on::newest(on, driver, cuda, wanted) {
+        None if on.request.requires(wanted.of.id) => Err(wanted),
+        found => Ok(found),
+    };
+    on.add_ons.iter().map(newest).collect()
+}
+
+/// Why no toolkit and add-ons fit a driver.
+fn unlayered<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Unlayered<'a> {
+    if let Err(refused) = runs_brought(on, driver) {
+        return Unlayered::Cuda(Some(refused));
     }
     let mut refused: Vec<(CudaVersion, Refusal)> = Vec::new();
     let mut lacking: Option<Lacking> = None;
-    for release in preferred(on, driver) {
-        let version = release.version;
-        let cuda = match toolkit(on, driver, release) {
-            Ok(cuda) => cuda,
-            Err(refusal) => {
-                refused.push((version, refusal));
-                continue;
+    for published in preferred(on, driver).filter(|t| on.request.cuda.accepts(t.release.version)) {
+        let refusal = match toolkit(on, driver, published) {
+            Err(refusal) => refusal,
+            Ok(cuda) => {
+                // Nothing fits, so an add-on is missing.
+                let Err(missing) = fitting_add_ons(on, driver, &cuda) else { continue };
+                let why = add_on::refused(on, driver, &cuda, missing);
+                lacking = Some(Lacking::with(lacking, missing.of, why));
+                Refusal::NoAddOn(missing.of.id)
             }
         };
-        let found = add_on::search(on, driver, &cuda);
-        // An add-on requested by name also decides the toolkit; otherwise a stack without it is better than none.
-        if let Some(missing) = found.iter().find(|f| f.chosen.is_none() && request.requires(f.of.id)) {
-            lacking = Some(Lacking::with(lacking, missing, request));
-            refused.push((version, Refusal::NoAddOn(missing.of.id)));
-            continue;
-        }
-        return Ok(Layers { cuda: Some(cuda), add_ons: found, examined: refused });
+        refused.push((published.release.version, refusal));
     }
-    Err(match lacking {
+    match lacking {
         Some(Lacking { of, nearest: Some((_, Refusal::OtherLine(_))) })
             if let Some((a, v, r)) = refused_for(on, of, &refused) =>
         {
@@ -447,10 +532,33 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Result<
         }
         Some(Lacking { of, nearest }) => Unlayered::AddOn(of, nearest),
         None => {
-            let wanted = refused.into_iter().filter(|(v, _)| request.cuda.accepts(*v));
-            Unlayered::Cuda(wanted.max_by_key(|(v, r)| (r.came_far(), *v)))
+            let nearest = refused.iter().copied().max_by_key(|(v, r)| (r.came_far(), *v));
+            // If nobody named a release, the oldest one shows best that the GPU is too old for all.
+            let oldest = match nearest {
+                Some((_, Refusal::BelowLowest(..))) if on.request.cuda == Want::Best => {
+                    refused.into_iter().filter(|(_, r)| matches!(r, Refusal::BelowLowest(..))).min_by_key(|(v, _)| *v)
+                }
+                _ => None,
+            };
+            Unlayered::Cuda(oldest.or(nearest))
         }
-    })
+    }
+}
+
+/// The releases nearest to one that does not exist: those of its series, else those of the nearest series of its major version.
+/// The newest come first; none if no release was named.
+pub fn nearest(database: &Database, wanted: &Want<CudaVersion>) -> Vec<CudaVersion> {
+    let named = wanted.to_string();
+    if !named.starts_with(|c: char| c.is_ascii_digit()) || database.cuda.iter().any(|r| wanted.accepts(r.version)) {
+        return Vec::new();
+    }
+    let (major, minor) = dotted(&named);
+    let of_major = || database.cuda.iter().map(|r| r.version).filter(|v| u64::from(v.major) == u64::from(major));
+    let off = |v: &CudaVersion| u64::from(v.minor).abs_diff(u64::from(minor));
+    let Some(least) = of_major().map(|v| off(&v)).min() else { return Vec::new() };
+    let mut all: Vec<_> = of_major().filter(|v| off(v) == least).collect();
+    all.sort_by(|a, b| b.cmp(a));
+    all
 }
 
 /// A requested add-on that is not available for any otherwise suitable toolkit.
@@ -461,16 +569,14 @@ struct Lacking<'a> {
 }
 
 impl<'a> Lacking<'a> {
-    /// Adds another toolkit's missing add-on. If it is a different add-on, the first one counts.
-    fn with(before: Option<Self>, missing: &Searched<'a>, request: &Request) -> Self {
-        if let Some(before) = before.as_ref().filter(|before| before.of.id != missing.of.id) {
+    /// Adds another toolkit's missing add-on, and why its releases do not fit. If it is a different add-on, the first one counts.
+    fn with(before: Option<Self>, of: &'a AddOn, refused: Vec<(&'a AddOnArtifact, Refusal)>) -> Self {
+        if let Some(before) = before.as_ref().filter(|before| before.of.id != of.id) {
             return Self { of: before.of, nearest: before.nearest };
         }
-        let accepted = |(a, _): &&(&AddOnArtifact, Refusal)| request.add_on(missing.of.id).accepts(a.version);
-        let wanted = missing.refused.iter().filter(accepted).copied();
         // Of equally near ones, the newest toolkit and the newest line: `max_by_key` returns the last of equals.
-        let all = wanted.rev().chain(before.and_then(|before| before.nearest));
-        Self { of: missing.of, nearest: all.max_by_key(|(a, r)| (r.came_far(), a.version)) }
+        let all = refused.into_iter().rev().chain(before.and_then(|before| before.nearest));
+        Self { of, nearest: all.max_by_key(|(a, r)| (r.came_far(), a.version)) }
     }
 }
 
@@ -497,6 +603,7 @@ fn reasons(
     driver: Option<&Candidate>,
     cuda: Option<&Toolkit>,
     add_ons: &[ChosenAddOn],
+    unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
     let Explanation { cards, request, unpackaged, .. } = *told;
     let mut reasons = Vec::new();
@@ -522,7 +629,10 @@ fn reasons(
     for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
         let (newest, and) = newest_add_on(n.of.id, request);
         let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
-        let text = format!("{newest} {and} CUDA {series} that runs on compute capability {capabilities}");
+        let newer = unpublished.iter().find(|a| a.add_on == n.of.id);
+        let known = newer.map(|_| " with a known checksum").unwrap_or_default();
+        let but = newer.map(|a| format!(" ({} has none)", a.version)).unwrap_or_default();
+        let text = format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}");
         say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
     }
     let mut rests_on = vec![

@@ -15,7 +15,7 @@ mod log;
 mod python;
 mod several;
 
-use crate::host::{Host, Kept, Said, bench, machine, script, text, timed};
+use crate::host::{Host, Kept, Said, bench, machine, script, store, text, timed};
 use crate::nvidia;
 use crate::schema;
 use crate::stack::{installed, planned};
@@ -23,11 +23,13 @@ use case::{Case, Finding, Several, Stage, differs};
 use gpusetup::causes::elsewhere;
 use gpusetup::doctor::CHECKS;
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{LazyLock, Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
 
 const WORDS: &str = include_str!("gallery/words.sh");
 
@@ -151,11 +153,43 @@ fn running(host: &Host) {
     nvidia::put(&live.join("libraries"), &format!("{said}count=8\n"));
 }
 
+/// Programs that compile checks made in this run, by what they were made of (`gallery/nvcc`).
+static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = store().join("compiled");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).expect("made");
+    // The check compiles as nobody.
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("ours");
+    folder
+});
+
+/// Has a host that runs not compile again what another host with the same compilers compiled, unless its nvcc is ill.
+fn compiles_once(stages: &Stages, host: &Host) {
+    static SOUND: OnceLock<(u64, SystemTime)> = OnceLock::new();
+    let path = |host: &Host| host.path("/usr/local/cuda-12.4/bin/nvcc");
+    let is = |host: &Host| path(host).symlink_metadata().ok().map(|m| (m.len(), m.modified().expect("ext4 has it")));
+    let sound = SOUND.get_or_init(|| is(&stages.of(Stage::Sound).clone_as("gallery-nvcc")).expect("it has nvcc"));
+    if is(host) != Some(*sound) {
+        return;
+    }
+    let nvcc = path(host);
+    std::fs::rename(&nvcc, nvcc.with_file_name("nvcc-real")).expect("renamed");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/as_root/gallery/nvcc");
+    std::fs::copy(script, &nvcc).expect("copied");
+    let folder = host.path("/live/compiled");
+    std::fs::create_dir(&folder).expect("made");
+    machine("mount", &["--bind", text(&COMPILED), text(&folder)]).succeeds();
+}
+
 /// What doctor says: from inside, as on any host that runs, or from outside of a tree.
 fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
     if !runs {
         let verb: Vec<_> = ["doctor"].iter().chain(arguments).copied().collect();
-        return host.gpusetup_plain(&verb);
+        let mut said = host.gpusetup_plain(&verb);
+        // Commands for a tree run in it; the table has what runs there.
+        let root = text(&host.root()).to_owned();
+        said.out = said.out.replace(&format!("chroot {root} "), "").replace(&format!(" --root {root}"), "");
+        return said;
     }
     let root = host.root();
     let stand_ins = nvidia::stand_ins(Path::new("/live/libraries"));
@@ -178,6 +212,7 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
     let kernel = host.ask("ls /lib/modules | sort -V | tail -n 1");
     if case.runs {
         running(&host);
+        compiles_once(stages, &host);
     }
     let said = doctor(&host, case.runs, &["--json"]);
     differs(case.what, case.found, case.first, &findings(&said, &kernel), &said.out)
@@ -195,6 +230,7 @@ fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> 
     tell_host(&host, case.script);
     let kernel = host.ask("ls /lib/modules | sort -V | tail -n 1");
     running(&host);
+    compiles_once(stages, &host);
     let said = doctor(&host, true, &["--json"]);
     let shown = doctor(&host, true, &["--color", "never"]);
     let found = findings(&said, &kernel);

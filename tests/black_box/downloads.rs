@@ -57,6 +57,7 @@ impl Bench {
             operations: vec![Act { operation: download, satisfied: false }],
             download_bytes: Some(body.len() as u64),
             disk_bytes: Some(0),
+            estimate_seconds: None,
             room: Vec::new(),
             licensed: false,
             idle_driver: false,

@@ -388,7 +388,7 @@ fn components_are_added_to_what_is_there() {
         assert!(written.contains(name), "{name}: {written}");
     }
     for (more, says) in [
-        (&["--components", "nvcc", "--cuda", "13.0.3"][..], "uninstall --cuda 13.0"),
+        (&["--components", "nvcc", "--cuda", "13.0.3"][..], "gpusetup uninstall --root "),
         (&["--cuda", "13.0.2"], "keep it with --components"),
     ] {
         let refused = ask(more);

@@ -141,6 +141,12 @@ fn a_report_of_a_host_that_keeps_no_secrets_says_all_that_it_says() {
     // `http://archive/debian` of the tree is nobody's public mirror.
     for one in [&mut here, &mut there] {
         one["host"]["repositories"] = Value::Null;
+        // Here they are for the tree, elsewhere for a host that was collected.
+        for check in one["checks"].as_array_mut().expect("checks") {
+            if check["remediation"].is_object() {
+                check["remediation"]["commands"] = Value::Null;
+            }
+        }
     }
     assert_eq!(here, there);
 }

@@ -56,6 +56,7 @@ fn step(id: StepId, operation: Operation) -> Step {
         operations: vec![Act { operation, satisfied: false }],
         download_bytes: Some(0),
         disk_bytes: Some(0),
+        estimate_seconds: None,
         room: Vec::new(),
         licensed: false,
         idle_driver: false,

@@ -373,7 +373,7 @@ fn a_password_that_others_can_read_is_spoken_of() {
 }
 
 /// The names that only a build for tests may know.
-const HOOKS: [&str; 7] = [
+const HOOKS: [&str; 8] = [
     "GPUSETUP_TODAY",
     "GPUSETUP_DATABASE_STORE",
     "GPUSETUP_DIE_AT",
@@ -381,6 +381,7 @@ const HOOKS: [&str; 7] = [
     "GPUSETUP_SILENCE",
     "GPUSETUP_PATIENCE",
     "GPUSETUP_PACKAGES_LIMIT",
+    "GPUSETUP_CORES",
 ];
 
 /// Every Rust file of the program, with its text.

@@ -28,6 +28,7 @@ pub fn step(id: StepId, operations: Vec<Operation>) -> Step {
         operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
         download_bytes: Some(0),
         disk_bytes: Some(0),
+        estimate_seconds: None,
         room: Vec::new(),
         licensed: false,
         idle_driver: false,

@@ -1,6 +1,7 @@
 //! The error numbers of CUDA and of NVIDIA's libraries: the rows of `explain/errors.yaml`. They are no part of the compatibility
 //! database: only `explain` reads them.
 
+use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -116,8 +117,7 @@ struct File {
 ///
 /// If it does not have the shape of errors, a number or a name is there twice, or an error has no name.
 pub fn parse(text: &str) -> Result<Vec<ErrorCode>, String> {
-    let options = serde_yaml::options! { with_snippet: false };
-    let File { errors } = serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+    let File { errors } = yaml::read(text).map_err(|e| e.to_string())?;
     let (mut numbers, mut names) = (BTreeSet::new(), BTreeSet::new());
     let mut wrong = String::new();
     for error in &errors {

@@ -1,10 +1,12 @@
 //! The facts that gpusetup decides from: `version` has the version types, `compat` the types of the facts and their checks. `message`,
-//! `subject` and `error_code` are what `explain` recognises and explains. All are pure, except for [`compat::load`], which reads a folder: no
+//! `subject` and `error_code` are what `explain` recognises and explains, `language` is what it says in other languages. All are pure, except for [`compat::load`], which reads a folder: no
 //! process, no clock, no network, and no decisions.
 
 pub mod compat;
 pub mod error_code;
+pub mod language;
 pub mod message;
 pub mod subject;
 pub mod sum;
 pub mod version;
+pub mod yaml;

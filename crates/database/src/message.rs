@@ -2,6 +2,7 @@
 //!
 //! They are no part of the compatibility database: only `explain` reads them, and a plan must not pay for them.
 
+use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -20,6 +21,9 @@ pub struct Message {
     /// Any one of them tells the message: literal text of one line, compared without regard to ASCII case and to the width of
     /// white space; `*` stands for anything in between.
     pub patterns: Vec<String>,
+    /// Text that says, on the same lines, that the message is another program's: `HIP error:` before a message that CUDA has, too.
+    #[serde(default)]
+    pub unless: Vec<String>,
     /// What the message itself means.
     pub says: String,
     /// Its causes, the most frequent first. None if none is established.
@@ -68,8 +72,7 @@ struct File {
 ///
 /// If it does not have the shape of messages, or one of them cannot be looked for; every such line is in the text.
 pub fn parse(text: &str) -> Result<Vec<Message>, String> {
-    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
-    let File { messages } = serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+    let File { messages } = yaml::read(text).map_err(|e| e.to_string())?;
     let ids: BTreeSet<_> = messages.iter().map(|m| m.id.as_str()).collect();
     let mut wrong = String::new();
     let mut seen = BTreeSet::new();

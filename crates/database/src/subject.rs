@@ -1,6 +1,7 @@
 //! What `explain` knows besides checks, exit codes and facts: terms of the field, error codes, options and files. The rows of
 //! `explain/subjects.yaml`.
 
+use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -42,8 +43,7 @@ struct File {
 ///
 /// If it does not have the shape of subjects, two have one name, or a related one does not exist.
 pub fn parse(text: &str) -> Result<Vec<Subject>, String> {
-    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
-    let File { subjects } = serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+    let File { subjects } = yaml::read(text).map_err(|e| e.to_string())?;
     let mut names = BTreeSet::new();
     let mut wrong = String::new();
     for subject in &subjects {

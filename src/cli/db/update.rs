@@ -2,7 +2,7 @@
 
 use super::super::files::read_key;
 use super::super::host::must_be_private;
-use super::super::options::{DatabaseOptions, to_the_end};
+use super::super::options::{DatabaseOptions, JsonOption, to_the_end};
 use super::super::{Problem, print, say};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{StoreError, Updated};
@@ -36,7 +36,28 @@ pub struct Options {
     #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
     ca_cert: Option<PathBuf>,
     #[command(flatten)]
+    form: JsonOption,
+    #[command(flatten)]
     database: DatabaseOptions,
+}
+
+/// What `db update --json` prints.
+#[derive(serde::Serialize)]
+struct Update<'a> {
+    schema: &'static str,
+    /// The version in use now.
+    database: &'a str,
+    /// Whether another one was in use before.
+    changed: bool,
+}
+
+impl<'a> Update<'a> {
+    fn tell(options: &Options, database: &'a str, changed: bool, text: &str) -> Result<(), Problem> {
+        if options.form.json {
+            return super::super::print_json(&Update { schema: "gpusetup.db-update/1", database, changed });
+        }
+        print(text)
+    }
 }
 
 /// Does it.
@@ -45,7 +66,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let Some(from) = options.from.as_deref().filter(|_| !options.built_in) else {
         let was = store.forget().map_err(told)?;
         let what = if was { "the installed database is gone" } else { "none was installed" };
-        print(&format!("{what}: the one in this binary is in use\n"))?;
+        Update::tell(options, VERSION, was, &format!("{what}: the one in this binary is in use\n"))?;
         return Ok(Exit::Done);
     };
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
@@ -69,8 +90,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     })?;
     let version = &database.version;
     match done {
-        Updated::Already => print(&format!("database {version} is in use already\n"))?,
-        Updated::Installed => print(&format!("database {version} is in use now, {} before\n", used.version))?,
+        Updated::Already => {
+            Update::tell(options, version, false, &format!("database {version} is in use already\n"))?;
+        }
+        Updated::Installed => {
+            let text = format!("database {version} is in use now, {} before\n", used.version);
+            Update::tell(options, version, true, &text)?;
+        }
     }
     Ok(Exit::Done)
 }

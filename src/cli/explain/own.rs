@@ -3,44 +3,43 @@
 use crate::ids::{AddOnRule, RuleId};
 use crate::paths;
 use crate::render::explain::article::Article;
+use crate::translation::Translation;
+use crate::translation::words::{ABOUT_RULES, SEE_RULES};
 use clap::{Arg, Command};
 
 /// The article about a rule, a command, an option or a file; none if this is the name of none.
-pub fn article(name: &str) -> Option<Article> {
+pub fn article(name: &str, language: &Translation) -> Option<Article> {
     let (kind, rest) = name.split_once(' ').unwrap_or(("", name));
     match kind {
-        "rule" => rule(rest),
+        "rule" => rule(rest, language),
         "command" => command(rest),
         "option" | "flag" => option(rest),
-        "file" => file(rest),
-        _ => rule(name).or_else(|| file(name)).or_else(|| command(name)).or_else(|| option(name)),
+        "file" => file(rest, language),
+        _ => rule(name, language).or_else(|| file(name, language)).or_else(|| command(name)).or_else(|| option(name)),
     }
 }
 
-fn rule(name: &str) -> Option<Article> {
-    let of_resolver = RuleId::ALL.iter().map(|rule| (rule.as_str(), rule.title()));
-    let of_add_ons = AddOnRule::ALL.iter().map(|rule| (rule.as_str(), rule.title()));
+fn rule(name: &str, language: &Translation) -> Option<Article> {
+    let of_resolver = RuleId::ALL.iter().find(|rule| rule.as_str() == name);
     // `nccl-runs-on-gpu` is the add-on's rule `runs-on-gpu`.
     let is_its = |known: &str| name == known || name.strip_suffix(known).is_some_and(|start| start.ends_with('-'));
-    let (_, title) = of_resolver.clone().find(|(known, _)| *known == name).or_else(|| {
-        let mut all: Vec<_> = of_add_ons.filter(|(known, _)| is_its(known)).collect();
-        all.sort_by_key(|(known, _)| known.len());
-        all.pop()
-    })?;
-    let mut article = Article::new(name, title).with(
-        "means",
-        "This is a rule of the resolver. The reasons and rejections of a plan name the rule that decided, and the exit code 4 names the \
-         rule that nothing satisfies.",
-    );
+    let of_add_ons =
+        || AddOnRule::ALL.iter().filter(|rule| is_its(rule.as_str())).max_by_key(|rule| rule.as_str().len());
+    let (kind, id, title) = match of_resolver {
+        Some(rule) => ("rules", rule.as_str(), rule.title()),
+        None => of_add_ons().map(|rule| ("add-on-rules", rule.as_str(), rule.title()))?,
+    };
+    let title = language.text(&format!("{kind}.{id}"), title);
+    let mut article = Article::new(name, title).with("means", language.word(ABOUT_RULES));
     article.run = vec!["gpusetup plan -v".to_owned()];
-    article.remedy = Some("see which rules decided on this host".to_owned());
+    article.remedy = Some(language.word(SEE_RULES).to_owned());
     Some(article)
 }
 
-fn file(name: &str) -> Option<Article> {
+fn file(name: &str, language: &Translation) -> Option<Article> {
     let called = |path: &str| path == name || path.rsplit('/').next() == Some(name);
     let (path, text) = paths::ALL.iter().find(|(path, _)| called(path))?;
-    Some(Article::new(*path, "").with("means", text.trim()))
+    Some(Article::new(*path, "").with("means", language.text(&format!("files.{path}"), text.trim())))
 }
 
 fn command(name: &str) -> Option<Article> {
@@ -107,12 +106,13 @@ mod tests {
 
     #[test]
     fn every_rule_file_command_and_option_is_explained() {
+        let english = &Translation::ENGLISH;
         for rule in RuleId::ALL {
-            assert!(article(rule.as_str()).is_some(), "{rule}");
+            assert!(article(rule.as_str(), english).is_some(), "{rule}");
         }
-        assert!(article("nccl-runs-on-gpu").is_some_and(|a| a.title == AddOnRule::RunsOnGpu.title()));
+        assert!(article("nccl-runs-on-gpu", english).is_some_and(|a| a.title == AddOnRule::RunsOnGpu.title()));
         for (path, text) in paths::ALL {
-            assert!(article(path).is_some() && text.ends_with('.'), "{path}");
+            assert!(article(path, english).is_some() && text.ends_with('.'), "{path}");
         }
         let mut all = crate::cli::command();
         all.build();
@@ -124,6 +124,6 @@ mod tests {
                 assert!(!told.title.is_empty(), "--{long}");
             }
         }
-        assert!(article("no-such-thing").is_none());
+        assert!(article("no-such-thing", english).is_none());
     }
 }

@@ -8,22 +8,20 @@ use crate::doctor::{EvidenceSources, Finding, examine, gather, sxids, xids};
 use crate::error_code::ErrorCode;
 use crate::exit::Exit;
 use crate::ids::CheckId;
-use crate::recognise::{Recogniser, error_codes, known, named_errors};
-use crate::render::explain::paste::{Explained, ExplainedError, Logged, Look, PasteReport, text};
-use std::collections::BTreeSet;
+use crate::recognise::{NamedError, Recogniser, error_codes, known, named_errors};
+use crate::render::explain::paste::{Explained, ExplainedError, Logged, PasteReport, text};
+use crate::text::without_escapes;
+use crate::translation::Translation;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
-pub fn run(pasted: &str, options: &Options) -> Result<Exit, Problem> {
-    let report = examined(pasted, options)?;
+pub fn run(pasted: &str, options: &Options, language: &Translation) -> Result<Exit, Problem> {
+    let report = examined(pasted, options, language)?;
     if options.look.json {
         crate::cli::print_json(&report)?;
     } else {
-        let look = Look {
-            paint: crate::cli::paint(options.look.color),
-            verbose: options.look.verbose,
-            width: crate::cli::width(),
-        };
-        crate::cli::print(&text(&report, look))?;
+        let text = text(&report, options.looks(language));
+        crate::cli::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
 }
@@ -38,9 +36,12 @@ pub fn recognises(pasted: &str) -> Result<bool, Problem> {
         || !errors_in(pasted, &error_codes())?.is_empty())
 }
 
-fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
+fn examined(pasted: &str, options: &Options, language: &Translation) -> Result<PasteReport, Problem> {
+    // A colour before a word hides it from no search.
+    let pasted = &*without_escapes(pasted);
     let database = options.host.database()?;
-    let messages = known();
+    let mut messages = known();
+    messages.iter_mut().for_each(|message| language.translate_message(message));
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     let found = recogniser.find(pasted);
     let checks: BTreeSet<CheckId> = found
@@ -52,22 +53,23 @@ fn examined(pasted: &str, options: &Options) -> Result<PasteReport, Problem> {
     } else {
         here(options, database, checks)?
     };
-    let lines: Vec<_> = pasted.lines().collect();
-    let messages = found.iter().map(|recognised| {
-        let quoted = lines.get(recognised.line - 1).copied().unwrap_or_default();
-        Explained::of(recognised, quoted, &findings)
-    });
+    let mut codes = error_codes();
+    codes.iter_mut().for_each(|error| language.translate_error(error));
+    let errors = errors_in(pasted, &codes)?;
     // What a message explains is not told twice.
     let explained: BTreeSet<_> = found.iter().map(|recognised| recognised.line).collect();
-    let codes = error_codes();
-    let errors = errors_in(pasted, &codes)?.into_iter().filter(|(_, line)| !explained.contains(line));
-    let errors =
-        errors.map(|(error, line)| ExplainedError::of(error, line, lines.get(line - 1).copied().unwrap_or_default()));
+    let quoted: BTreeSet<_> = explained.iter().copied().chain(errors.iter().map(|named| named.line)).collect();
+    let quoted: BTreeMap<_, _> = (1..).zip(pasted.lines()).filter(|(line, _)| quoted.contains(line)).collect();
+    let line = |number: usize| quoted.get(&number).copied().unwrap_or_default();
+    let messages = found.iter().map(|recognised| Explained::of(recognised, line(recognised.line), &findings, language));
+    let errors = errors.iter().filter(|named| !explained.contains(&named.line));
+    let errors = errors.map(|named| ExplainedError::of(named, line(named.line)));
     let logged = Logged { xids: xids(pasted), sxids: sxids(pasted) };
-    Ok(PasteReport::new(messages.collect(), errors.collect(), logged, database, known().len() + codes.len()))
+    let known = known().len() + codes.len();
+    Ok(PasteReport::new(messages.collect(), errors.collect(), logged, database, known, language))
 }
 
-fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<(&'a ErrorCode, usize)>, Problem> {
+fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<NamedError<'a>>, Problem> {
     named_errors(pasted, codes).map_err(|e| Problem::unexpected(e.to_string()))
 }
 

@@ -10,40 +10,44 @@ use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
 use crate::host::{USUAL_ARCHITECTURE, machine};
 use crate::ids::CheckId;
+use crate::language;
 use crate::recognise::{error_codes, subjects};
 use crate::render::db::show::{self as pages, locations};
 use crate::render::explain::article::Article;
+use crate::render::explain::paste::remedy_of;
 use crate::resolve::known_card;
 use crate::subject;
+use crate::translation::Translation;
+use crate::translation::words;
 
 /// How many names are suggested for one that is not known.
 const MOST_NEAR: usize = 3;
 
 /// The article about what these words name, in lower case; none if they name nothing.
-pub fn article(words: &[&str], options: &Options) -> Result<Option<Article>, Problem> {
+pub fn article(words: &[&str], options: &Options, language: &Translation) -> Result<Option<Article>, Problem> {
     let name = words.join(" ");
     match words {
         [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
-            return check(id).map(Some);
+            return check(id, language).map(Some);
         }
-        ["exit" | "exit-code", code] => return exit(code).map(Some),
-        ["xid", number] => return xid(number, options.host.database()?).map(Some),
-        ["sxid", number] => return sxid(number, options.host.database()?).map(Some),
+        ["exit" | "exit-code", code] => return exit(code, language).map(Some),
+        ["xid", number] => return xid(number, options.host.database()?, language).map(Some),
+        ["sxid", number] => return sxid(number, options.host.database()?, language).map(Some),
         ["gpu", rest @ ..] if !rest.is_empty() => return gpu(&rest.join(" "), options.host.database()?).map(Some),
         _ => {}
     }
     let known = subjects();
     if let Some(found) = subject::find(&known, &name) {
-        return Ok(Some(of_subject(found)));
+        return Ok(Some(of_subject(found, language)));
     }
     if let Some(found) = error_code::find(&error_codes(), &name) {
-        return Ok(Some(of_error(found)));
+        return Ok(Some(of_error(found, language)));
     }
     let database = options.host.database()?;
-    if let Some(article) = pages::framework(database, &name, Some(&architecture(options))) {
+    if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), language) {
         return Ok(Some(article));
     }
-    if let Some(article) = own::article(&name) {
+    if let Some(article) = own::article(&name, language) {
         return Ok(Some(article));
     }
     // Last, since a GPU may be called by a single number.
@@ -58,10 +62,10 @@ fn architecture(options: &Options) -> String {
 }
 
 /// The article about an error number that could be taken for a version: `cudnn 1002`.
-pub fn numbered(words: &[&str]) -> Option<Article> {
+pub fn numbered(words: &[&str], language: &Translation) -> Option<Article> {
     let [_, number] = words else { return None };
     number.parse::<u32>().ok()?;
-    error_code::find(&error_codes(), &words.join(" ")).map(of_error)
+    error_code::find(&error_codes(), &words.join(" ")).map(|found| of_error(found, language))
 }
 
 /// The problem with words that name nothing.
@@ -100,74 +104,80 @@ pub fn unknown(name: &str) -> Problem {
         .fold(problem, |problem, (_, other)| problem.attempt(format!("gpusetup explain {other}")))
 }
 
-fn of_subject(found: &subject::Subject) -> Article {
-    let name = found.names.first().cloned().unwrap_or_default();
-    let mut article = Article::new(name, &found.title).with("means", &found.means);
-    if let Some(causes) = &found.causes {
+fn of_subject(found: &subject::Subject, language: &Translation) -> Article {
+    let mut found = found.clone();
+    language.translate_subject(&mut found);
+    let subject::Subject { names, title, means, causes, remedy, run, see, sources } = found;
+    let mut article = Article::new(names.into_iter().next().unwrap_or_default(), title).with("means", means);
+    if let Some(causes) = causes {
         article = article.with("causes", causes);
     }
-    let subject::Subject { remedy, run, see, sources, .. } = found.clone();
     (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, sources);
     article
 }
 
-fn of_error(found: &ErrorCode) -> Article {
+fn of_error(found: &ErrorCode, language: &Translation) -> Article {
+    let mut found = found.clone();
+    language.translate_error(&mut found);
     let name = format!("{} error {}", found.api.title(), found.code);
     let mut article = Article::new(name, found.names.join(", "));
-    if let Some(text) = &found.text {
+    if let Some(text) = found.text {
         article = article.with("message", text);
     }
-    article = article.with("means", &found.means);
-    let ErrorCode { remedy, run, see, api, .. } = found.clone();
+    article = article.with("means", found.means);
+    let ErrorCode { remedy, run, see, api, .. } = found;
     (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, vec![api.source().to_owned()]);
     article
 }
 
 /// What plan, apply and doctor mean by an id, and what helps.
-fn check(text: &str) -> Result<Article, Problem> {
+fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
     let id: CheckId = text.parse().map_err(|_| {
         Problem::usage(format!("there is no check {}", text.to_uppercase())).attempt("gpusetup doctor --list-checks")
     })?;
+    let of = |field: &str, english: &str| language.text(&format!("checks.{id}.{field}"), english).to_owned();
     let cause = causes::of(id);
-    let mut article = Article::new(id.as_str(), id.title()).with("means", cause.means);
+    let mut article = Article::new(id.as_str(), of("title", id.title())).with("means", of("means", cause.means));
     if let Some(place) = cause.elsewhere {
-        article = article.with("no check", place);
+        article = article.with("no check", of("elsewhere", place));
     }
     if let Some(check) = CHECKS.iter().find(|c| c.id == id) {
-        article = article.with("reads", check.reads);
+        article = article.with("reads", of("reads", check.reads));
         if !check.follows_from.is_empty() {
             let others: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
-            article = article.with("follows", format!("possibly from {}", others.join(", ")));
+            article = article.with("follows", language.filled(words::POSSIBLY_FROM, &[("ids", &others.join(", "))]));
         }
         article = article.with("look now", format!("gpusetup doctor {id}"));
     }
     if let Some(remedy) = cause.remedy {
-        (article.remedy, article.run) = (Some(remedy.text), remedy.commands);
+        (article.remedy, article.run) = (Some(of("do", &remedy.text)), remedy.commands);
     }
     Ok(article)
 }
 
-fn exit(code: &str) -> Result<Article, Problem> {
+fn exit(code: &str, language: &Translation) -> Result<Article, Problem> {
     let found = EXITS.iter().find(|(exit, _)| exit.to_string() == code);
     let codes = || EXITS.map(|(exit, _): (Exit, _)| exit.to_string()).join(", ");
-    let (exit, meaning) = found.ok_or_else(|| {
+    let (_, meaning) = found.ok_or_else(|| {
         Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes()))
             .attempt("gpusetup explain exit 4")
     })?;
-    Ok(Article::new(format!("exit code {exit}"), "").with("means", *meaning))
+    let name = language.filled(words::EXIT_CODE, &[("code", code)]);
+    Ok(Article::new(name, "").with("means", language.text(&format!("exits.{code}"), meaning)))
 }
 
-fn xid(number: &str, database: &Database) -> Result<Article, Problem> {
+fn xid(number: &str, database: &Database, language: &Translation) -> Result<Article, Problem> {
     let wrong = || {
         Problem::usage(format!("the database has no Xid `{number}`"))
             .hint(format!("NVIDIA's list: {}", causes::xid::CATALOG))
             .attempt("gpusetup explain xid 79")
     };
     let row = number.parse().ok().and_then(|number| database.xid(number)).ok_or_else(wrong)?;
-    let mut article = Article::new(format!("Xid {}", row.xid), &row.name).with("means", &row.means);
-    match causes::xid::remedy(row.xid, row.action, "0000:01:00.0") {
+    let means = language.text(&language::of_xid(row.xid), &row.means);
+    let mut article = Article::new(format!("Xid {}", row.xid), &row.name).with("means", means);
+    match remedy_of(row.xid, row.action, "0000:01:00.0", language) {
         Some(remedy) => (article.remedy, article.run) = (Some(remedy.text), remedy.commands),
-        None => article.remedy = Some("nothing needs to be done for this error alone".to_owned()),
+        None => article.remedy = Some(language.word(words::NOTHING_ALONE).to_owned()),
     }
     article = article.with("look now", format!("gpusetup doctor {}", CheckId::GS903));
     article.sources = locations(database, &row.sources);
@@ -175,14 +185,12 @@ fn xid(number: &str, database: &Database) -> Result<Article, Problem> {
 }
 
 /// An error of an NVSwitch.
-fn sxid(number: &str, database: &Database) -> Result<Article, Problem> {
+fn sxid(number: &str, database: &Database, language: &Translation) -> Result<Article, Problem> {
     let found = number.parse().ok().and_then(|number| database.sxid(number)).ok_or_else(|| {
         Problem::usage(format!("the database has no SXid `{number}`")).attempt("gpusetup explain sxid 12028")
     })?;
-    let mut article = Article::new(format!("SXid {}", found.sxid), &found.name).with(
-        "means",
-        "An NVSwitch reports this error in the kernel log. Fabric Manager's log tells which link and which GPU it concerns.",
-    );
+    let means = language.word(words::ABOUT_SXIDS);
+    let mut article = Article::new(format!("SXid {}", found.sxid), &found.name).with("means", means);
     article.run = vec![format!("gpusetup doctor {}", CheckId::GS903), "journalctl -u nvidia-fabricmanager".to_owned()];
     article.sources = locations(database, &found.sources);
     Ok(article)

@@ -4,6 +4,7 @@ use super::{Answer, names, text};
 use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
 use crate::system::{System, environment};
+use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -217,7 +218,7 @@ fn specs(system: &System, folder: &Path) -> Vec<CdiSpec> {
 
 fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
     // JSON is YAML too.
-    let spec: Spec = match serde_yaml::from_str(text) {
+    let spec: Spec = match yaml::read_texts(text) {
         Ok(spec) => spec,
         Err(e) => {
             let why = e.to_string().lines().next().unwrap_or_default().to_owned();

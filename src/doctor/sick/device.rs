@@ -47,7 +47,7 @@ pub fn cuda() -> Cuda {
 }
 
 /// What NVML says is changed.
-fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Evidence) {
+pub fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Evidence) {
     move |e| {
         let Answer::Is(nvml) = &mut e.nvml else { panic!("the sound host's driver answers") };
         change(nvml);
@@ -59,12 +59,12 @@ fn of_gpu(change: impl FnOnce(&mut NvmlGpu)) -> impl FnOnce(&mut Evidence) {
     told(|nvml| change(&mut nvml.gpus[0]))
 }
 
-fn refused(call: &str, code: i32) -> Refused {
+pub fn refused(call: &str, code: i32) -> Refused {
     Refused { call: call.into(), code: Some(code), says: "no".into() }
 }
 
 /// CUDA does not start, with this number.
-fn unstarted(code: i32) -> impl Fn(&mut Evidence) {
+pub fn unstarted(code: i32) -> impl Fn(&mut Evidence) {
     move |e| {
         e.cuda = Answer::Is(Cuda { refused: Some(refused("cuInit", code)), gpus: Vec::new(), ..cuda() });
         e.convolution.values_mut().for_each(|c| *c = Answer::NotAsked("CUDA itself does not compute".into()));

@@ -1,16 +1,17 @@
 //! The functions of NVML, `libnvidia-ml.so.1`, that gpusetup calls, with Rust types and errors.
 
+use super::functions::Functions;
 use libloading::Error as LoadingError;
 use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
 use nvml_wrapper_sys::bindings::{
     NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE, NVML_CC_SYSTEM_FEATURE_ENABLED, NVML_DEVICE_NAME_V2_BUFFER_SIZE,
-    NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE, NvmlLib,
+    NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE,
     nvmlClocksThrottleReasonHwPowerBrakeSlowdown, nvmlClocksThrottleReasonHwThermalSlowdown,
     nvmlClocksThrottleReasonSwThermalSlowdown, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t,
     nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlSystemConfComputeSettings_v1_t,
 };
 use std::ffi::{CStr, c_char};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{MaybeUninit, forget};
 use std::ptr;
 
 /// Hardware thermal slowdown, software thermal slowdown and power brake, as bits of [`Device::slowdown`].
@@ -117,16 +118,18 @@ fn text<F: Copy>(
 }
 
 /// The library. It stays loaded until the process ends: shutting it down is not needed and might hang.
-pub(super) struct Library(ManuallyDrop<NvmlLib>);
+pub(super) struct Library(Functions);
 
 impl Library {
     /// Loads and initialises the library with this path or name.
     pub fn open(path: &str) -> Result<Self, NvmlError> {
         // SAFETY: the caller, who names the library, vouches for its behaviour when it is loaded.
-        let library = Self(ManuallyDrop::new(unsafe { NvmlLib::new(path) }?));
+        let library = unsafe { libloading::Library::new(path) }?;
+        let functions = Functions::of(&library);
+        forget(library);
         // SAFETY: the function takes no arguments.
-        asked(&library.0.nvmlInit_v2, (), |init, ()| unsafe { init() })?;
-        Ok(library)
+        asked(&functions.nvmlInit_v2, (), |init, ()| unsafe { init() })?;
+        Ok(Self(functions))
     }
 
     /// The version of the loaded driver.

@@ -7,6 +7,7 @@ use super::super::records::{Budget, each_record_of};
 use super::super::rpm::repodata::Package;
 use super::super::{Unknown, configuration};
 use crate::system::System;
+use crate::yaml;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -204,7 +205,7 @@ fn without_zero_epoch(nevra: &str) -> String {
 fn parsed<'a>(texts: impl Iterator<Item = &'a String>, kind: &str) -> Result<Vec<Data>, String> {
     let mut all = Vec::new();
     for text in texts {
-        let document: Document = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
+        let document: Document = yaml::read_texts(text).map_err(|e| e.to_string())?;
         if document.document == kind {
             all.push(document.data);
         }

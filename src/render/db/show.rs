@@ -10,6 +10,8 @@ use crate::render::explain::article::Article;
 use crate::render::python;
 use crate::resolve::{Card, PythonPackage, serves};
 use crate::text::{bytes, quoted};
+use crate::translation::Translation;
+use crate::translation::words::PLAN_FOR;
 use crate::version::CudaVersion;
 use std::collections::BTreeSet;
 
@@ -345,7 +347,12 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
 }
 
 /// A release of a framework, the newest unless it is named. With an architecture also how each build is installed.
-pub fn framework(database: &Database, name: &str, architecture: Option<&str>) -> Option<Article> {
+pub fn framework(
+    database: &Database,
+    name: &str,
+    architecture: Option<&str>,
+    language: &Translation,
+) -> Option<Article> {
     let (called, version) = framework_and_version(name);
     let framework = database.framework(called)?;
     let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
@@ -354,7 +361,7 @@ pub fn framework(database: &Database, name: &str, architecture: Option<&str>) ->
         article = article.with("build", described(build));
     }
     article = article.with("releases", range(framework));
-    article.remedy = Some(format!("plan a host for {}", framework.title));
+    article.remedy = Some(language.filled(PLAN_FOR, &[("framework", &framework.title)]));
     let wish = if version.is_empty() { &release.version } else { version.trim_start_matches('=').trim() };
     let wish = format!("{}=={wish}", framework.name);
     article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];

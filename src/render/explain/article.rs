@@ -2,8 +2,13 @@
 
 use crate::render::Paint;
 use crate::resolve::{PythonCommand, PythonPackage};
-use crate::text::wrapped;
+use crate::text::{padded, wrapped};
+use crate::translation::Translation;
+use crate::translation::words::AND_MORE;
 use serde::Serialize;
+
+/// The columns of labels.
+const LABEL: usize = 9;
 
 /// An explanation of one subject.
 #[derive(Debug, Default, Serialize)]
@@ -50,8 +55,13 @@ impl Article {
         self
     }
 
-    /// For a person. Sources are unfolded with `verbose`.
+    /// For a person, in English. Sources are unfolded with `verbose`.
     pub fn text(&self, paint: Paint, verbose: bool, width: usize) -> String {
+        self.text_in(&Translation::ENGLISH, paint, verbose, width)
+    }
+
+    /// The same with labels in this language.
+    pub fn text_in(&self, language: &Translation, paint: Paint, verbose: bool, width: usize) -> String {
         // A title that contains the name says it all: "cuDNN".
         let named = self.title.to_lowercase().contains(&self.subject.to_lowercase());
         let head = match (self.title.is_empty(), named) {
@@ -60,7 +70,8 @@ impl Article {
             (false, false) => format!("{}  {}", self.subject, self.title),
         };
         let mut out = wrapped("", &paint.bold(&head), width);
-        let line = |label: &str, text: &str| wrapped(&format!("  {label:<9} "), text, width);
+        let first = |label: &str| format!("  {} ", padded(language.word(label), LABEL));
+        let line = |label: &str, text: &str| wrapped(&first(label), text, width);
         for paragraph in &self.paragraphs {
             out += &line(paragraph.label, &paragraph.text);
         }
@@ -83,7 +94,7 @@ impl Article {
         for (n, command) in self.run.iter().enumerate() {
             let label = if n == 0 && self.remedy.is_none() { "try" } else { "" };
             let indent = if self.remedy.is_none() { "" } else { "  " };
-            out += &format!("  {label:<9} {indent}{}\n", paint.bold(command));
+            out += &format!("{}{indent}{}\n", first(label), paint.bold(command));
         }
         if !self.see.is_empty() {
             let all: Vec<_> = self.see.iter().map(|other| format!("gpusetup explain {other}")).collect();
@@ -91,9 +102,12 @@ impl Article {
         }
         match self.sources.as_slice() {
             [] => {}
-            all if verbose => out.extend(all.iter().map(|source| format!("  source    {source}\n"))),
+            all if verbose => out.extend(all.iter().map(|source| format!("{}{source}\n", first("source")))),
             [only] => out += &line("source", only),
-            [first, rest @ ..] => out += &line("source", &format!("{first} (and {}: -v)", rest.len())),
+            [one, rest @ ..] => {
+                let count = rest.len().to_string();
+                out += &line("source", &language.filled(AND_MORE, &[("first", one), ("count", &count)]));
+            }
         }
         out
     }

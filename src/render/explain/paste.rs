@@ -1,28 +1,31 @@
 //! What a pasted text says, its causes and what helps.
 
+use super::Look;
+use crate::causes::Remedy;
 use crate::causes::xid;
-use crate::compat::Database;
+use crate::compat::{Database, XidAction};
 use crate::doctor::{Finding, LoggedSxid, LoggedXid, Status};
 use crate::error_code::ErrorCode;
+use crate::ids::CheckId;
+use crate::language;
 use crate::message::MessageCause;
-use crate::recognise::Recognised;
-use crate::render::Paint;
-use crate::text::{one_line, without_escapes, wrapped};
+use crate::recognise::{NamedError, Recognised};
+use crate::text::{one_line, padded, without_escapes, wrapped};
+use crate::translation::Translation;
+use crate::translation::words;
 use serde::Serialize;
 
 /// The most characters of the text that are quoted for a message.
 const MOST_QUOTED: usize = 200;
 
-/// How the report looks.
-#[derive(Debug, Clone, Copy)]
-pub struct Look {
-    /// Colours.
-    pub paint: Paint,
-    /// With sources, and with symptoms in full.
-    pub verbose: bool,
-    /// Columns.
-    pub width: usize,
-}
+/// The most error numbers of the driver, and of NVSwitches, that a report has: a log can have thousands.
+const MOST_LOGGED: usize = 100;
+
+/// The most GPUs that a line names.
+const MOST_NAMED: usize = 8;
+
+/// The most different Xids, and SXids, that a person is shown.
+const MOST_KINDS: usize = 20;
 
 /// What was recognised in a text.
 #[derive(Debug, Serialize)]
@@ -34,6 +37,8 @@ pub struct PasteReport {
     errors: Vec<ExplainedError>,
     xids: Vec<ExplainedXid>,
     sxids: Vec<ExplainedSxid>,
+    /// How many more Xids and SXids the text has; a report has at most a hundred of each.
+    left_out: usize,
     /// How many messages gpusetup knows.
     #[serde(skip)]
     known: usize,
@@ -100,9 +105,10 @@ pub struct ExplainedError {
 
 impl ExplainedError {
     /// An error, and the line that names it.
-    pub fn of(error: &ErrorCode, line: usize, quoted: &str) -> Self {
-        let ErrorCode { api, code, names, means, remedy, run, .. } = error.clone();
-        let (interface, source, quoted) = (api.title(), api.source(), shortened(quoted));
+    pub fn of(named: &NamedError<'_>, quoted: &str) -> Self {
+        let ErrorCode { api, code, names, means, remedy, run, .. } = named.error.clone();
+        let (interface, source) = (api.title(), api.source());
+        let (line, quoted) = (named.line, quoted_or(quoted, &named.near));
         Self { interface, code, names, line, quoted, means, remedy, run, source }
     }
 }
@@ -144,9 +150,10 @@ pub struct Logged {
 
 impl Explained {
     /// A recognised message, its line of the text, and what doctor found on this host.
-    pub fn of(recognised: &Recognised<'_>, quoted: &str, findings: &[Finding]) -> Self {
+    pub fn of(recognised: &Recognised<'_>, quoted: &str, findings: &[Finding], language: &Translation) -> Self {
         let message = recognised.message;
-        let mut causes: Vec<_> = message.causes.iter().map(|cause| ExplainedCause::of(cause, findings)).collect();
+        let mut causes: Vec<_> =
+            message.causes.iter().map(|cause| ExplainedCause::of(cause, findings, language)).collect();
         // What this host supports comes first, what it contradicts last.
         causes.sort_by_key(|cause| match cause.here.as_ref().map(|here| here.verdict) {
             Some(Verdict::Supported) => 0,
@@ -157,7 +164,7 @@ impl Explained {
             id: message.id.clone(),
             title: message.title.clone(),
             line: recognised.line,
-            quoted: shortened(quoted),
+            quoted: quoted_or(quoted, &recognised.near),
             says: message.says.clone(),
             symptom: recognised.is_symptom,
             causes,
@@ -167,18 +174,23 @@ impl Explained {
 }
 
 impl ExplainedCause {
-    fn of(cause: &MessageCause, findings: &[Finding]) -> Self {
+    fn of(cause: &MessageCause, findings: &[Finding], language: &Translation) -> Self {
         let own: Vec<_> = findings.iter().filter(|f| cause.checks.iter().any(|id| id == f.id.as_str())).collect();
         let ill = own.iter().find(|f| matches!(f.status, Status::Fail | Status::Warn));
         let here = match ill {
             Some(finding) => Some(Here {
                 verdict: Verdict::Supported,
-                text: format!("{}: {}", finding.id, finding.cause.as_deref().unwrap_or(finding.title)),
+                text: format!(
+                    "{}: {}",
+                    finding.id,
+                    finding.cause.as_deref().unwrap_or(language.text(&title_of(finding.id), finding.title))
+                ),
             }),
             None if !own.is_empty() && own.iter().all(|f| f.status == Status::Pass) => {
                 let ids: Vec<_> = own.iter().map(|f| f.id.as_str()).collect();
-                let verb = if ids.len() == 1 { "passes" } else { "pass" };
-                Some(Here { verdict: Verdict::Contradicted, text: format!("{} {verb} on this host", ids.join(", ")) })
+                let sentence = if ids.len() == 1 { words::PASSES } else { words::PASS };
+                let text = language.filled(sentence, &[("ids", &ids.join(", "))]);
+                Some(Here { verdict: Verdict::Contradicted, text })
             }
             None => None,
         };
@@ -195,12 +207,13 @@ impl PasteReport {
         logged: Logged,
         database: &Database,
         known: usize,
+        language: &Translation,
     ) -> Self {
         let of_xid = |logged: LoggedXid| {
             let row = database.xids.iter().find(|row| row.xid == logged.number);
             let remedy = match row {
-                Some(row) => xid::remedy(row.xid, row.action, &logged.gpu),
-                None => Some(xid::unknown(logged.number)),
+                Some(row) => remedy_of(row.xid, row.action, &logged.gpu, language),
+                None => remedy_of(logged.number, XidAction::AskNvidia, &logged.gpu, language),
             };
             let (remedy, run) = remedy.map(|r| (Some(r.text), r.commands)).unwrap_or_default();
             ExplainedXid {
@@ -208,14 +221,18 @@ impl PasteReport {
                 name: row.map(|row| row.name.clone()),
                 gpu: one_line(&logged.gpu),
                 quoted: shortened(&logged.text),
-                means: row.map_or("the database does not know this number", |row| &row.means).to_owned(),
+                means: match row {
+                    Some(row) => language.text(&language::of_xid(row.xid), &row.means).to_owned(),
+                    None => language.word(words::UNKNOWN_XID).to_owned(),
+                },
                 remedy,
                 run,
             }
         };
         let of_sxid = |logged: LoggedSxid| {
             let remedy = logged.is_fatal.then(xid::of_switch);
-            let (remedy, run) = remedy.map(|r| (Some(r.text), r.commands)).unwrap_or_default();
+            let (remedy, run) =
+                remedy.map(|r| (Some(language.word(&r.text).to_owned()), r.commands)).unwrap_or_default();
             ExplainedSxid {
                 sxid: logged.number,
                 name: database.sxid(logged.number).map(|row| row.name.clone()),
@@ -226,8 +243,10 @@ impl PasteReport {
                 run,
             }
         };
-        let xids: Vec<_> = logged.xids.into_iter().map(of_xid).collect();
-        let sxids: Vec<_> = logged.sxids.into_iter().map(of_sxid).collect();
+        let beyond = |all: usize| all.saturating_sub(MOST_LOGGED);
+        let left_out = beyond(logged.xids.len()) + beyond(logged.sxids.len());
+        let xids: Vec<_> = logged.xids.into_iter().take(MOST_LOGGED).map(of_xid).collect();
+        let sxids: Vec<_> = logged.sxids.into_iter().take(MOST_LOGGED).map(of_sxid).collect();
         Self {
             schema: "gpusetup.explanation/1",
             recognised: !messages.is_empty() || !errors.is_empty() || !xids.is_empty() || !sxids.is_empty(),
@@ -235,14 +254,38 @@ impl PasteReport {
             errors,
             xids,
             sxids,
+            left_out,
             known,
         }
     }
 }
 
+/// A line of somebody else's text; of a long one, the part that was recognised.
+fn quoted_or(line: &str, near: &str) -> String {
+    let is_long = line.chars().nth(MOST_QUOTED).is_some();
+    if is_long && !near.is_empty() { format!("…{}…", shortened(near)) } else { shortened(line) }
+}
+
+/// What helps against an Xid, in this language.
+pub fn remedy_of(number: u16, action: XidAction, gpu: &str, language: &Translation) -> Option<Remedy> {
+    let remedy = xid::remedy(number, action, gpu)?;
+    let text = match xid::name(action) {
+        Some(name) => language.text(&format!("xid-actions.{name}"), &remedy.text).to_owned(),
+        None => language.filled(words::FOLLOW, &[("number", &number.to_string()), ("list", xid::CATALOG)]),
+    };
+    Some(Remedy { text, ..remedy })
+}
+
+/// The place of a check's title.
+fn title_of(id: CheckId) -> String {
+    format!("checks.{id}.title")
+}
+
 /// A line of somebody else's text, safe for a terminal and not longer than is useful.
 fn shortened(line: &str) -> String {
-    let line = one_line(without_escapes(line).trim());
+    // A line may have the whole text.
+    let start: String = line.trim_start().chars().take(4 * MOST_QUOTED).collect();
+    let line = one_line(without_escapes(&start).trim());
     if line.chars().count() <= MOST_QUOTED {
         return line;
     }
@@ -250,101 +293,164 @@ fn shortened(line: &str) -> String {
 }
 
 /// The report for a person: root messages first, symptoms in a line each.
-pub fn text(report: &PasteReport, look: Look) -> String {
-    let Look { paint, verbose, width } = look;
+pub fn text(report: &PasteReport, look: Look<'_>) -> String {
+    let Look { paint, verbose, width, language } = look;
+    let first = |word: &str| first(language.word(word));
     let mut out = String::new();
     if !report.recognised {
-        let sentence = format!("None of the {} messages and errors that gpusetup knows is in this text.", report.known);
-        out += &wrapped("Not recognised  ", &sentence, width);
-        out += &wrapped("Try     ", &format!("{}  # examines this host itself", paint.bold("gpusetup doctor")), width);
-        out += &wrapped(
-            "Missing? ",
-            "Open an issue at the project with the whole text and the cause, once you know it.",
-            width,
-        );
+        let sentence = language.filled(words::NONE_KNOWN, &[("count", &report.known.to_string())]);
+        out += &wrapped(&format!("{}  ", language.word(words::NOT_RECOGNISED)), &sentence, width);
+        let doctor = language.filled(words::EXAMINES, &[("command", &paint.bold("gpusetup doctor"))]);
+        out += &wrapped(&format!("{} ", padded(language.word("Try"), 7)), &doctor, width);
+        out += &wrapped(&format!("{} ", language.word("Missing?")), language.word(words::OPEN_ISSUE), width);
         return out;
     }
-    for xid in &report.xids {
+    let mut left_out = report.left_out;
+    let mut shown = |count: usize, same: usize| {
+        let fits = count < MOST_KINDS;
+        left_out += if fits { 0 } else { same };
+        fits
+    };
+    for (count, same) in groups(&report.xids, |xid| xid.xid).into_iter().enumerate() {
+        if !shown(count, same.len()) {
+            continue;
+        }
+        let xid = same[0];
         let name = xid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        out += &wrapped("", &paint.bold(&format!("Xid {} of the GPU at {}{name}", xid.xid, xid.gpu)), width);
+        let gpus: Vec<_> = same.iter().map(|xid| xid.gpu.as_str()).collect();
+        let head = if gpus.len() == 1 { words::XID_OF } else { words::XIDS_OF };
+        let values = [("number", &*xid.xid.to_string()), ("gpu", &places(&gpus, language)), ("name", &name)];
+        out += &wrapped("", &paint.bold(&language.filled(head, &values)), width);
         out += &quote(&xid.quoted, look);
-        out += &wrapped("  says    ", &xid.means, width);
-        out += &remedy(xid.remedy.as_deref().unwrap_or("nothing needs to be done"), &xid.run, look, "  do      ");
+        out += &wrapped(&first("says"), &xid.means, width);
+        let run = commands(same.iter().flat_map(|xid| &xid.run));
+        out += &remedy(xid.remedy.as_deref().unwrap_or(language.word(words::NOTHING)), &run, look);
         out.push('\n');
     }
-    for sxid in &report.sxids {
+    for (count, same) in groups(&report.sxids, |sxid| (sxid.sxid, sxid.fatal)).into_iter().enumerate() {
+        if !shown(count, same.len()) {
+            continue;
+        }
+        let sxid = same[0];
         let name = sxid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        out += &wrapped("", &paint.bold(&format!("SXid {} of the NVSwitch at {}{name}", sxid.sxid, sxid.switch)), width);
+        let switches: Vec<_> = same.iter().map(|sxid| sxid.switch.as_str()).collect();
+        let head = if switches.len() == 1 { words::SXID_OF } else { words::SXIDS_OF };
+        let values = [("number", &*sxid.sxid.to_string()), ("switch", &places(&switches, language)), ("name", &name)];
+        out += &wrapped("", &paint.bold(&language.filled(head, &values)), width);
         out += &quote(&sxid.quoted, look);
         let says = match sxid.fatal {
-            true => "Fatal: programs that used links of this NVSwitch were aborted.",
-            false => "Not fatal: programs went on.",
+            true => language.word(words::FATAL),
+            false => language.word(words::NOT_FATAL),
         };
-        out += &wrapped("  says    ", says, width);
-        out += &remedy(sxid.remedy.as_deref().unwrap_or("nothing needs to be done"), &sxid.run, look, "  do      ");
+        out += &wrapped(&first("says"), says, width);
+        let run = commands(same.iter().flat_map(|sxid| &sxid.run));
+        out += &remedy(sxid.remedy.as_deref().unwrap_or(language.word(words::NOTHING)), &run, look);
+        out.push('\n');
+    }
+    if left_out > 0 {
+        out += &wrapped("", &language.filled(words::MORE_XIDS, &[("count", &left_out.to_string())]), width);
         out.push('\n');
     }
     let (symptoms, roots): (Vec<_>, Vec<_>) = report.messages.iter().partition(|m| m.symptom && !verbose);
     for message in roots {
         out += &wrapped("", &paint.bold(&message.title), width);
         out += &quote(&message.quoted, look);
-        out += &wrapped("  says    ", &message.says, width);
+        out += &wrapped(&first("says"), &message.says, width);
         let several = message.causes.len() > 1;
         for (n, cause) in message.causes.iter().enumerate() {
-            let first = if several { format!("  cause {} ", n + 1) } else { "  cause   ".to_owned() };
-            out += &wrapped(&first, &cause.because, width);
+            let number = if several { format!("{} {}", language.word("cause"), n + 1) } else { "cause".to_owned() };
+            out += &wrapped(&first(&number), &cause.because, width);
             if let Some(here) = &cause.here {
                 let (word, text) = match here.verdict {
-                    Verdict::Supported => (paint.red("  here    "), here.text.clone()),
+                    Verdict::Supported => (paint.red(&first("here")), here.text.clone()),
                     Verdict::Contradicted => {
-                        (paint.green("  here    "), format!("{}, which speaks against it", here.text))
+                        (paint.green(&first("here")), language.filled(words::SPEAKS_AGAINST, &[("check", &here.text)]))
                     }
                 };
                 out += &wrapped("          ", &text, width).replacen("          ", &word, 1);
             }
             if let Some(tell) = cause.tell.as_ref().filter(|_| several || cause.here.is_none()) {
-                out += &format!("  check   {}\n", paint.bold(tell));
+                out += &format!("{}{}\n", first("check"), paint.bold(tell));
                 out += &cause.look.as_ref().map(|seen| wrapped("          ", seen, width)).unwrap_or_default();
             }
-            out += &remedy(&cause.remedy, &cause.run, look, "  do      ");
+            out += &remedy(&cause.remedy, &cause.run, look);
         }
         if message.causes.is_empty() {
-            out += &wrapped("  cause   ", "not established: the text alone does not tell", width);
+            out += &wrapped(&first("cause"), language.word(words::NOT_ESTABLISHED), width);
         }
         if verbose {
-            out += &message.sources.iter().map(|source| format!("  source  {source}\n")).collect::<String>();
+            out += &message.sources.iter().map(|source| format!("{}{source}\n", first("source"))).collect::<String>();
         }
         out.push('\n');
     }
     for error in &report.errors {
-        let title = format!("{} error {} ({})", error.interface, error.code, error.names.join(", "));
+        let (number, names) = (error.code.to_string(), error.names.join(", "));
+        let values = [("interface", error.interface), ("number", &number), ("names", &names)];
+        let title = language.filled(words::ERROR_OF, &values);
         out += &wrapped("", &paint.bold(&title), width);
         out += &quote(&error.quoted, look);
-        out += &wrapped("  says    ", &error.means, width);
+        out += &wrapped(&first("says"), &error.means, width);
         match &error.remedy {
-            Some(text) => out += &remedy(text, &error.run, look, "  do      "),
-            None => out.extend(error.run.iter().map(|command| format!("  look    {}\n", paint.bold(command)))),
+            Some(text) => out += &remedy(text, &error.run, look),
+            None => out.extend(error.run.iter().map(|command| format!("{}{}\n", first("look"), paint.bold(command)))),
         }
         if verbose {
-            out += &format!("  source  {}\n", error.source);
+            out += &format!("{}{}\n", first("source"), error.source);
         }
         out.push('\n');
     }
     for message in symptoms {
-        out += &wrapped("Follows from that: ", &message.title, width);
+        out += &wrapped(&format!("{} ", language.word(words::FOLLOWS_FROM)), &message.title, width);
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
 }
 
-fn quote(line: &str, look: Look) -> String {
+/// What has the same key, in the order of the first one of each.
+fn groups<T, K: PartialEq>(all: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
+    let mut groups: Vec<Vec<&T>> = Vec::new();
+    for one in all {
+        match groups.iter_mut().find(|group| key(group[0]) == key(one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
+/// `0000:17:00.0`, `0000:17:00.0, 0000:65:00.0 and 6 more`.
+fn places(all: &[&str], language: &Translation) -> String {
+    let named = all[..all.len().min(MOST_NAMED)].join(", ");
+    match all.len().saturating_sub(MOST_NAMED) {
+        0 => named,
+        more => language.filled(words::PLACES_AND_MORE, &[("places", &named), ("count", &more.to_string())]),
+    }
+}
+
+/// Commands, each once, and not more than a person would run.
+fn commands<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    for command in all {
+        if !commands.contains(command) && commands.len() < MOST_NAMED {
+            commands.push(command.clone());
+        }
+    }
+    commands
+}
+
+/// A label before its text.
+fn first(label: &str) -> String {
+    format!("  {} ", padded(label, 7))
+}
+
+fn quote(line: &str, look: Look<'_>) -> String {
     let quoted = wrapped("  > ", line, look.width);
     quoted.lines().map(|line| look.paint.dim(line) + "\n").collect()
 }
 
-fn remedy(text: &str, commands: &[String], look: Look, first: &str) -> String {
-    let mut out = wrapped(first, text, look.width);
+fn remedy(text: &str, commands: &[String], look: Look<'_>) -> String {
+    let mut out = wrapped(&first(look.language.word("do")), text, look.width);
     out.extend(commands.iter().map(|command| format!("            {}\n", look.paint.bold(command))));
     out
 }

@@ -275,9 +275,14 @@ impl Database {
 
     /// The requirements of a release of an add-on for a CUDA line.
     pub fn add_on_range(&self, id: AddOnId, version: AddOnVersion, line: &str) -> Option<&AddOnRange> {
+        self.range_position(id, version, line).map(|at| &self.add_on_ranges[at])
+    }
+
+    /// The position of these requirements in [`Self::add_on_ranges`].
+    pub(super) fn range_position(&self, id: AddOnId, version: AddOnVersion, line: &str) -> Option<usize> {
         let start = self.add_on_ranges.partition_point(|r| r.add_on < id);
         let mut ranges = self.add_on_ranges[start..].iter().take_while(|r| r.add_on == id);
-        ranges.find(|r| r.covers(version) && r.cuda_line == line)
+        Some(start + ranges.position(|r| r.covers(version) && r.cuda_line == line)?)
     }
 
     /// The requirements of an archive.

@@ -156,7 +156,12 @@ impl Database {
 
     /// The component that has this name in some release of NVIDIA's.
     pub fn component(&self, name: &str) -> Option<&Component> {
-        self.components.iter().find(|c| c.is_called(name))
+        self.component_position(name).map(|at| &self.components[at])
+    }
+
+    /// The position of this component in [`Self::components`].
+    pub fn component_position(&self, name: &str) -> Option<usize> {
+        self.components.iter().position(|c| c.is_called(name))
     }
 
     /// The component archives of a release.

@@ -15,11 +15,13 @@ pub enum Ambiguous {
         nearest: Vec<String>,
     },
     /// Several GPUs with different needs match.
-    #[error("`{name}` could be any of {}, which need different plans: {}; name one by its id", .candidates.len(), .candidates.join(", "))]
+    #[error("`{name}` could be any of {count} GPUs, which need different plans: {}; add what tells them apart, or name one by its id", .candidates.join(", "))]
     Several {
         /// The requested name.
         name: String,
-        /// Name and PCI id of each.
+        /// How many match.
+        count: usize,
+        /// Name and PCI id of one for each plan, and what makes the difference.
         candidates: Vec<String>,
     },
 }
@@ -73,9 +75,15 @@ impl Database {
             None => Err(Ambiguous::Unknown { name: name.to_owned(), nearest: self.spelled_like(&asked.concat()) }),
             Some((_, first)) if found.iter().all(|(_, g)| needs(g) == needs(first)) => Ok(first),
             Some(_) => {
-                let mut candidates: Vec<_> = found.iter().map(|(_, g)| g.described()).collect();
-                candidates.dedup();
-                Err(Ambiguous::Several { name: name.to_owned(), candidates })
+                let mut kinds: Vec<&Gpu> = Vec::new();
+                for (_, gpu) in &found {
+                    if !kinds.iter().any(|kind| needs(kind) == needs(gpu)) {
+                        kinds.push(gpu);
+                    }
+                }
+                kinds.sort_by_key(|gpu| Reverse(gpu.compute_capability));
+                let candidates = kinds.into_iter().map(Gpu::described).collect();
+                Err(Ambiguous::Several { name: name.to_owned(), count: found.len(), candidates })
             }
         }
     }

@@ -7,6 +7,7 @@ use super::{
     Source, Sxid, System, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
+use crate::yaml::{self, Mistake};
 use serde::Deserialize;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -138,16 +139,14 @@ fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> 
 ///
 /// If a file does not match its format, or if facts contradict each other.
 pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Database, LoadError> {
-    // YAML reads an unquoted version as a number, and 12.10 as 12.1, so anything that could be a number must be quoted.
-    let options = serde_yaml::options! { no_schema: true, with_snippet: false };
     let (mut all, mut summed, mut misshapes) = (File::default(), String::new(), Vec::new());
     let files: Vec<_> = files.into_iter().collect();
     for (name, text) in &files {
         summed += &format!("{name} {}\n", sha256(text));
-        let file: File = match serde_yaml::from_str_with_options(text, options.clone()) {
+        let file: File = match yaml::read(text) {
             Ok(file) => file,
             Err(e) => {
-                misshapes.push(misshapen(name, text, &e));
+                misshapes.push(misshapen(name, text, e));
                 continue;
             }
         };
@@ -217,6 +216,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         renames: all.renames,
         mig_profiles: all.mig_profiles,
         disagreements: all.disagreements,
+        index: Default::default(),
     };
     // Independent of the file that a fact is in; queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
@@ -236,14 +236,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     if problems.is_empty() { Ok(database) } else { Err(LoadError::Wrong(problems)) }
 }
 
-fn misshapen(file: &str, text: &str, error: &serde_yaml::Error) -> Misshapen {
-    let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-    // The location is reported separately, so the text need not repeat it.
-    let problem = error.to_string();
-    let problem = problem.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let at = format!(" at line {line}, column {column}");
-    let problem = problem.replace(&at, "");
-    // A missing key has no place of its own: the place is the end of its record, and the text names the key.
+fn misshapen(file: &str, text: &str, Mistake { line, column, problem }: Mistake) -> Misshapen {
+    // A missing key has no place: the text names it.
     let key = if problem.starts_with("missing field") { None } else { key_at(text, line, column) };
     Misshapen { file: file.to_owned(), line, column, key, problem }
 }

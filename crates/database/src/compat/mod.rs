@@ -8,6 +8,7 @@ mod companion;
 mod component;
 mod export;
 mod gpu_name;
+mod index;
 mod load;
 mod machine;
 mod problem;
@@ -24,6 +25,7 @@ pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, 
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
 pub use gpu_name::Ambiguous;
+pub use index::{ArchiveRow, MACHINES, Published, PublishedAddOn, PublishedToolkit, cuda_arch};
 pub use load::{LoadError, Misshapen, files, load, parse};
 pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
@@ -113,6 +115,9 @@ pub struct Database {
     pub mig_profiles: Vec<MigProfile>,
     /// Subjects on which whole sources differ.
     pub disagreements: Vec<Disagreement>,
+    /// All of it arranged for searches.
+    #[serde(skip)]
+    index: index::Indexed,
 }
 
 /// The systems listed in NVIDIA's installation guide for a CUDA series.

@@ -1,0 +1,226 @@
+//! Commands for the host in a tree (`--root DIR`): as they are, they would read or change the machine that they are typed on.
+
+use crate::text::{quoted, quoted_path};
+use std::path::Path;
+
+/// The subcommands that are about the host. What `explain` says is mostly about none.
+const OF_HOSTS: [&str; 11] = [
+    "facts",
+    "plan",
+    "apply",
+    "resume",
+    "rollback",
+    "uninstall",
+    "status",
+    "reboot-required",
+    "doctor",
+    "cache",
+    "bundle",
+];
+/// Programs that act on the running kernel, the hardware or running services, which a tree does not have.
+const OF_MACHINES: [&str; 17] = [
+    "reboot",
+    "poweroff",
+    "modprobe",
+    "rmmod",
+    "nvidia-smi",
+    "setpci",
+    "lspci",
+    "dmesg",
+    "journalctl",
+    "mokutil",
+    "fuser",
+    "docker",
+    "dockerd",
+    "podman",
+    "snap",
+    "dcgmi",
+    "nvidia-persistenced",
+];
+/// Programs that only pass on to the next one of a pipe.
+const FEEDERS: [&str; 4] = ["printf", "echo", "curl", "cat"];
+/// Programs that only choose from what the one before them says.
+const FILTERS: [&str; 3] = ["grep", "tail", "head"];
+
+/// The command for the tree at `root`: gpusetup gets `--root`, any other program runs in the tree (`chroot`). None for a command
+/// that a tree has no use for, such as a reboot.
+pub fn command(text: &str, root: &Path) -> Option<String> {
+    let parts = parts(text);
+    let mut out = String::new();
+    for (n, (part, end)) in parts.iter().enumerate() {
+        let before = n.checked_sub(1).map_or("", |n| parts[n].1);
+        out += &one(part.trim(), before == "|", *end == "|", root)?;
+        if !end.is_empty() {
+            out += &format!("{}{end} ", if *end == ";" { "" } else { " " });
+        }
+    }
+    Some(out)
+}
+
+/// Programs that change a file which the caller names, and which need not be in the tree.
+const OF_CALLERS: [&str; 4] = ["chown", "chmod", "setfacl", "./gpusetup"];
+
+/// A sentence in which commands may stand: gpusetup gets `--root`, and what begins with `sudo` runs in the tree.
+pub fn sentence(text: &str, root: &Path) -> String {
+    let text = in_chroot(text, root);
+    // A new installation of a system, or facts, are of another host.
+    if ["--root ", "--os ", "--facts "].iter().any(|option| text.contains(option)) {
+        return text;
+    }
+    OF_HOSTS.iter().filter(|name| **name != "facts").fold(text, |text, name| {
+        text.replace(&format!("gpusetup {name}"), &format!("gpusetup {name} --root {}", quoted_path(root)))
+    })
+}
+
+/// A sentence in which what begins with `sudo` runs in the tree.
+pub fn in_chroot(text: &str, root: &Path) -> String {
+    let mut parts = text.split("sudo ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let program = part.split_whitespace().next().unwrap_or_default();
+        out += "sudo ";
+        if program != "gpusetup" && program != "chroot" && !OF_CALLERS.contains(&program) {
+            out += &format!("chroot {} ", quoted_path(root));
+        }
+        out += part;
+    }
+    out
+}
+
+fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
+    let (sudo, bare) = match part.strip_prefix("sudo ") {
+        Some(bare) => ("sudo ", bare),
+        None => ("", part),
+    };
+    let mut words = bare.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    if program == "gpusetup" {
+        let name = words.next().unwrap_or_default();
+        if !OF_HOSTS.contains(&name) || bare.contains("--root ") {
+            return Some(part.to_owned());
+        }
+        return Some(part.replacen(name, &format!("{name} --root {}", quoted_path(root)), 1));
+    }
+    if OF_MACHINES.contains(&program) || bare.contains("/sys/") || bare.contains("/dev/") {
+        return None;
+    }
+    if sudo.is_empty() && (feeds && FEEDERS.contains(&program) || is_fed && FILTERS.contains(&program)) {
+        return Some(part.to_owned());
+    }
+    let bare = match program {
+        // Nothing runs there that could be started or stopped.
+        "systemctl" if ["start", "restart", "stop", "reload"].iter().any(|verb| bare.contains(&format!(" {verb}"))) => {
+            return None;
+        }
+        "systemctl" => bare.replace(" --now", ""),
+        _ => bare.to_owned(),
+    };
+    let inside = if needs_shell(&bare) { format!("sh -c {}", quoted(&bare)) } else { bare };
+    Some(format!("sudo chroot {} {inside}", quoted_path(root)))
+}
+
+/// Whether the shell outside would look for something in its own files: a pattern, another command's output, a redirection.
+fn needs_shell(command: &str) -> bool {
+    let mut quote = None;
+    command.chars().any(|c| match (quote, c) {
+        (None, '\'' | '"') => {
+            quote = Some(c);
+            false
+        }
+        (Some(open), c) if open == c => {
+            quote = None;
+            false
+        }
+        (Some('\''), _) => false,
+        (Some(_), c) => matches!(c, '$' | '`'),
+        (None, c) => matches!(c, '$' | '`' | '*' | '?' | '>' | '<'),
+    })
+}
+
+/// The parts of a command between `|`, `&&` and `;`, each with what follows it. Quoted text is not divided.
+fn parts(text: &str) -> Vec<(&str, &str)> {
+    let (mut out, mut start, mut quote, mut depth) = (Vec::new(), 0, None, 0usize);
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            (None, '|' | ';') if depth == 0 => {
+                out.push((&text[start..at], &text[at..=at]));
+                start = at + 1;
+            }
+            (None, '&') if depth == 0 && chars.peek().is_some_and(|(_, next)| *next == '&') => {
+                chars.next();
+                out.push((&text[start..at], "&&"));
+                start = at + 2;
+            }
+            _ => {}
+        }
+    }
+    out.push((&text[start..], ""));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_for_the_tree() {
+        for (text, want) in [
+            ("sudo ldconfig", Some("sudo chroot /t ldconfig")),
+            ("sudo ln -sfn a /usr/local/b", Some("sudo chroot /t ln -sfn a /usr/local/b")),
+            ("printf 'a | sudo b\\n' | sudo tee /etc/f", Some("printf 'a | sudo b\\n' | sudo chroot /t tee /etc/f")),
+            (
+                "curl -fsSL https://k | sudo gpg --dearmor -o /k",
+                Some("curl -fsSL https://k | sudo chroot /t gpg --dearmor -o /k"),
+            ),
+            ("curl -fsSLO https://k", Some("sudo chroot /t curl -fsSLO https://k")),
+            ("ldconfig -p | grep libcuda.so", Some("sudo chroot /t ldconfig -p | grep libcuda.so")),
+            ("grep -rn x /etc/ld.so.conf.d", Some("sudo chroot /t grep -rn x /etc/ld.so.conf.d")),
+            (
+                "sudo apt-get install $(dpkg -W 'a*')",
+                Some("sudo chroot /t sh -c 'apt-get install $(dpkg -W '\\''a*'\\'')'"),
+            ),
+            ("sudo sed -i 's/^a$/b/' /etc/f", Some("sudo chroot /t sed -i 's/^a$/b/' /etc/f")),
+            ("sudo dkms a && sudo mokutil b", None),
+            ("sudo a && sudo b; sudo c", Some("sudo chroot /t a && sudo chroot /t b; sudo chroot /t c")),
+            ("sudo gpusetup doctor --fix", Some("sudo gpusetup doctor --root /t --fix")),
+            ("gpusetup plan", Some("gpusetup plan --root /t")),
+            ("gpusetup plan --root /t --cuda 12", Some("gpusetup plan --root /t --cuda 12")),
+            ("gpusetup db list gpus", Some("gpusetup db list gpus")),
+            ("sudo reboot", None),
+            ("sudo modprobe nvidia", None),
+            ("echo 1 | sudo tee /sys/bus/pci/drivers_probe", None),
+            ("sudo dmesg | grep NVRM", None),
+            (
+                "sudo systemctl enable --now nvidia-persistenced",
+                Some("sudo chroot /t systemctl enable nvidia-persistenced"),
+            ),
+            ("sudo systemctl restart docker", None),
+        ] {
+            assert_eq!(command(text, Path::new("/t")).as_deref(), want, "{text}");
+        }
+        let blank = command("sudo ldconfig", Path::new("/a b"));
+        assert_eq!(blank.as_deref(), Some("sudo chroot '/a b' ldconfig"));
+    }
+
+    #[test]
+    fn commands_in_a_sentence_are_for_the_tree() {
+        let root = Path::new("/t");
+        assert_eq!(
+            sentence("gpusetup resume continues; run sudo apt-get update or sudo gpusetup rollback", root),
+            "gpusetup resume --root /t continues; run sudo chroot /t apt-get update or sudo gpusetup rollback --root /t"
+        );
+        assert_eq!(sentence("gpusetup plan --root /t", root), "gpusetup plan --root /t");
+        for text in ["gpusetup plan --os debian-12 --gpu h100", "gpusetup facts --json > FILE"] {
+            assert_eq!(sentence(text, root), text);
+        }
+        for text in ["read it, then: sudo chmod go-w plan.json", "sudo ./gpusetup apply", "run it with sudo"] {
+            assert_eq!(in_chroot(text, root), text);
+        }
+    }
+}

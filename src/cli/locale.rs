@@ -1,0 +1,43 @@
+//! Letters outside of ASCII, and whether the locale has them.
+
+use crate::system::environment;
+use crate::text::ascii;
+use std::borrow::Cow;
+
+/// Whether the locale's character set has more than ASCII.
+pub fn speaks_unicode() -> bool {
+    is_utf8(environment::variable)
+}
+
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name| variable(name).filter(|v| !v.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// A text for people in letters that the locale has.
+pub fn legible(text: &str) -> Cow<'_, str> {
+    if speaks_unicode() { Cow::Borrowed(text) } else { ascii(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn the_first_variable_that_is_set_names_the_letters() {
+        for (variables, unicode) in [
+            (&[][..], false),
+            (&[("LANG", "en_US.UTF-8")], true),
+            (&[("LANG", "en_US.UTF-8"), ("LC_ALL", "C")], false),
+            (&[("LANG", "C"), ("LC_CTYPE", "C.utf8")], true),
+            (&[("LC_ALL", ""), ("LANG", "ko_KR.UTF-8")], true),
+        ] {
+            assert_eq!(is_utf8(set(variables)), unicode, "{variables:?}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The functions of NVML that gpusetup calls, looked up by name. The bindings' own table looks up four hundred.
+
+use libloading::{Error, Library};
+use nvml_wrapper_sys::bindings::{
+    NvmlLib, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
+    nvmlSystemConfComputeSettings_t,
+};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
+
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*);)+) => {
+        /// Each function, or why the library does not have it.
+        #[allow(non_snake_case)]
+        pub(super) struct Functions {
+            $(pub $name: Result<unsafe extern "C" fn($($argument),*) -> nvmlReturn_t, Error>,)+
+        }
+
+        impl Functions {
+            /// The functions of this library, which must stay loaded as long as one of them is called.
+            pub fn of(library: &Library) -> Self {
+                // SAFETY: the types are those of NVIDIA's header, as the check below says.
+                Self { $($name: unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }.map(|found| *found),)+ }
+            }
+        }
+
+        // The bindings are generated from NVIDIA's header: a type that differs from theirs does not compile.
+        const _: fn(&NvmlLib) = |bindings| {
+            $(let _: &Result<unsafe extern "C" fn($($argument),*) -> nvmlReturn_t, Error> = &bindings.$name;)+
+        };
+    };
+}
+
+functions! {
+    nvmlDeviceGetComputeMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
+    nvmlDeviceGetCount_v2(*mut c_uint);
+    nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, *mut c_ulonglong);
+    nvmlDeviceGetDisplayActive(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetDisplayMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetEccMode(nvmlDevice_t, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetFieldValues(nvmlDevice_t, c_int, *mut nvmlFieldValue_t);
+    nvmlDeviceGetGpuFabricInfo(nvmlDevice_t, *mut nvmlGpuFabricInfo_t);
+    nvmlDeviceGetHandleByIndex_v2(c_uint, *mut nvmlDevice_t);
+    nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, c_uint, *mut nvmlDevice_t);
+    nvmlDeviceGetMigMode(nvmlDevice_t, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetName(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetNvLinkState(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetPciInfo_v3(nvmlDevice_t, *mut nvmlPciInfo_t);
+    nvmlDeviceGetPersistenceMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPowerUsage(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetRemappedRows(nvmlDevice_t, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetRetiredPages_v2(nvmlDevice_t, c_uint, *mut c_uint, *mut c_ulonglong, *mut c_ulonglong);
+    nvmlDeviceGetTemperature(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t, nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetTotalEccErrors(nvmlDevice_t, c_uint, c_uint, *mut c_ulonglong);
+    nvmlGetExcludedDeviceCount(*mut c_uint);
+    nvmlInit_v2();
+    nvmlSystemGetConfComputeGpusReadyState(*mut c_uint);
+    nvmlSystemGetConfComputeSettings(*mut nvmlSystemConfComputeSettings_t);
+    nvmlSystemGetCudaDriverVersion_v2(*mut c_int);
+    nvmlSystemGetDriverVersion(*mut c_char, c_uint);
+    nvmlSystemGetNVMLVersion(*mut c_char, c_uint);
+}

@@ -1,0 +1,58 @@
+//! The add-ons that a request includes, each with its archives of the requested releases.
+
+use super::Request;
+use crate::compat::{AddOn, AddOnArtifact, AddOnId, ArchiveRow, Database, Published};
+use crate::host::{AddOnFiles, Facts};
+use crate::version::{AddOnVersion, Want};
+use std::borrow::Cow;
+
+/// A requested add-on, and its archives for the host's machine architecture.
+pub struct WantedAddOn<'a> {
+    /// The add-on.
+    pub of: &'a AddOn,
+    /// Those of the requested releases, newest first.
+    pub accepted: Cow<'a, [ArchiveRow]>,
+    /// The installed releases that are kept if they fit.
+    pub kept: Vec<AddOnVersion>,
+}
+
+impl Request {
+    /// The requested version of an add-on.
+    pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {
+        if id == AddOnId::CUDNN { &self.cudnn } else { self.add_ons.get(&id).unwrap_or(&Want::Nothing) }
+    }
+
+    /// Whether the add-on was requested by name, so that a selection without it is no answer.
+    pub fn requires(&self, id: AddOnId) -> bool {
+        if id == AddOnId::CUDNN { self.cudnn.is_required() } else { self.add_on(id).is_wanted() }
+    }
+}
+
+/// All requested add-ons, in the database's order.
+pub fn wanted<'a>(
+    database: &'a Database,
+    published: Published<'a>,
+    facts: &Facts,
+    request: &Request,
+) -> Vec<WantedAddOn<'a>> {
+    let with_archives = |of: &'a AddOn| {
+        let (want, all) = (request.add_on(of.id), published.archives(of.id));
+        let is_accepted = |row: &&ArchiveRow| want.accepts(published.archive(row).artifact.version);
+        let accepted = match want {
+            Want::Meeting(_) => all.iter().filter(is_accepted).copied().collect(),
+            Want::Best | Want::Latest | Want::Nothing => Cow::Borrowed(all),
+        };
+        let here = |found: &&AddOnFiles| found.directory.starts_with(&request.prefix);
+        let installed = || facts.files_of(of.id).filter(here).filter_map(|found| found.version);
+        WantedAddOn { of, accepted, kept: if request.keeps(want) { installed().collect() } else { Vec::new() } }
+    };
+    let is_wanted = |of: &&AddOn| request.cuda.is_wanted() && request.add_on(of.id).is_wanted();
+    database.add_ons.iter().filter(is_wanted).map(with_archives).collect()
+}
+
+impl WantedAddOn<'_> {
+    /// Whether a release is installed, and kept if it fits.
+    pub fn keeps(&self, artifact: &AddOnArtifact) -> bool {
+        self.kept.contains(&artifact.version)
+    }
+}

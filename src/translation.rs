@@ -1,0 +1,145 @@
+//! What `explain` says in other languages than English. Only `explain` uses it, and only for people: JSON, scripts, reports and
+//! logs are in English.
+
+pub mod words;
+
+use crate::built_in;
+use crate::error_code::ErrorCode;
+use crate::language::{self, Texts};
+use crate::message::Message;
+use crate::subject::Subject;
+use words::WORDS;
+
+/// The code of the language that needs no translation.
+pub const ENGLISH: &str = "en";
+
+/// The languages of this gpusetup beside English: code, name, compressed texts.
+fn embedded() -> Vec<(&'static str, &'static str, &'static [u8])> {
+    const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/languages.bin"));
+    #[allow(clippy::expect_used)]
+    postcard::from_bytes(BYTES).expect("the build made these bytes from the same types")
+}
+
+/// Code and name of each language, English first.
+pub fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    std::iter::once((ENGLISH, "English")).chain(embedded().into_iter().map(|(code, name, _)| (code, name)))
+}
+
+/// The code of a language from what people write: `ko`, `KO`, `ko-KR`, `ko_KR.UTF-8`. None if it is not known.
+pub fn named(text: &str) -> Option<&'static str> {
+    let code = text.split(['_', '-', '.', '@']).next().unwrap_or_default();
+    known().map(|(known, _)| known).find(|known| known.eq_ignore_ascii_case(code))
+}
+
+/// The language of a locale: `ko` for `ko_KR.UTF-8`. English for one that is not known or not UTF-8.
+pub fn of_locale(locale: &str) -> &'static str {
+    let folded = locale.to_ascii_lowercase();
+    let is_unicode = folded.contains(".utf-8") || folded.contains(".utf8");
+    named(locale).filter(|_| is_unicode).unwrap_or(ENGLISH)
+}
+
+/// The texts of a language. A text that it lacks is in English.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Translation {
+    /// None are there for English.
+    texts: Texts,
+}
+
+impl Translation {
+    /// No translation.
+    pub const ENGLISH: Self = Self { texts: Texts::new() };
+
+    /// The language of this code; English if it is not known.
+    pub fn of(code: &str) -> Self {
+        let packed = embedded().into_iter().find(|(known, ..)| *known == code).map(|(.., packed)| packed);
+        packed.map_or(Self::ENGLISH, |packed| Self { texts: built_in::value(packed) })
+    }
+
+    /// All texts, by their places.
+    pub fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// The text of a place.
+    pub fn text<'a>(&'a self, place: &str, english: &'a str) -> &'a str {
+        self.texts.get(place).map_or(english, String::as_str)
+    }
+
+    /// A word or a sentence of [`WORDS`].
+    pub fn word<'a>(&'a self, english: &'a str) -> &'a str {
+        self.text(&format!("words.{english}"), english)
+    }
+
+    /// The same with values for its placeholders, which stand in braces.
+    pub fn filled(&self, english: &str, values: &[(&str, &str)]) -> String {
+        debug_assert!(WORDS.contains(&english), "{english}");
+        words::filled(self.word(english), values)
+    }
+
+    /// Translates a message.
+    pub fn translate_message(&self, message: &mut Message) {
+        self.translate(language::of_message(message));
+    }
+
+    /// Translates a term.
+    pub fn translate_subject(&self, subject: &mut Subject) {
+        self.translate(language::of_subject(subject));
+    }
+
+    /// Translates an error.
+    pub fn translate_error(&self, error: &mut ErrorCode) {
+        self.translate(language::of_error(error));
+    }
+
+    fn translate<'a>(&self, texts: impl Iterator<Item = (String, &'a mut String)>) {
+        // English has nothing to look up.
+        for (place, text) in texts.take_while(|_| !self.texts.is_empty()) {
+            if let Some(own) = self.texts.get(&place) {
+                text.clone_from(own);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locale_names_a_language() {
+        for (locale, code) in [
+            ("ko_KR.UTF-8", "ko"),
+            ("ko_KR.utf8", "ko"),
+            ("ko.UTF-8@x", "ko"),
+            ("ko_KR", "en"),
+            ("ko_KR.eucKR", "en"),
+            ("C", "en"),
+            ("C.UTF-8", "en"),
+            ("POSIX", "en"),
+            ("kok_IN.UTF-8", "en"),
+            ("xx_XX.UTF-8", "en"),
+            ("", "en"),
+            ("\u{1b}[2J.UTF-8", "en"),
+        ] {
+            assert_eq!(of_locale(locale), code, "{locale}");
+        }
+        for (text, code) in [
+            ("ko", Some("ko")),
+            ("KO-kr", Some("ko")),
+            ("en_GB.UTF-8", Some("en")),
+            ("kor", None),
+            ("", None),
+            ("C", None),
+        ] {
+            assert_eq!(named(text), code, "{text}");
+        }
+    }
+
+    #[test]
+    fn english_is_the_fallback_of_each_text() {
+        let some = Translation { texts: Texts::from([("words.means".to_owned(), "뜻".to_owned())]) };
+        assert_eq!((some.word("means"), some.word("do")), ("뜻", "do"));
+        assert_eq!(Translation::of("xx"), Translation::ENGLISH);
+        assert!(Translation::of("ko").texts().len() > 1000);
+    }
+}
