@@ -243,7 +243,7 @@ fn messages_fit_a_narrow_terminal() {
     for width in [60, 80] {
         let look = Look { paint: Paint::new(false), verbose: false, width, language };
         for message in &messages {
-            let recognised = Recognised { message, line: 1, is_symptom: false };
+            let recognised = Recognised { message, line: 1, near: String::new(), is_symptom: false };
             let explained = Explained::of(&recognised, "the line", &[], language);
             let logged = Logged { xids: Vec::new(), sxids: Vec::new() };
             let shown = text(&PasteReport::new(vec![explained], Vec::new(), logged, &database, 1, language), look);
