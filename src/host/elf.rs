@@ -9,6 +9,9 @@ use object::{LittleEndian, ReadRef};
 /// The parts read here have kilobytes, but a sparse file can claim any size.
 const MOST: u64 = 16 << 20;
 
+/// The most entries of a dynamic section that are read: libraries have some fifty.
+const MOST_ENTRIES: usize = 1024;
+
 /// A file that refuses to read more than [`MOST`] bytes at once.
 #[derive(Clone, Copy)]
 struct Bounded<R>(R);
@@ -58,7 +61,7 @@ pub fn dynamic<'a>(data: impl ReadRef<'a>) -> Option<Dynamic> {
     let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
     let mut found = Dynamic::default();
-    for entry in entries {
+    for entry in entries.iter().take(MOST_ENTRIES) {
         let text = || Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned());
         match entry.tag32(ENDIAN) {
             Some(DT_NEEDED) => found.needed.extend(text()),

@@ -59,11 +59,13 @@ fn ill(ran: &Ran) -> Vec<String> {
     ill.map(|c| format!("{} {}", c["id"].as_str().unwrap_or(""), c["status"].as_str().unwrap_or(""))).collect()
 }
 
-fn command(ran: &Ran) -> String {
+/// The first command that is advised, as it is run in the tree.
+fn command(tree: &Tree, ran: &Ran) -> String {
     let report = json(ran);
     let all = report["checks"].as_array().cloned().unwrap_or_default();
     let first = all.iter().find_map(|check| check["remediation"]["commands"][0].as_str());
-    first.unwrap_or_default().to_owned()
+    let in_tree = format!("sudo chroot {} ", tree.path().display());
+    first.and_then(|command| command.strip_prefix(&in_tree)).expect("a command for the tree").to_owned()
 }
 
 fn environment(ran: &Ran) -> Value {
@@ -95,13 +97,13 @@ fn builds_that_the_host_does_not_run_are_found() {
     assert_eq!(ill(&ran), ["GS716 warn"]);
     let expected =
         "/opt/venv/bin/pip install --force-reinstall torch==2.9.1 --index-url https://download.pytorch.org/whl/cu128";
-    assert_eq!(command(&ran), expected);
+    assert_eq!(command(&tree, &ran), expected);
     // CUDA 13 needs driver 580; this host has 535.
     let tree = host();
     tree.write(&format!("{SITE}/torch-2.9.1+cu130.dist-info/METADATA"), "Name: torch\nVersion: 2.9.1+cu130\n");
     let ran = doctor(&tree);
     assert_eq!(ill(&ran), ["GS717 fail"]);
-    assert_eq!(command(&ran), expected);
+    assert_eq!(command(&tree, &ran), expected);
     let text = tree.run(&["doctor", "GS717"]).out;
     assert!(text.contains("needs driver 580.65.06 or newer"), "{text}");
     // The build for CUDA 10.2 has no kernels for GPUs newer than Turing.
@@ -123,7 +125,7 @@ fn packages_that_are_missing_other_or_incomplete_are_found() {
     std::fs::remove_dir_all(tree.path().join(SITE).join("nvidia_nccl_cu12-2.27.5.dist-info")).expect("removed");
     let ran = doctor(&tree);
     assert_eq!(
-        (ill(&ran), command(&ran)),
+        (ill(&ran), command(&tree, &ran)),
         (vec!["GS719 fail".into()], "/opt/venv/bin/pip install nvidia-nccl-cu12==2.27.5".into())
     );
     package(&tree, "nvidia-nccl-cu12", "2.20.5");
@@ -170,7 +172,7 @@ fn what_is_loaded_follows_the_rules_of_the_loader() {
     // Without RPATH nothing leads to the environment's own library.
     asking(&tree, &[]);
     let ran = doctor(&tree);
-    assert_eq!(ill(&ran), ["GS719 fail"], "{}", ran.out);
+    assert_eq!(ill(&ran), ["GS719 warn"], "{}", ran.out);
     assert!(ran.out.contains("needs libcudart.so.12, which the loader does not find"), "{}", ran.out);
 }
 
@@ -201,7 +203,7 @@ fn conda_environments_are_read() {
     tree.write(&format!("{meta}/cuda-cudart-11.8.89-0.json"), &runtime("11.8.89"));
     let ran = doctor(&tree);
     assert_eq!(ill(&ran), ["GS719 warn"]);
-    assert_eq!(command(&ran), "conda install -p /opt/conda/envs/ml 'cuda-cudart>=12.4,<13'");
+    assert_eq!(command(&tree, &ran), "conda install -p /opt/conda/envs/ml 'cuda-cudart>=12.4,<13'");
 }
 
 /// What other users may write: terminal controls, no text at all, far too much, links out of the tree.

@@ -27,7 +27,7 @@ const EVERYBODYS: &[&str] = &[
     "initramfs", "initrd", "inside", "install", "installed", "installer", "intel", "internal", "is", "jammy", "jetson",
     "job", "json", "k80", "kernel", "kernels", "keyring", "keyrings", "kind", "kubelet", "kvm", "l4", "l40", "l40s",
     "lab", "laptop", "latest", "layer", "legacy", "lib", "lib32", "lib64", "libcuda", "libcudart", "libcudnn",
-    "libexec", "libnccl", "libnvidia", "libnvinfer", "libraries", "library", "lightdm", "link", "links", "linux",
+    "libexec", "libnccl", "libnvidia", "libnvinfer", "libraries", "library", "library-path", "lightdm", "link", "links", "linux",
     "listed-gpu", "local", "locale", "localhost", "log", "login", "logs", "m60", "machine", "main", "major", "make",
     "man", "mapper", "md", "media", "microsoft", "minor", "mirror", "mirrors", "mismatch", "mit", "mkinitcpio", "ml",
     "mnt", "mode", "modprobe", "module", "modules", "mount", "multiverse", "musl", "name", "names", "nccl", "needed",

@@ -1,5 +1,6 @@
 //! NVIDIA's packages in an environment: those that a framework requires, and whether their libraries are the ones that are loaded.
 
+use super::super::NOTHING;
 use super::{install, named, on_each, quoted_words};
 use crate::doctor::evidence::{EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage};
 use crate::doctor::{Evidence, Verdict};
@@ -12,19 +13,23 @@ pub fn required(seen: &Evidence) -> Verdict {
             wrong.chain(incomplete(environment, package)).collect::<Vec<_>>()
         });
         let lost = environment.loads.iter().filter(|one| one.found_by == FoundBy::Nothing).map(|one| {
-            let cause = format!(
-                "{} in {} needs {}, which the loader does not find",
-                one.by,
-                environment.path.display(),
-                one.soname
-            );
-            Verdict::fail(cause).advise("see which packages are missing", [check_command(environment)])
+            let (by, soname, place) = (&one.by, &one.soname, environment.path.display());
+            let cause = format!("{by} in {place} needs {soname}, which the loader does not find");
+            match &one.own {
+                // Programs may load it first, as torch does with ctypes.
+                Some(_) => Verdict::warn(format!("{cause}, although it is in the environment")).advise(
+                    "load the library first: import torch, or call onnxruntime.preload_dlls() before a session",
+                    NOTHING,
+                ),
+                None => Verdict::fail(cause).advise("see which packages are missing", [check_command(environment)]),
+            }
         });
+        let unread = environment.unread.iter().map(|why| Verdict::pass().saw(format!("not read: {why}")));
         let well = Verdict::pass().saw(format!("{}: has what its packages require", environment.path.display()));
         // A missing package is the cause of a library that is not found.
         let found: Vec<_> = each.collect();
         let lost: Vec<_> = if found.is_empty() { lost.collect() } else { Vec::new() };
-        Verdict::worst(found.into_iter().chain(lost).chain([well])).unwrap_or_else(Verdict::pass)
+        Verdict::worst(found.into_iter().chain(lost).chain(unread).chain([well])).unwrap_or_else(Verdict::pass)
     })
 }
 

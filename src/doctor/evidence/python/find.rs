@@ -2,8 +2,10 @@
 //! environments are followed once, since the same environment under two names is read once.
 
 use super::EnvironmentKind;
+use crate::system::trust::caller;
 use crate::system::{System, environment};
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An environment that exists.
@@ -36,7 +38,10 @@ pub fn places(system: &System) -> Vec<Place> {
         let named = |name: &str| environment::variable(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
         candidates.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(named).map(|path| (path, true)));
         if let Some(here) = environment::current_directory() {
-            candidates.extend(VENVS.map(|name| (here.join(name), false)));
+            // Advice names the pip of an environment, which root may run: not that of another user in /tmp.
+            let ours = caller();
+            let is_ours = |path: &PathBuf| system.metadata(path).is_ok_and(|meta| ours.contains(&meta.uid()));
+            candidates.extend(VENVS.map(|name| here.join(name)).into_iter().filter(is_ours).map(|path| (path, false)));
         }
         homes.extend(named("HOME"));
         // sudo names the user, and its policy may set HOME to root's.

@@ -28,6 +28,10 @@ const PARTS: [(&str, &str); 2] =
 
 /// The most directories of NVIDIA's packages in an environment.
 const MOST_FOLDERS: usize = 64;
+/// The most libraries of an environment that matter: it has some five.
+const MOST_LIBRARIES: usize = 24;
+/// The most directories of one RPATH: torch's has some fifteen.
+const MOST_SEARCHED: usize = 48;
 
 /// What the frameworks of an environment load.
 pub fn loaded(system: &System, facts: &Facts, place: &Place, library_path: &[PathBuf]) -> Vec<LoadedLibrary> {
@@ -40,7 +44,7 @@ pub fn loaded(system: &System, facts: &Facts, place: &Place, library_path: &[Pat
     let mut found: Vec<LoadedLibrary> = Vec::new();
     for file in asking {
         let Some(dynamic) = dynamic(system, &file) else { continue };
-        let needed = dynamic.needed.iter().filter(|name| is_wanted(name));
+        let needed = dynamic.needed.iter().filter(|name| is_wanted(name)).take(MOST_LIBRARIES);
         // Frameworks open cuDNN and cuBLAS later, with the same directories.
         let sonames: BTreeSet<_> = needed.chain(own.keys()).cloned().collect();
         for soname in sonames {
@@ -62,7 +66,8 @@ pub fn loaded(system: &System, facts: &Facts, place: &Place, library_path: &[Pat
 }
 
 fn is_wanted(soname: &str) -> bool {
-    WANTED.iter().any(|start| soname.strip_prefix(start).is_some_and(|end| end.bytes().all(|b| b.is_ascii_digit())))
+    let is_number = |end: &str| (1..=3).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_digit());
+    WANTED.iter().any(|start| soname.strip_prefix(start).is_some_and(is_number))
 }
 
 /// The CUDA libraries of the environment's own packages, by their names.
@@ -79,6 +84,9 @@ fn own(system: &System, place: &Place) -> BTreeMap<String, PathBuf> {
     let mut own = BTreeMap::new();
     for folder in folders {
         for name in system.list(&folder).unwrap_or_default().into_iter().filter(|name| is_wanted(name)) {
+            if own.len() >= MOST_LIBRARIES {
+                return own;
+            }
             own.entry(name.clone()).or_insert_with(|| folder.join(name));
         }
     }
@@ -103,7 +111,7 @@ impl Loader<'_> {
         let origin = origin.parent().unwrap_or(Path::new("/")).to_owned();
         let of = |paths: &Option<String>| -> Vec<PathBuf> {
             let all = paths.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
-            all.map(|path| PathBuf::from(expanded(path, &origin))).collect()
+            all.take(MOST_SEARCHED).map(|path| PathBuf::from(expanded(path, &origin))).collect()
         };
         let rpath = if dynamic.runpath.is_some() { Vec::new() } else { of(&dynamic.rpath) };
         let (runpath, library_path) = (of(&dynamic.runpath), self.library_path.to_vec());

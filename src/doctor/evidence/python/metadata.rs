@@ -60,9 +60,12 @@ const CONDA_LIBRARIES: [&str; 10] = [
 
 /// Whether a package is one of NVIDIA's libraries, or says which they are.
 fn is_library(name: &str, by_conda: bool) -> bool {
-    name.starts_with("nvidia-")
-        || name == "cuda-toolkit"
-        || by_conda && (name.starts_with("cuda-") || CONDA_LIBRARIES.contains(&name))
+    let is_plain = |name: &str| name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    match name {
+        "cuda-toolkit" => true,
+        _ if by_conda && CONDA_LIBRARIES.contains(&name) => true,
+        _ => is_plain(name) && (name.starts_with("nvidia-") || by_conda && name.starts_with("cuda-")),
+    }
 }
 
 fn is_framework(name: &str, database: &Database) -> bool {
@@ -114,7 +117,7 @@ fn normalised(name: &str) -> String {
 /// Whether a text can be a version; anything else in metadata is not printed.
 fn is_version(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+!-".contains(c);
-    (1..=LONGEST).contains(&text.len()) && text.chars().all(plain)
+    text.len() <= LONGEST && text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(plain)
 }
 
 /// The packages of a directory that matter.
@@ -224,10 +227,15 @@ fn missing(system: &System, folder: &Path, record: &str) -> Vec<PathBuf> {
     let files = record.lines().filter_map(|line| line.split(',').next());
     let is_library = |file: &&str| {
         let name = file.rsplit('/').next().unwrap_or_default();
-        name.starts_with("lib") && name.contains(".so") && !file.split('/').any(|part| part == "..")
+        name.starts_with("lib") && name.contains(".so") && is_inside(file)
     };
     let libraries = files.filter(is_library).take(MOST_LIBRARIES).map(|file| folder.join(file));
     libraries.filter(|file| !system.exists(file)).take(MOST_OF_ONE).collect()
+}
+
+/// Whether a path of a list stays in the directory that the list is for.
+fn is_inside(file: &str) -> bool {
+    !file.starts_with('/') && file.split('/').all(|part| part != "..")
 }
 
 /// The value of a Python variable that is a text: `cuda: Optional[str] = '12.8'`. None if it is None, or not there.
@@ -357,7 +365,7 @@ fn conda_package(system: &System, root: &Path, record: CondaRecord) -> Environme
     let requires: Vec<_> = requires.take(MOST_OF_ONE).collect();
     let is_library = |file: &&String| {
         let name = file.rsplit('/').next().unwrap_or_default();
-        name.starts_with("lib") && name.contains(".so") && !file.split('/').any(|part| part == "..")
+        name.starts_with("lib") && name.contains(".so") && is_inside(file)
     };
     let missing = files.iter().filter(is_library).take(MOST_LIBRARIES).map(|file| root.join(file));
     let missing: Vec<_> = missing.filter(|file| !system.exists(file)).take(MOST_OF_ONE).collect();
