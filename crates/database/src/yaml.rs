@@ -25,7 +25,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
 ///
 /// If the text is not YAML, or does not have the type's shape.
 pub fn read_texts<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    T::deserialize(node(text)?.as_written(text)).map_err(|unfit| unfit.mistake(text))
+    T::deserialize(node(text)?.with_words(text)).map_err(|unfit| unfit.mistake(text))
 }
 
 fn node(text: &str) -> Result<Node, Mistake> {
@@ -119,15 +119,15 @@ enum Value {
 
 impl Node {
     /// With the file's own words for numbers and truth values.
-    fn as_written(self, text: &str) -> Self {
+    fn with_words(self, text: &str) -> Self {
         let Self { place, value } = self;
         let value = match value {
             Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) => {
                 Value::Text(written(text, place).to_owned())
             }
-            Value::List(nodes) => Value::List(nodes.into_iter().map(|node| node.as_written(text)).collect()),
+            Value::List(nodes) => Value::List(nodes.into_iter().map(|node| node.with_words(text)).collect()),
             Value::Map(entries) => {
-                let entry = |(key, value): (Self, Self)| (key.as_written(text), value.as_written(text));
+                let entry = |(key, value): (Self, Self)| (key.with_words(text), value.with_words(text));
                 Value::Map(entries.into_iter().map(entry).collect())
             }
             Value::Null | Value::Text(_) => value,
