@@ -20,10 +20,10 @@ pub fn html(database: &Database) -> String {
          <title>GPUs, CUDA and drivers — gpusetup database {version}</title><style>\n{css}</style></head>\n<body>\n\
          <h1>Which CUDA and which driver for which GPU</h1>\n\
          <p>A row is a compute capability, a column a CUDA series. A cell names the driver branches that run that toolkit's \
-         programs on that GPU, from the oldest that CUDA's minor-version compatibility allows.</p>\n\
-         <ul class=\"key\"><li><span class=\"yes\">535–580</span> proprietary kernel modules; from 7.5 on, open ones too</li>\
-         <li><span class=\"open\">570+ open</span> open kernel modules only</li><li><span>—</span> not a target of this toolkit</li>\
-         <li><span class=\"yes\">board's</span> the driver comes with the embedded board</li></ul>\n",
+         programs on that GPU. The first of them is the oldest that CUDA's minor-version compatibility allows.</p>\n\
+         <ul class=\"key\"><li><span class=\"yes\">535–580</span> proprietary kernel modules; from 7.5 on, open ones too.</li>\n\
+         <li><span class=\"open\">570+ open</span> open kernel modules only.</li>\n<li><span>—</span> not a target of this toolkit.</li>\n\
+         <li><span class=\"yes\">board's</span> the driver comes with the embedded board.</li></ul>\n",
         version = escaped(&database.version),
         css = include_str!("matrix.css"),
     );

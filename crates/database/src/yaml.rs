@@ -1,9 +1,10 @@
 //! YAML files of facts as values of Rust types. A file is first read into nodes that know their place, and the types are made from
 //! these: with the reader's own machinery in each of two hundred types, the program would be a megabyte larger.
 
-use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
 };
 use serde_yaml::{Location, Spanned};
 use std::fmt;
@@ -24,7 +25,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
 ///
 /// If the text is not YAML, or does not have the type's shape.
 pub fn read_texts<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    T::deserialize(node(text)?.as_written(text)).map_err(|unfit| unfit.mistake(text))
+    T::deserialize(node(text)?.with_words(text)).map_err(|unfit| unfit.mistake(text))
 }
 
 fn node(text: &str) -> Result<Node, Mistake> {
@@ -118,15 +119,15 @@ enum Value {
 
 impl Node {
     /// With the file's own words for numbers and truth values.
-    fn as_written(self, text: &str) -> Self {
+    fn with_words(self, text: &str) -> Self {
         let Self { place, value } = self;
         let value = match value {
             Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) => {
                 Value::Text(written(text, place).to_owned())
             }
-            Value::List(nodes) => Value::List(nodes.into_iter().map(|node| node.as_written(text)).collect()),
+            Value::List(nodes) => Value::List(nodes.into_iter().map(|node| node.with_words(text)).collect()),
             Value::Map(entries) => {
-                let entry = |(key, value): (Self, Self)| (key.as_written(text), value.as_written(text));
+                let entry = |(key, value): (Self, Self)| (key.with_words(text), value.with_words(text));
                 Value::Map(entries.into_iter().map(entry).collect())
             }
             Value::Null | Value::Text(_) => value,
@@ -200,11 +201,44 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-impl IntoDeserializer<'_, Unfit> for Node {
-    type Deserializer = Self;
+/// What a list or a map has; an error in an entry gets that entry's place.
+struct Entries<T> {
+    rest: std::vec::IntoIter<T>,
+    /// The value of the key that was read last.
+    value: Option<Node>,
+}
 
-    fn into_deserializer(self) -> Self {
-        self
+impl<T> Entries<T> {
+    fn of(all: Vec<T>) -> Self {
+        Self { rest: all.into_iter(), value: None }
+    }
+}
+
+fn at_its_place<'de, S: DeserializeSeed<'de>>(seed: S, node: Node) -> Result<S::Value, Unfit> {
+    let place = node.place;
+    seed.deserialize(node).map_err(|unfit| unfit.at(place))
+}
+
+impl<'de> SeqAccess<'de> for Entries<Node> {
+    type Error = Unfit;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Unfit> {
+        self.rest.next().map(|node| at_its_place(seed, node)).transpose()
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<(Node, Node)> {
+    type Error = Unfit;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Unfit> {
+        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+        self.value = Some(value);
+        at_its_place(seed, key).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Unfit> {
+        let value = self.value.take().ok_or_else(|| Unfit::custom("a value without a key"))?;
+        at_its_place(seed, value)
     }
 }
 
@@ -220,14 +254,11 @@ impl<'de> Deserializer<'de> for Node {
             Value::Signed(value) => visitor.visit_i64(value),
             Value::Float(value) => visitor.visit_f64(value),
             Value::Text(value) => visitor.visit_string(value),
-            Value::List(nodes) => {
-                let mut list = SeqDeserializer::new(nodes.into_iter());
-                visitor.visit_seq(&mut list).and_then(|value| list.end().map(|()| value))
-            }
+            Value::List(nodes) => visitor.visit_seq(Entries::of(nodes)),
             Value::Map(entries) => {
                 // A key that is missing has no place: the record's last key stands for its end.
                 let end = entries.last().map_or(place, |(key, _)| key.place);
-                return visitor.visit_map(MapDeserializer::new(entries.into_iter())).map_err(|unfit| unfit.at(end));
+                return visitor.visit_map(Entries::of(entries)).map_err(|unfit| unfit.at(end));
             }
         };
         visited.map_err(|unfit| unfit.at(place))
@@ -267,7 +298,7 @@ impl<'de> Deserializer<'de> for Node {
         let visited = match self.value {
             Value::Text(name) => visitor.visit_enum(name.into_deserializer()),
             Value::Map(entries) if entries.len() == 1 => {
-                visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(entries.into_iter())))
+                visitor.visit_enum(MapAccessDeserializer::new(Entries::of(entries)))
             }
             _ => Err(Unfit::custom("a name is expected here, or one key with what belongs to it")),
         };
@@ -293,6 +324,13 @@ mod tests {
         size: Option<u16>,
         #[serde(default)]
         kinds: BTreeMap<u8, Kind>,
+        #[serde(default, deserialize_with = "even")]
+        even: u8,
+    }
+
+    fn even<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+        let number = u8::deserialize(deserializer)?;
+        if number.is_multiple_of(2) { Ok(number) } else { Err(D::Error::custom(format!("{number} is odd"))) }
     }
 
     #[derive(Debug, serde::Deserialize, PartialEq)]
@@ -308,8 +346,8 @@ mod tests {
             "- name: \"12.10\"\n  size: 7\n  kinds: {1: plain, 2: {other: {word: \"no\"}}}\n- {name: x, size: }\n";
         let rows: Vec<Row> = read(text).expect("it is sound");
         let kinds = [(1, Kind::Plain), (2, Kind::Other { word: "no".to_owned() })];
-        assert_eq!(rows[0], Row { name: "12.10".to_owned(), size: Some(7), kinds: kinds.into() });
-        assert_eq!(rows[1], Row { name: "x".to_owned(), size: None, kinds: BTreeMap::new() });
+        assert_eq!(rows[0], Row { name: "12.10".to_owned(), size: Some(7), kinds: kinds.into(), even: 0 });
+        assert_eq!(rows[1], Row { name: "x".to_owned(), size: None, kinds: BTreeMap::new(), even: 0 });
     }
 
     #[test]
@@ -333,6 +371,7 @@ mod tests {
             ("- {name: x, kinds: {1: odd}}\n", 1, 24, "unknown variant `odd`"),
             ("- {name: x, kinds: {1: {plain: 1, other: 2}}}\n", 1, 24, "one key"),
             ("- name: x\n  name: y\n", 2, 3, "duplicate"),
+            ("- {name: x, even: 7, size: 1}\n", 1, 19, "7 is odd"),
             ("- name: [x\n", 1, 9, "bracket"),
         ] {
             let mistake = read::<Vec<Row>>(text).expect_err(text);

@@ -54,9 +54,12 @@ struct Index {
     sources: Vec<u32>,
     /// By component release: the position of its entry for each of the database's components.
     entries: Vec<OnceLock<Vec<Option<u32>>>>,
-    /// By component: the positions of its needs, each with that of the component needed, if it is known.
-    needs: OnceLock<Vec<Vec<(u32, Option<u32>)>>>,
+    /// By component: its needs.
+    needs: OnceLock<Vec<Vec<NeedRow>>>,
 }
+
+/// The position of a component's need, and that of the component needed, if it is known.
+type NeedRow = (u32, Option<u32>);
 
 /// What is published for a machine architecture, as positions in the database's lists.
 struct Rows {
