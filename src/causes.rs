@@ -494,8 +494,8 @@ pub fn of(id: CheckId) -> Cause {
             .only("uninstall only: it refuses")
             .fix("name the directory that contains it", ["sudo gpusetup uninstall --cuda 12.8 --prefix DIR"]),
         CheckId::GS716 => Cause::new(
-            "a framework in a Python environment is built for the CPU alone, although the host has a GPU: pip took it from an \
-             index for the CPU, or the wheels for this architecture have no CUDA",
+            "a framework in a Python environment is built for the CPU alone: pip took it from a CPU index, or the \
+             wheels for this architecture have no CUDA",
         )
         .fix("see which build and which index to install", ["gpusetup explain torch"]),
         CheckId::GS717 => Cause::new(

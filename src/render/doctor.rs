@@ -134,13 +134,16 @@ fn present(area: Area, report: &Report) -> String {
         }
         Area::Packages => host.os.package_manager.map(|manager| manager.to_string()).unwrap_or_default(),
         Area::Containers => String::new(),
-        Area::Python => environments(report.python.as_deref().unwrap_or_default()),
+        Area::Python => report.python.as_deref().map(environments).unwrap_or_default(),
     }
 }
 
 /// The frameworks of Python environments, and where they are: `torch 2.9.1+cu128 in /opt/venv`.
 fn environments(all: &[PythonEnvironment]) -> String {
     const MOST: usize = 3;
+    if all.is_empty() {
+        return "no environment with CUDA".to_owned();
+    }
     let one = |environment: &PythonEnvironment| {
         let built = environment.packages.iter().filter(|package| package.build != BuiltFor::Unknown);
         let names: Vec<_> = built.map(|package| format!("{} {}", package.name, package.version)).collect();

@@ -25,11 +25,12 @@ pub fn required(seen: &Evidence) -> Verdict {
             }
         });
         let unread = environment.unread.iter().map(|why| Verdict::pass().saw(format!("not read: {why}")));
-        let well = Verdict::pass().saw(format!("{}: has what its packages require", environment.path.display()));
         // A missing package is the cause of a library that is not found.
         let found: Vec<_> = each.collect();
         let lost: Vec<_> = if found.is_empty() { lost.collect() } else { Vec::new() };
-        Verdict::worst(found.into_iter().chain(lost).chain(unread).chain([well])).unwrap_or_else(Verdict::pass)
+        let well = || Verdict::pass().saw(format!("{}: has what its packages require", environment.path.display()));
+        let well = (found.is_empty() && lost.is_empty()).then(well);
+        Verdict::worst(found.into_iter().chain(lost).chain(well).chain(unread)).unwrap_or_else(Verdict::pass)
     })
 }
 
