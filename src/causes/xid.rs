@@ -13,7 +13,9 @@ pub fn remedy(number: u16, action: XidAction, gpu: &str) -> Option<Remedy> {
     const NONE: [&str; 0] = [];
     Some(match action {
         XidAction::Nothing => return None,
-        XidAction::RestartApplication => Remedy::new("restart the program, and look for the fault in it first", NONE),
+        XidAction::RestartApplication => {
+            Remedy::new("restart the program that it ended; if other programs get it too, suspect the GPU", NONE)
+        }
         XidAction::ResetGpu => Remedy::new(
             "stop the programs that use the GPU, then reset it; reboot if the reset fails",
             [format!("sudo nvidia-smi --gpu-reset -i {}", quoted(gpu))],

@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
     if let Some(article) = subject::numbered(&words, language) {
-        return print_article(&article, options, language);
+        return print_article(article, options, language);
     }
     match words.as_slice() {
         [layer] if is_layer(layer, options)? && !(options.host.gpu.is_empty() && options.stock.os.is_none()) => {
@@ -80,8 +80,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         [layer, wanted] if is_layer(layer, options)? => return version(options, language, layer, wanted),
         _ => {}
     }
-    if let Some(article) = subject::article(&words, options, language)? {
-        return print_article(&article, options, language);
+    match subject::article(&words, options, language) {
+        Ok(Some(article)) => return print_article(article, options, language),
+        Ok(None) => {}
+        // "GPU has fallen off the bus" names no GPU.
+        Err(_) if words.len() >= FEWEST_WORDS => {}
+        Err(problem) => return Err(problem),
     }
     match words.as_slice() {
         [layer] if is_layer(layer, options)? => return version(options, language, layer, "latest"),
@@ -109,9 +113,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 /// A text of so many words is one that somebody pasted, and no subject.
 const FEWEST_WORDS: usize = 5;
 
-fn print_article(article: &Article, options: &Options, language: &Translation) -> Result<Exit, Problem> {
+fn print_article(article: Article, options: &Options, language: &Translation) -> Result<Exit, Problem> {
+    let article = match &options.host.root {
+        Some(root) => article.in_tree(root),
+        None => article,
+    };
     if options.look.json {
-        super::print_json(article)?;
+        super::print_json(&article)?;
     } else {
         let Look { paint, verbose, width, .. } = options.looks(language);
         let text = article.text_in(language, paint, verbose, width);

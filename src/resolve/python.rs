@@ -1,5 +1,6 @@
 //! What a user of Python installs for a framework: the commands, whether a driver is enough, and what compiling extensions needs.
 
+use super::Card;
 use crate::compat::{Brought, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::compat::{PythonInstall, framework_and_version};
 use crate::text::quoted;
@@ -20,7 +21,7 @@ pub struct PythonPackage {
     pub or_newer: bool,
     /// Where CUDA and cuDNN come from.
     pub libraries: Libraries,
-    /// The oldest driver that runs programs of this CUDA.
+    /// The oldest driver that runs programs of this CUDA; in a plan also the host's GPUs.
     pub minimum_driver: Option<DriverVersion>,
     /// The commands that install the build, each for one package manager. Empty if no source says where it is published.
     pub commands: Vec<PythonCommand>,
@@ -106,6 +107,16 @@ impl PythonPackage {
             }),
             sources,
         }
+    }
+
+    /// With the oldest driver that also knows these GPUs.
+    pub fn on(self, database: &Database, cards: &[Card]) -> Self {
+        let first = cards.iter().filter_map(|card| card.first_branch).max();
+        let Some(first) = first.filter(|first| self.minimum_driver.is_none_or(|driver| driver.branch < *first)) else {
+            return self;
+        };
+        let known = database.drivers.iter().map(|release| release.version).filter(|version| version.branch >= first);
+        Self { minimum_driver: known.min().or(self.minimum_driver), ..self }
     }
 
     /// Whether a source says how it is installed, or what it needs.

@@ -130,7 +130,8 @@ fn for_frameworks<'a>(
         match search(host, served, &combination.request, cards, telling) {
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, cautions, python, .. } = combination;
-                (found.cautions, found.python) = (cautions, python);
+                found.cautions = cautions;
+                found.python = python.into_iter().map(|package| package.on(host.database, cards)).collect();
                 let (subject, rule) = ("for".to_owned(), Recorded::Known(Rule::Of(RuleId::FrameworkBuild)));
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);

@@ -425,3 +425,24 @@ fn the_docs_have_the_exit_codes_of_the_program() {
         assert_eq!(words.join(" "), format!("exit code {exit} means {meaning}"));
     }
 }
+
+/// What is printed for a tree must not change the machine that it is typed on.
+#[test]
+fn commands_for_a_tree_are_for_that_tree() {
+    let host = Tree::debian_12();
+    let root = host.path().display().to_string();
+    for subject in ["GS401", "xid 119", "Failed to initialize NVML: Driver/library version mismatch"] {
+        let ran = host.run(&["explain", subject]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        for line in ran.out.lines().map(str::trim).filter(|line| line.starts_with("sudo ")) {
+            assert!(line.contains(&root), "{subject}: {line}");
+        }
+        assert!(!ran.out.contains("sudo reboot") && !ran.out.contains("--gpu-reset"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_message_that_begins_like_a_subject_is_a_message() {
+    let ran = Tree::debian_12().run(&["explain", "GPU has fallen off the bus"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}

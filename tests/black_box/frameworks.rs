@@ -419,6 +419,10 @@ fn plans_name_the_command_that_installs_a_framework_and_whether_a_driver_is_enou
     let ran = host.run(&["plan", "--gpu", "p100", "--for", "torch==2.9"]);
     let index = "pip install 'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126";
     assert!(ran.out.contains(index), "{}", ran.out);
+    // A newer GPU needs a newer driver than the CUDA of the build does.
+    let ran = host.run(&["plan", "--gpu", "rtx 5090", "--for", "torch==2.9"]);
+    let one_line = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(one_line.contains("and cuDNN 9.10.2: driver 570."), "{}", ran.out);
     // What brings no CUDA needs the toolkit, and no plan without one is suggested.
     let ran = host.run(&["plan", "--gpu", "t4", "--for", "tensorflow==2.13"]);
     assert!(ran.out.contains("pip install 'tensorflow==2.13.*'"), "{}", ran.out);

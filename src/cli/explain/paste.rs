@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
 pub fn run(pasted: &str, options: &Options, language: &Translation) -> Result<Exit, Problem> {
     let report = examined(pasted, options, language)?;
+    let report = match &options.host.root {
+        Some(root) => report.in_tree(root),
+        None => report,
+    };
     if options.look.json {
         crate::cli::print_json(&report)?;
     } else {

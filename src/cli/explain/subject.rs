@@ -175,7 +175,7 @@ fn xid(number: &str, database: &Database, language: &Translation) -> Result<Arti
     let row = number.parse().ok().and_then(|number| database.xid(number)).ok_or_else(wrong)?;
     let means = language.text(&language::of_xid(row.xid), &row.means);
     let mut article = Article::new(format!("Xid {}", row.xid), &row.name).with("means", means);
-    match remedy_of(row.xid, row.action, "0000:01:00.0", language) {
+    match remedy_of(row.xid, row.action, "ADDRESS", language) {
         Some(remedy) => (article.remedy, article.run) = (Some(remedy.text), remedy.commands),
         None => article.remedy = Some(language.word(words::NOTHING_ALONE).to_owned()),
     }

@@ -1,11 +1,13 @@
 //! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error number and a term.
 
+use crate::causes::tree;
 use crate::render::Paint;
 use crate::resolve::{PythonCommand, PythonPackage};
 use crate::text::{padded, wrapped};
 use crate::translation::Translation;
 use crate::translation::words::AND_MORE;
 use serde::Serialize;
+use std::path::Path;
 
 /// The columns of labels.
 const LABEL: usize = 9;
@@ -52,6 +54,15 @@ impl Article {
     /// With a paragraph.
     pub fn with(mut self, label: &'static str, text: impl Into<String>) -> Self {
         self.paragraphs.push(Paragraph { label, text: text.into() });
+        self
+    }
+
+    /// With commands for the host in a tree instead of this one.
+    pub fn in_tree(mut self, root: &Path) -> Self {
+        self.run = self.run.iter().filter_map(|command| tree::command(command, root)).collect();
+        for paragraph in &mut self.paragraphs {
+            paragraph.text = tree::sentence(&paragraph.text, root);
+        }
         self
     }
 

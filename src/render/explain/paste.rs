@@ -2,7 +2,7 @@
 
 use super::Look;
 use crate::causes::Remedy;
-use crate::causes::xid;
+use crate::causes::{tree, xid};
 use crate::compat::{Database, XidAction};
 use crate::doctor::{Finding, LoggedSxid, LoggedXid, Status};
 use crate::error_code::ErrorCode;
@@ -14,6 +14,7 @@ use crate::text::{one_line, padded, without_escapes, wrapped};
 use crate::translation::Translation;
 use crate::translation::words;
 use serde::Serialize;
+use std::path::Path;
 
 /// The most characters of the text that are quoted for a message.
 const MOST_QUOTED: usize = 200;
@@ -264,6 +265,26 @@ impl PasteReport {
 fn quoted_or(line: &str, near: &str) -> String {
     let is_long = line.chars().nth(MOST_QUOTED).is_some();
     if is_long && !near.is_empty() { format!("…{}…", shortened(near)) } else { shortened(line) }
+}
+
+impl PasteReport {
+    /// With commands for the host in a tree instead of this one.
+    pub fn in_tree(mut self, root: &Path) -> Self {
+        let in_tree = |run: &mut Vec<String>| *run = run.iter().filter_map(|c| tree::command(c, root)).collect();
+        for cause in self.messages.iter_mut().flat_map(|message| &mut message.causes) {
+            in_tree(&mut cause.run);
+            if let Some(tell) = &cause.tell {
+                cause.tell = tree::command(tell, root);
+            }
+            if cause.tell.is_none() {
+                cause.look = None;
+            }
+        }
+        self.errors.iter_mut().for_each(|error| in_tree(&mut error.run));
+        self.xids.iter_mut().for_each(|xid| in_tree(&mut xid.run));
+        self.sxids.iter_mut().for_each(|sxid| in_tree(&mut sxid.run));
+        self
+    }
 }
 
 /// What helps against an Xid, in this language.
