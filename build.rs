@@ -1,11 +1,8 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use gpusetup_database::{compat, error_code, language, message, subject, sum};
 use serde::Serialize;
-use std::io::Write;
 use std::path::Path;
 use std::process::exit;
 
@@ -97,8 +94,7 @@ fn store(name: &str, value: &impl Serialize) -> Result<(), String> {
 
 fn packed(value: &impl Serialize) -> Result<Vec<u8>, String> {
     let bytes = postcard::to_stdvec(value).map_err(|e| e.to_string())?;
-    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|e| e.to_string())
+    Ok(lz4_flex::block::compress_prepend_size(&bytes))
 }
 
 fn store_bytes(name: &str, bytes: &[u8]) -> Result<(), String> {
