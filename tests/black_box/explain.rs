@@ -443,6 +443,13 @@ fn commands_for_a_tree_are_for_that_tree() {
 
 #[test]
 fn a_message_that_begins_like_a_subject_is_a_message() {
-    let ran = Tree::debian_12().run(&["explain", "GPU has fallen off the bus"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    for (text, title) in [
+        ("GPU has fallen off the bus", "Not recognised"),
+        ("CUDA out of memory", "The GPU's memory is full"),
+        ("gpu number seven of the machine is hot", "Not recognised"),
+    ] {
+        let ran = Tree::debian_12().run(&["explain", text]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{text}");
+        assert!(ran.out.starts_with(title), "{}", ran.out);
+    }
 }
