@@ -41,6 +41,9 @@ fn without_needs(steps: &str) -> String {
     let mut parts = steps.split(r#","room":["#);
     let first = parts.next().unwrap_or_default().to_owned();
     let steps = parts.fold(first, |all, next| all + next.split_once(']').expect("an end").1);
+    let mut parts = steps.split(r#","estimate_seconds":"#);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let steps = parts.fold(first, |all, next| all + &next[next.find([',', '}']).expect("an end")..]);
     steps.replace(r#","licensed":true"#, "").replace(r#","idle_driver":true"#, "")
 }
 
