@@ -49,6 +49,7 @@ pub struct Components {
 }
 
 impl Components {
+    #[inline]
     fn new(numbers: &[u16]) -> Self {
         let mut out = Self { numbers: [0; 4], len: numbers.len() };
         out.numbers[..numbers.len()].copy_from_slice(numbers);
@@ -56,6 +57,7 @@ impl Components {
     }
 
     /// The numbers that are present.
+    #[inline]
     pub fn as_slice(&self) -> &[u16] {
         &self.numbers[..self.len]
     }
@@ -99,6 +101,7 @@ pub struct FrameworkVersion([u16; 4]);
 
 impl Version for FrameworkVersion {
     const WHAT: &'static str = "a framework's version (such as 2.9 or 2.9.1)";
+    #[inline]
     fn components(&self) -> Components {
         Components::new(&self.0)
     }
@@ -116,6 +119,31 @@ impl fmt::Display for FrameworkVersion {
         let [major, minor, patch, _] = self.0;
         write!(f, "{major}.{minor}.{patch}")
     }
+}
+
+/// Writes numbers with dots between them, those after the first with at least so many digits. All at once, because each piece
+/// that a formatter is given costs more than its digits, and plans are full of versions.
+fn write_dotted(
+    f: &mut fmt::Formatter<'_>,
+    numbers: impl IntoIterator<Item = Option<u16>>,
+    digits: usize,
+) -> fmt::Result {
+    let (mut text, mut end) = ([0; 32], 0);
+    for number in numbers.into_iter().flatten() {
+        let least = if end == 0 { 1 } else { digits };
+        if end > 0 {
+            text[end] = b'.';
+            end += 1;
+        }
+        let length = least.max(number.checked_ilog10().map_or(1, |log| log as usize + 1));
+        let mut rest = number;
+        for digit in text[end..end + length].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        end += length;
+    }
+    f.write_str(std::str::from_utf8(&text[..end]).unwrap_or_default())
 }
 
 /// A compute capability: 9.0 is Hopper. Compilers call it `sm_90`.
@@ -136,6 +164,7 @@ impl ComputeCapability {
 
 impl Version for ComputeCapability {
     const WHAT: &'static str = "a compute capability (such as 9.0 or sm_90)";
+    #[inline]
     fn components(&self) -> Components {
         Components::new(&[self.major.into(), self.minor.into()])
     }
@@ -181,6 +210,7 @@ pub struct DriverVersion {
 
 impl Version for DriverVersion {
     const WHAT: &'static str = "a driver version (such as 580.95.05)";
+    #[inline]
     fn components(&self) -> Components {
         match self.patch {
             Some(patch) => Components::new(&[self.branch, self.minor, patch]),
@@ -207,8 +237,7 @@ impl FromStr for DriverVersion {
 
 impl fmt::Display for DriverVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:02}", self.branch, self.minor)?;
-        self.patch.map_or(Ok(()), |p| write!(f, ".{p:02}"))
+        write_dotted(f, [Some(self.branch), Some(self.minor), self.patch], 2)
     }
 }
 
@@ -232,6 +261,7 @@ impl CudaVersion {
 
 impl Version for CudaVersion {
     const WHAT: &'static str = "a CUDA version (such as 12.8 or 12.8.1)";
+    #[inline]
     fn components(&self) -> Components {
         match self.patch {
             Some(patch) => Components::new(&[self.major, self.minor, patch]),
@@ -263,8 +293,7 @@ impl FromStr for CudaVersion {
 
 impl fmt::Display for CudaVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)?;
-        self.patch.map_or(Ok(()), |p| write!(f, ".{p}"))
+        write_dotted(f, [Some(self.major), Some(self.minor), self.patch], 1)
     }
 }
 
@@ -301,6 +330,7 @@ impl AddOnVersion {
 
 impl Version for AddOnVersion {
     const WHAT: &'static str = "a version (such as 9.10.2.21)";
+    #[inline]
     fn components(&self) -> Components {
         match (self.patch, self.build) {
             (Some(p), Some(b)) => Components::new(&[self.major, self.minor, p, b]),
@@ -325,9 +355,7 @@ impl FromStr for AddOnVersion {
 
 impl fmt::Display for AddOnVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)?;
-        self.patch.map_or(Ok(()), |p| write!(f, ".{p}"))?;
-        self.build.map_or(Ok(()), |b| write!(f, ".{b}"))
+        write_dotted(f, [Some(self.major), Some(self.minor), self.patch, self.build], 1)
     }
 }
 
@@ -397,7 +425,7 @@ mod tests {
         for v in ["12.10", "12.8.1", "10.2.89", "8.0.61", "13.0.0"] {
             round::<CudaVersion>(v);
         }
-        for v in ["9.10.2.21", "7.1.3", "6.0", "9.28.0.42"] {
+        for v in ["9.10.2.21", "7.1.3", "6.0", "9.28.0.42", "9999.9999.9999.9999"] {
             round::<AddOnVersion>(v);
         }
         for v in ["9.0", "10.3", "12.1"] {

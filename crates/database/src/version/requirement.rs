@@ -46,6 +46,7 @@ pub enum Want<V> {
 
 impl<V: Version> Requirement<V> {
     /// Whether `version` meets the requirement.
+    #[inline]
     pub fn matches(&self, version: V) -> bool {
         let have = version.components();
         self.comparators.iter().all(|c| c.matches(have.as_slice()))
@@ -53,6 +54,12 @@ impl<V: Version> Requirement<V> {
 }
 
 impl Comparator {
+    /// Whether it matches some version with this first number.
+    fn matches_some_of(&self, first: u16) -> bool {
+        self.than.as_slice().len() > 1 && self.than.get(0) == first || self.matches(&[first])
+    }
+
+    #[inline]
     fn matches(&self, have: &[u16]) -> bool {
         // Only as many numbers count as were given; a missing number of the version is 0.
         let than = self.than.as_slice();
@@ -172,7 +179,17 @@ impl<V> Want<V> {
 }
 
 impl<V: Version> Want<V> {
+    /// Whether some version with this first number may match the request: if not, none does.
+    pub fn may_accept(&self, first: u16) -> bool {
+        match self {
+            Self::Best | Self::Latest => true,
+            Self::Meeting(requirement) => requirement.comparators.iter().all(|c| c.matches_some_of(first)),
+            Self::Nothing => false,
+        }
+    }
+
     /// Whether `version` matches the request.
+    #[inline]
     pub fn accepts(&self, version: V) -> bool {
         match self {
             Self::Best | Self::Latest => true,
@@ -240,6 +257,21 @@ mod tests {
         assert!(takes(">=12.4, <13", "12.9.1") && takes(">=12.4,<13", "12.4.0"));
         assert!(!takes(">=12.4, <13", "13.0.0") && !takes(">=12.4, <13", "12.3.2"));
         assert!(takes("<=12.8", "12.8.1") && !takes(">12.8", "12.8.1") && takes(">12.8", "12.9.0"));
+    }
+
+    #[test]
+    fn a_first_number_says_whether_a_version_may_match() {
+        let firsts = |text: &str| {
+            let want: Want<CudaVersion> = text.parse().expect("a wish");
+            (11..=14).filter(|first| want.may_accept(*first)).collect::<Vec<_>>()
+        };
+        assert_eq!(firsts("best"), [11, 12, 13, 14]);
+        assert!(firsts("none").is_empty());
+        assert_eq!(firsts("12.8"), [12]);
+        assert_eq!(firsts(">12.8"), [12, 13, 14]);
+        assert_eq!(firsts(">12, <=13"), [13]);
+        assert_eq!(firsts(">=12, <13.1"), [12, 13]);
+        assert_eq!(firsts("<13"), [11, 12]);
     }
 
     #[test]
