@@ -13,7 +13,7 @@ use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
     Card, ChosenDriver, Conflict, Hint, Install, Joined, KnownHost, Method, Request, Resolution, Selection, is_over,
 };
-use crate::sum::sha256;
+use crate::sum::Sum;
 use crate::text::bytes;
 use crate::version::{DriverVersion, dotted};
 use serde::Serialize;
@@ -83,7 +83,8 @@ fn unblocked<'a, 'f>(
 }
 
 fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
-    let mut steps = vec![first, nouveau::blacklist_nouveau(context)];
+    let mut steps = Vec::with_capacity(12 + known.len());
+    steps.extend([first, nouveau::blacklist_nouveau(context)]);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
     // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load at the next boot.
@@ -549,11 +550,10 @@ impl Plan {
     pub fn expected_fingerprint(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(CoveredStep::of).collect();
         let content = (&self.database, identity(&self.host), &self.request, &self.selection, &steps);
-        // Plans of a host are some ten kilobytes.
-        let mut bytes = Vec::with_capacity(1 << 14);
+        let mut sum = Sum::default();
         // Serialising cannot fail: maps are sorted, and the rest is text and numbers.
-        serde_json::to_writer(&mut bytes, &content).unwrap_or_default();
-        sha256(bytes)
+        serde_json::to_writer(&mut sum, &content).unwrap_or_default();
+        sum.finish()
     }
 
     /// Whether `facts` are of the host that the plan was made for: its machine, system and GPUs.

@@ -135,7 +135,7 @@ impl Step {
     /// The size of a file that the step downloads, or has downloaded.
     fn size_of(&self, file: &Path) -> Option<f64> {
         let size = self.operations.iter().find_map(|act| match &act.operation {
-            Operation::Download(Download { to, size, .. }) if to == file => Some(*size),
+            Operation::Download(Download { to, size, .. }) if is_same(to, file) => Some(*size),
             _ => None,
         })?;
         let typical = (self.id == StepId::InstallDriver).then_some(DRIVER.value);
@@ -143,9 +143,14 @@ impl Step {
     }
 
     fn downloads(&self, file: &Path) -> bool {
-        let fetches = |act: &Act| matches!(&act.operation, Operation::Download(Download { to, .. }) if to == file && !act.satisfied);
+        let fetches = |act: &Act| matches!(&act.operation, Operation::Download(Download { to, .. }) if is_same(to, file) && !act.satisfied);
         self.operations.iter().any(fetches)
     }
+}
+
+/// The steps of a plan spell a file alike, so that paths need not be compared part by part.
+fn is_same(a: &Path, b: &Path) -> bool {
+    a.as_os_str() == b.as_os_str()
 }
 
 /// A step has its estimate, or null, once the plan is made.

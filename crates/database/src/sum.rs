@@ -1,10 +1,51 @@
 //! SHA-256 of bytes in memory, in lower-case hexadecimal, as written in the manifests.
 
 use sha2::{Digest, Sha256};
+use std::io;
 
 /// The SHA-256 of `bytes`.
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes.as_ref()))
+}
+
+/// The SHA-256 of what is written to it. A writer of text gives a few bytes at a time, so they are gathered.
+pub struct Sum {
+    hash: Sha256,
+    gathered: [u8; 1024],
+    length: usize,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self { hash: Sha256::new(), gathered: [0; 1024], length: 0 }
+    }
+}
+
+impl Sum {
+    /// In lower-case hexadecimal.
+    pub fn finish(mut self) -> String {
+        self.hash.update(&self.gathered[..self.length]);
+        hex(&self.hash.finalize())
+    }
+}
+
+impl io::Write for Sum {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(room) = self.gathered[self.length..].get_mut(..bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.length += bytes.len();
+        } else {
+            self.hash.update(&self.gathered[..self.length]);
+            self.hash.update(bytes);
+            self.length = 0;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A SHA-256 checksum in lower-case hexadecimal, for the schemas.
@@ -33,5 +74,6 @@ pub fn is_hex(text: &str) -> bool {
 
 /// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
