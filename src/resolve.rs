@@ -42,6 +42,7 @@ use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// What the user requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,7 +150,17 @@ impl<'a> KnownHost<'a, '_> {
     /// If nothing fits: the facts that conflict, without requests that would work.
     pub fn choose(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
         is_possible(self.database, self.facts, request)?;
-        attempt(self, request, Telling::Choice)
+        self.choice(request).map(Rc::unwrap_or_clone)
+    }
+
+    /// Remembers what it chose: an alternative is first tried, and then examined for what blocks it.
+    fn choice(&self, request: &Request) -> Result<Rc<Resolution<'a>>, Conflict> {
+        if let Some((_, chosen)) = self.chosen.borrow().iter().find(|(asked, _)| asked == request) {
+            return Ok(Rc::clone(chosen));
+        }
+        let chosen = Rc::new(attempt(self, request, Telling::Choice)?);
+        self.chosen.borrow_mut().push((request.clone(), Rc::clone(&chosen)));
+        Ok(chosen)
     }
 }
 

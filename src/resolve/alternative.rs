@@ -5,10 +5,10 @@ use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Telling, attempt, nearest, summary};
 use super::{Method, Prefer, Request};
-use crate::compat::{Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
+use crate::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::ids::RuleId;
 use crate::text::quoted;
-use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
+use crate::version::{AddOnVersion, CudaVersion, Want};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
             Some(chosen) => Request { cuda: chosen.to_string().parse().ok()?, ..smaller },
             None => smaller,
         };
-        let answer = attempt(host, &exact, Telling::Choice).ok()?;
+        let answer = host.choice(&exact).ok()?;
         Some((exact, answer))
     };
     let is_served = without.is_some() || host.served(request).cards.is_ok();
@@ -42,7 +42,8 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
     let wheels_alone = (asks_less && does_not_compile(&conflict)).then(|| wheels_alone(database, request));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
-    let instead = whole.or_else(|| smaller(database, request).into_iter().filter(|_| asks_less).find_map(fits));
+    let mut smaller = asks_less.then(|| smaller(database, request)).into_iter().flatten();
+    let instead = whole.or_else(|| smaller.find_map(fits));
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
     out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.toolkit(asked).is_some()));
@@ -51,7 +52,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
         out = out.hint(instead.as_hint(why, format!("fits: {}", summary(&selection))));
-        out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons }));
+        out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons.clone() }));
     }
     if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
 }
@@ -105,41 +106,47 @@ fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
     is_news.then(|| Request { driver: Want::Nothing, ..request.clone() })
 }
 
-/// Requests with fewer conditions, the nearest first.
-fn smaller(database: &Database, request: &Request) -> Vec<Request> {
-    let mut all = Vec::new();
-    if let [only] = request.frameworks.as_slice() {
-        let (name, _) = framework_and_version(only);
-        let releases = database.framework(name.trim()).map(|f| f.releases.as_slice()).unwrap_or_default();
-        let of = |version: &str| Request { frameworks: vec![format!("{}=={version}", name.trim())], ..request.clone() };
-        all.extend(releases.iter().map(|release| of(&release.version)));
-    } else {
-        all.extend(request.frameworks.iter().map(|one| Request { frameworks: vec![one.clone()], ..request.clone() }));
-    }
-    let releases = nearest(database, &request.cuda);
-    let of = |version: &CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..request.clone() });
-    all.extend(releases.iter().filter_map(of));
-    let less_exact = |driver: Want<DriverVersion>| Request { driver, ..request.clone() };
-    all.extend(shortened(&request.driver).map(less_exact));
-    let less_exact = |cudnn: Want<AddOnVersion>| Request { cudnn, ..request.clone() };
-    all.extend(shortened(&request.cudnn).map(less_exact));
-    let (driver, cuda, cudnn) = (eased(&request.driver), eased(&request.cuda), eased(&request.cudnn));
-    let add_ons: BTreeMap<_, _> = request.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect();
-    all.push(Request { add_ons: add_ons.clone(), ..request.clone() });
-    all.push(Request { cudnn: cudnn.clone(), add_ons: add_ons.clone(), ..request.clone() });
-    all.push(Request { add_ons: BTreeMap::new(), ..request.clone() });
-    all.push(Request { cuda: cuda.clone(), cudnn: cudnn.clone(), add_ons: add_ons.clone(), ..request.clone() });
-    all.push(Request { driver: driver.clone(), ..request.clone() });
-    let open = Request { driver, cuda, cudnn, add_ons, modules: None, method: Method::Auto, ..request.clone() };
-    all.push(open.clone());
-    all.push(Request { add_ons: BTreeMap::new(), ..open.clone() });
-    all.push(Request { components: Vec::new(), ..open.clone() });
-    if request.driver.is_wanted() {
-        all.extend([request.driver_alone(), open.driver_alone()]);
-    }
-    all.retain(|smaller| smaller != request);
-    all
+/// Requests with fewer conditions, the nearest first. Each is made when it is asked for: mostly one of the first fits.
+fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
+    let of_version =
+        |version: &CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..request.clone() });
+    let known = nearest(database, &request.cuda).into_iter().filter_map(move |version| of_version(&version));
+    let less_exact = shortened(&request.driver).map(|driver| Request { driver, ..request.clone() });
+    let shorter = less_exact.chain(shortened(&request.cudnn).map(|cudnn| Request { cudnn, ..request.clone() }));
+    let alone = request.driver.is_wanted().then_some(DRIVER_ALONE).into_iter().flatten();
+    let eased = EASINGS.into_iter().chain(alone).map(|ease| ease(request));
+    let all = other_frameworks(database, request).into_iter().chain(known).chain(shorter).chain(eased);
+    all.filter(move |smaller| smaller != request)
 }
+
+/// The other releases of the requested framework or, of several frameworks, each one alone.
+fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
+    let with = |framework: String| Request { frameworks: vec![framework], ..request.clone() };
+    let [only] = request.frameworks.as_slice() else { return request.frameworks.iter().cloned().map(with).collect() };
+    let (name, _) = framework_and_version(only);
+    let releases = database.framework(name.trim()).map(|f| f.releases.as_slice()).unwrap_or_default();
+    releases.iter().map(|release| with(format!("{}=={}", name.trim(), release.version))).collect()
+}
+
+/// Ways to ask for less.
+const EASINGS: [fn(&Request) -> Request; 8] = [
+    |request| Request { add_ons: request.eased_add_ons(), ..request.clone() },
+    |request| Request { cudnn: eased(&request.cudnn), add_ons: request.eased_add_ons(), ..request.clone() },
+    |request| Request { add_ons: BTreeMap::new(), ..request.clone() },
+    |request| Request {
+        driver: request.driver.clone(),
+        modules: request.modules,
+        method: request.method,
+        ..request.eased()
+    },
+    |request| Request { driver: eased(&request.driver), ..request.clone() },
+    Request::eased,
+    |request| Request { add_ons: BTreeMap::new(), ..request.eased() },
+    |request| Request { components: Vec::new(), ..request.eased() },
+];
+
+/// Ways to ask for the driver alone.
+const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |request| request.eased().driver_alone()];
 
 /// Suggests each GPU model alone, if several models exclude each other.
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
@@ -178,6 +185,23 @@ fn eased<V>(want: &Want<V>) -> Want<V> {
 }
 
 impl Request {
+    /// The same layers in any version, installed in any way.
+    fn eased(&self) -> Self {
+        Self {
+            driver: eased(&self.driver),
+            cuda: eased(&self.cuda),
+            cudnn: eased(&self.cudnn),
+            add_ons: self.eased_add_ons(),
+            modules: None,
+            method: Method::Auto,
+            ..self.clone()
+        }
+    }
+
+    fn eased_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
+        self.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect()
+    }
+
     /// The same driver without a toolkit and without frameworks.
     pub fn driver_alone(&self) -> Self {
         Self {

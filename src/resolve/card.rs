@@ -7,6 +7,7 @@ use crate::compat::{Database, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
 use crate::ids::RuleId;
 use crate::version::{ComputeCapability, DriverVersion, Want};
+use std::rc::Rc;
 
 /// A GPU that the plan must support.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +43,9 @@ pub struct Card {
 
 impl Card {
     /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
-    pub fn kinds(cards: &[Self]) -> impl Iterator<Item = (usize, &Self)> {
-        cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card))
+    pub fn kinds(cards: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
+        let all = cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card));
+        all.map(|(n, card)| (n, card.as_ref()))
     }
 
     /// Whether a driver branch is neither too old nor too new for it.
@@ -58,7 +60,7 @@ impl Card {
 }
 
 /// The GPUs that the plan must support, without those left out.
-pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Card>, Conflict> {
+pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Conflict> {
     let facts = host.facts;
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
@@ -67,16 +69,18 @@ pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Card>, Confli
                 .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
         }
     }
-    let mut all: Vec<(&Gpu, Card)> = Vec::new();
+    let mut all = Vec::with_capacity(facts.gpus.len());
+    // Equal GPUs are mostly neighbours.
+    let mut last: Option<(&Gpu, Rc<Card>)> = None;
     for gpu in served(facts, request) {
-        // Equal GPUs are mostly neighbours.
-        let card = match all.last().filter(|(before, _)| is_alike(before, gpu)) {
-            Some((_, card)) => card.clone(),
-            None => card(host, gpu, request)?,
+        let card = match last.take().filter(|(before, _)| is_alike(before, gpu)) {
+            Some((_, card)) => card,
+            None => Rc::new(card(host, gpu, request)?),
         };
-        all.push((gpu, card));
+        all.push(Rc::clone(&card));
+        last = Some((gpu, card));
     }
-    Ok(all.into_iter().map(|(_, card)| card).collect())
+    Ok(all)
 }
 
 /// Whether two GPUs differ at most in their place.

@@ -45,7 +45,7 @@ pub struct SearchContext<'a, 'f> {
 
 impl<'a, 'f> SearchContext<'a, 'f> {
     /// For a host and a request.
-    pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Card]) -> Self {
+    pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Rc<Card>]) -> Self {
         let KnownHost { database, facts, distribution, .. } = *host;
         // Unknown names were refused earlier.
         let named = host.named(request).unwrap_or_default();
@@ -135,13 +135,14 @@ pub fn preferred<'a, 's>(
     on: &'s SearchContext<'a, '_>,
     driver: Option<&'s Candidate>,
 ) -> impl Iterator<Item = PublishedToolkit<'a>> + use<'a, 's> {
+    // Newest first, so that those native to the branch come last.
+    let later = on.published.toolkits().position(|t| driver.is_none_or(|d| is_native(t.release, d)));
+    let later = later.unwrap_or_else(|| on.published.toolkits().count());
+    let natives_first = move || on.published.toolkits().skip(later).chain(on.published.toolkits().take(later));
     let keeps = on.keeps_toolkits() && !on.installed.is_empty();
-    let is_kept = move |r: &CudaRelease| keeps && on.installed(r.version).is_some();
-    let is_native = move |r: &CudaRelease| driver.is_none_or(|d| is_native(r, d));
-    let groups = [(true, true), (true, false), (false, true), (false, false)];
-    groups.into_iter().filter(move |(kept, _)| keeps || !kept).flat_map(move |group| {
-        on.published.toolkits().filter(move |t| (is_kept(t.release), is_native(t.release)) == group)
-    })
+    let is_kept = move |t: &PublishedToolkit| keeps && on.installed(t.release.version).is_some();
+    let kept = keeps.then(natives_first).into_iter().flatten().filter(is_kept);
+    kept.chain(natives_first().filter(move |t| !is_kept(t)))
 }
 
 /// The toolkit of a release, or why it is refused.

@@ -11,6 +11,7 @@ use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::version::{DriverVersion, Want, dotted};
 use std::cmp::Reverse;
+use std::rc::Rc;
 
 /// A driver that might be chosen, and how it would be installed.
 #[derive(Debug, Clone)]
@@ -124,7 +125,7 @@ struct Examination<'a, 'h> {
 }
 
 impl<'a, 'h> Examination<'a, 'h> {
-    fn new(host: &KnownHost<'a, 'h>, request: &'h DriverWish, cards: &'h [Card]) -> Self {
+    fn new(host: &KnownHost<'a, 'h>, request: &'h DriverWish, cards: &'h [Rc<Card>]) -> Self {
         let needed = host.joined().into_iter().flat_map(|joined| joined.needs(host.database));
         Self {
             published: host.published,
@@ -154,12 +155,15 @@ impl<'a, 'h> Examination<'a, 'h> {
 }
 
 /// The candidates, preferred first.
-pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[Card]) -> Candidates<'a> {
+pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[Rc<Card>]) -> Candidates<'a> {
     let on = Examination::new(host, request, cards);
     let accepted = |driver: &Known| request.driver.accepts(driver.0);
     let of_branch = |driver: &Known<'a>| on.candidate(driver, host.database.branch(driver.0.branch)?).ok();
-    let mut fit: Vec<_> = host.own_drivers.iter().copied().filter(accepted).filter_map(|d| of_branch(&d)).collect();
-    let is_possible = |branch: &DriverBranch| on.kinds.iter().all(|(_, card)| card.is_served_by(branch.branch));
+    let mut fit = Vec::with_capacity(16);
+    fit.extend(host.own_drivers.iter().copied().filter(accepted).filter_map(|d| of_branch(&d)));
+    let is_possible = |branch: &DriverBranch| {
+        request.driver.may_accept(branch.branch) && on.kinds.iter().all(|(_, card)| card.is_served_by(branch.branch))
+    };
     for (branch, runfiles) in host.published.runfiles_by_branch().filter(|(branch, _)| is_possible(branch)) {
         for driver in runfiles.map(by_runfile).filter(accepted) {
             match on.candidate(&driver, branch) {
@@ -195,24 +199,40 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[C
     Candidates { fit, over }
 }
 
-/// Why drivers are no candidates: all those of these versions that a driver rule refuses.
+/// Why drivers are no candidates: all those that a driver rule refuses and that are newer than `chosen` or, if nothing was
+/// chosen, requested.
 pub fn refused<'a>(
     host: &KnownHost<'a, '_>,
     request: &DriverWish,
-    cards: &[Card],
+    cards: &[Rc<Card>],
     candidates: &Candidates<'a>,
-    is_meant: impl Fn(DriverVersion) -> bool,
+    chosen: Option<DriverVersion>,
 ) -> Vec<(DriverVersion, Refusal)> {
     let on = Examination::new(host, request, cards);
-    // Consecutive releases are usually of the same branch.
-    let mut last: Option<&DriverBranch> = None;
-    let verdict = |driver: Known<'a>| {
-        let number = driver.0.branch;
-        last = last.filter(|branch| branch.branch == number).or_else(|| host.database.branch(number));
-        Some((driver.0, on.verdict(&driver, last?).err()?))
+    let is_meant = |version: DriverVersion| match chosen {
+        Some(chosen) => version > chosen,
+        None => request.driver.accepts(version),
     };
-    let meant = all(host).filter(|driver| is_meant(driver.0));
-    meant.filter_map(verdict).chain(candidates.over.iter().copied().filter(|(v, _)| is_meant(*v))).collect()
+    let mut refused = Vec::with_capacity(64);
+    let others = host.own_drivers.iter().copied().chain(host.published.bundles().map(in_bundle));
+    for driver in others.filter(|driver| is_meant(driver.0)) {
+        let branch = host.database.branch(driver.0.branch);
+        refused.extend(branch.and_then(|branch| Some((driver.0, on.verdict(&driver, branch).err()?))));
+    }
+    // Newest first.
+    let is_newer = |branch: &DriverBranch| chosen.is_none_or(|chosen| branch.branch >= chosen.branch);
+    let is_asked = |branch: &DriverBranch| chosen.is_some() || request.driver.may_accept(branch.branch);
+    let branches = host.published.runfiles_by_branch().take_while(|(branch, _)| is_newer(branch));
+    for (branch, runfiles) in branches.filter(|(branch, _)| is_asked(branch)) {
+        let mut of_branch = None;
+        for driver in runfiles.map(by_runfile).filter(|driver| is_meant(driver.0)) {
+            let refusal = of_branch.or_else(|| on.verdict(&driver, branch).err());
+            of_branch = refusal.filter(|refusal| refusal.is_of_branch());
+            refused.extend(refusal.map(|refusal| (driver.0, refusal)));
+        }
+    }
+    refused.extend(candidates.over.iter().copied().filter(|(version, _)| is_meant(*version)));
+    refused
 }
 
 /// Whether two candidates differ only in version, within one branch.
@@ -238,13 +258,7 @@ fn in_bundle((version, artifact): (DriverVersion, &CudaArtifact)) -> Known<'_> {
     (version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact))
 }
 
-/// Every driver that could be installed on a host, regardless of the request.
-fn all<'a>(host: &KnownHost<'a, '_>) -> impl Iterator<Item = Known<'a>> {
-    let published = host.published.runfiles().map(by_runfile);
-    host.own_drivers.iter().copied().chain(published).chain(host.published.bundles().map(in_bundle))
-}
-
-/// The oldest branch of all these drivers.
+/// The oldest branch of all drivers that could be installed on a host.
 pub fn oldest_branch(host: &KnownHost) -> Option<u16> {
     // Runfiles are in order.
     let runfile = host.published.runfiles().next_back().map(|(release, _)| release.version.branch);
@@ -514,7 +528,8 @@ const NO_DRIVER: DriverVersion = DriverVersion { branch: 0, minor: 0, patch: Non
 pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Conflict {
     let cards = told.cards;
     let excluded = |old: usize| {
-        let newer = |new: &Card| cards[old].last_branch.is_some_and(|last| new.first_branch.is_some_and(|f| f > last));
+        let newer =
+            |new: &Rc<Card>| cards[old].last_branch.is_some_and(|last| new.first_branch.is_some_and(|f| f > last));
         cards.iter().position(newer).map(|new| (old, new))
     };
     if let Some((old, new)) = (0..cards.len()).find_map(excluded) {

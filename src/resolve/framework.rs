@@ -6,6 +6,7 @@ use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, Framewo
 use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::version::{AddOnVersion, Want, dotted};
+use std::rc::Rc;
 
 /// A requested release of a framework.
 struct Wish<'a> {
@@ -63,7 +64,7 @@ pub fn combinations<'a>(
     database: &'a Database,
     facts: &Facts,
     request: &'a Request,
-    cards: &[Card],
+    cards: &[Rc<Card>],
 ) -> Result<Vec<Combination>, Conflict> {
     let wishes = request
         .frameworks
@@ -165,7 +166,7 @@ fn wish<'a>(
     facts: &Facts,
     request: &Request,
     text: &'a str,
-    cards: &[Card],
+    cards: &[Rc<Card>],
 ) -> Result<Wish<'a>, Conflict> {
     let (name, version) = framework_and_version(text);
     let version = version.trim_start_matches('=').trim();
@@ -184,7 +185,7 @@ fn wish<'a>(
     };
     let builds = published(facts, framework, release, request)?;
     let unfit = |b: &FrameworkBuild| {
-        let unserved = |c: &&Card| c.capability.is_some_and(|have| !b.has_kernels_for(have));
+        let unserved = |c: &&Rc<Card>| c.capability.is_some_and(|have| !b.has_kernels_for(have));
         cards.iter().find(unserved)
     };
     let runs: Vec<_> = builds.iter().copied().filter(|b| unfit(b).is_none()).collect();
@@ -282,7 +283,7 @@ fn combined(
     request: &Request,
     wishes: &[Wish],
     choice: &[&FrameworkBuild],
-    cards: &[Card],
+    cards: &[Rc<Card>],
 ) -> Combination {
     let (brings, uses): (Choice, Choice) = choice.iter().partition(|b| b.needs == FrameworkNeeds::Driver);
     let asked = request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();

@@ -2,7 +2,7 @@
 
 use super::card::{Card, cards};
 use super::driver::{Candidates, DriverWish, Known, candidates, distribution, own_drivers};
-use super::{Conflict, Joined, Request};
+use super::{Conflict, Joined, Request, Resolution};
 use crate::compat::{Component, Database, Distribution, Published};
 use crate::host::Facts;
 use std::cell::{OnceCell, RefCell};
@@ -23,6 +23,7 @@ pub struct KnownHost<'a, 'f> {
     joined: OnceCell<Option<Joined<'a>>>,
     served: RefCell<Vec<Rc<Served<'a>>>>,
     named: RefCell<Vec<Named<'a>>>,
+    pub(super) chosen: RefCell<Vec<(Request, Rc<Resolution<'a>>)>>,
 }
 
 /// The components that a list of names selects.
@@ -33,7 +34,7 @@ pub struct Served<'a> {
     /// The part of the request about the driver.
     pub wish: DriverWish,
     /// The GPUs, or why one of them cannot be supported.
-    pub cards: Result<Vec<Card>, Conflict>,
+    pub cards: Result<Vec<Rc<Card>>, Conflict>,
     drivers: OnceCell<Candidates<'a>>,
 }
 
@@ -51,6 +52,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
             joined: OnceCell::new(),
             served: RefCell::default(),
             named: RefCell::default(),
+            chosen: RefCell::default(),
         }
     }
 

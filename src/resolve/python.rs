@@ -6,6 +6,7 @@ use crate::compat::{PythonInstall, framework_and_version};
 use crate::text::quoted;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
+use std::rc::Rc;
 
 /// How a build of a framework is installed, and what it needs from the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,7 +111,7 @@ impl PythonPackage {
     }
 
     /// With the oldest driver that also knows these GPUs.
-    pub fn on(self, database: &Database, cards: &[Card]) -> Self {
+    pub fn on(self, database: &Database, cards: &[Rc<Card>]) -> Self {
         let first = cards.iter().filter_map(|card| card.first_branch).max();
         let Some(first) = first.filter(|first| self.minimum_driver.is_none_or(|driver| driver.branch < *first)) else {
             return self;

@@ -7,6 +7,7 @@ use crate::compat::{AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturit
 use crate::host::Os;
 use crate::ids::{AddOnRule, Rule, RuleId};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
+use std::rc::Rc;
 
 /// A rule that refuses a candidate, with the values for its message. GPUs are indexes into [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub struct Explanation<'a> {
     /// The compatibility database.
     pub database: &'a Database,
     /// The GPUs that refusals refer to by index.
-    pub cards: &'a [Card],
+    pub cards: &'a [Rc<Card>],
     /// The request.
     pub request: &'a Request,
     /// The machine architecture.

@@ -3,10 +3,11 @@
 use super::driver::{DriverWish, Install, examine};
 use super::known_host::KnownHost;
 use super::{Card, Request};
+use std::rc::Rc;
 
 /// The repositories of this distribution that are not enabled here and have a driver that fits: `Debian non-free has branch 535
 /// and is not enabled`. None if there is none.
-pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Card]) -> Option<String> {
+pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> Option<String> {
     let wish = DriverWish::of(request);
     let kinds = &Card::kinds(cards).collect::<Vec<_>>();
     let arch = &host.facts.machine.arch;

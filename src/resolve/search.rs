@@ -18,14 +18,15 @@ use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, ModuleFlavour, short};
 use crate::host::{Facts, MachineKind};
 use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
-use crate::version::{CudaVersion, DriverVersion, Want, dotted};
+use crate::version::{CudaVersion, Want, dotted};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The answer, with everything that the planner needs.
 #[derive(Debug, Clone, Default)]
 pub struct Resolution<'a> {
     /// The supported GPUs.
-    pub cards: Vec<Card>,
+    pub cards: Vec<Rc<Card>>,
     /// The driver.
     pub driver: Option<Candidate<'a>>,
     /// The toolkit.
@@ -122,7 +123,7 @@ fn for_frameworks<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    cards: &[Card],
+    cards: &[Rc<Card>],
     telling: Telling,
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
@@ -188,18 +189,18 @@ fn search<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    cards: &[Card],
+    cards: &[Rc<Card>],
     telling: Telling,
 ) -> Result<Resolution<'a>, Conflict> {
     let told = &told(host, request, cards);
     let none = Candidates::default();
     let drivers = if request.driver.is_wanted() { served.drivers(host) } else { &none };
-    let refused = |is_meant: &dyn Fn(DriverVersion) -> bool| refused(host, &served.wish, cards, drivers, is_meant);
+    let refused = |chosen| refused(host, &served.wish, cards, drivers, chosen);
     if request.driver.is_wanted() && drivers.fit.is_empty() {
         if telling == Telling::Trial {
             return Err(Conflict::untold());
         }
-        let conflict = none_fits(&refused(&|v| request.driver.accepts(v)), told);
+        let conflict = none_fits(&refused(None), told);
         let is_method = conflict.rule == RuleId::DriverMethod && told.unpackaged.is_none();
         return Err(match not_enabled(host, request, cards).filter(|_| is_method) {
             Some(offers) => {
@@ -227,7 +228,7 @@ fn search<'a>(
         };
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| telling == Telling::All) {
-            let newer = refused(&|v| v > driver.version).into_iter();
+            let newer = refused(Some(driver.version)).into_iter();
             let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
             let tried = tried.iter().flatten().filter(|d| d.version > driver.version);
             all.extend(tried.map(|d| (d.version, unlayered(&ground, Some(d)).rejection(d, told))));
@@ -303,7 +304,7 @@ fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<R
     })
 }
 
-fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, cards: &'t [Card]) -> Explanation<'t> {
+fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, cards: &'t [Rc<Card>]) -> Explanation<'t> {
     let KnownHost { database, facts, .. } = *host;
     let unpackaged = unpackaged(host);
     let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
@@ -685,7 +686,12 @@ fn is_for_frameworks<V>(want: &Want<V>, request: &Request) -> bool {
     matches!(want, Want::Meeting(_)) && !request.frameworks.is_empty()
 }
 
-fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card], request: &Request) -> (RuleId, String) {
+fn cuda_reason(
+    toolkit: &Toolkit,
+    driver: Option<&Candidate>,
+    cards: &[Rc<Card>],
+    request: &Request,
+) -> (RuleId, String) {
     let release = toolkit.release;
     let newest = newest(&request.cuda, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
@@ -722,7 +728,7 @@ fn cuda_reason(toolkit: &Toolkit, driver: Option<&Candidate>, cards: &[Card], re
     }
 }
 
-fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, String) {
+fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
     let branch = d.branch.branch;
     if d.is_kept() {
         return (RuleId::DriverKept, format!("driver {} is installed and fits", d.version));
@@ -747,7 +753,7 @@ fn driver_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, S
     (RuleId::DriverBranchLife, format!("{branch} is the newest {kind} branch that fits{life}"))
 }
 
-fn modules_reason(cards: &[Card], request: &Request, d: &Candidate) -> (RuleId, String) {
+fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
     let only = cards.iter().find(|c| c.modules.len() == 1);
     match (request.modules, only, d.modules) {
         (Some(asked), _, _) => (RuleId::ModulesWanted, format!("{asked} modules were requested")),

@@ -117,7 +117,7 @@ impl Database {
 
     /// Whether a published list of the GPUs supported by NVIDIA's drivers contains this one.
     pub fn is_listed(&self, gpu: &Gpu) -> bool {
-        self.sources.iter().any(|source| source.lists_gpus && gpu.sources.contains(&source.id))
+        gpu.sources.iter().any(|id| self.source(id).is_some_and(|source| source.lists_gpus))
     }
 
     /// How a fact is known: by its best source.
