@@ -444,7 +444,7 @@ fn commands_for_a_tree_are_for_that_tree() {
 #[test]
 fn a_message_that_begins_like_a_subject_is_a_message() {
     for (text, title) in [
-        ("GPU has fallen off the bus", "Not recognised"),
+        ("GPU has fallen off the bus", "A GPU has fallen off the bus"),
         ("CUDA out of memory", "The GPU's memory is full"),
         ("gpu number seven of the machine is hot", "Not recognised"),
     ] {
