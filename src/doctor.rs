@@ -244,6 +244,9 @@ impl Verdict {
             }
             let more = one.remediation.filter(|r| !r.repair.is_empty());
             if let (Some(remediation), Some(more)) = (all.remediation.as_mut().filter(|r| !r.repair.is_empty()), more) {
+                if remediation.text != more.text {
+                    remediation.text += &format!("; {}", more.text);
+                }
                 add(&mut remediation.repair, more.repair);
                 add(&mut remediation.commands, more.commands);
             }
