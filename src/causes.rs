@@ -163,6 +163,14 @@ pub fn unknown_origin(driver: impl Display, evidence: &str) -> String {
     )
 }
 
+/// What to do about it.
+pub const REMOVE_UNKNOWN: &str = "remove the driver the way it was installed (by the program or the image that brought it), then \
+                                  uninstall again";
+
+/// Which package has nvidia-smi (GS407).
+pub const INSTALL_SMI: &str = "install the package that contains nvidia-smi, in the driver's version: nvidia-utils-BRANCH on \
+                               Ubuntu, nvidia-smi on Debian, nvidia-driver-cuda on RHEL and its relatives";
+
 /// A toolkit that other hosts may use (GS715).
 pub fn outside_prefix(cuda: impl Display, path: &Path, prefix: &Path) -> String {
     let (path, prefix) = (path.display(), prefix.display());
@@ -335,6 +343,14 @@ pub fn of(id: CheckId) -> Cause {
             "a GPU is bound to vfio-pci, for a virtual machine: programs on this host cannot use it, and plan leaves it out",
         )
         .helps(give_back("ADDRESS")),
+        CheckId::GS204 => Cause::new(
+            "modprobe's configuration or the kernel's command line keeps the driver's modules from being loaded: programs find \
+             no driver",
+        )
+        .fix(
+            "remove these lines, rebuild the initramfs, then load the module",
+            ["grep -rnE '^ *(alias|blacklist|install) +nvidia' /etc/modprobe.d /lib/modprobe.d", "sudo modprobe nvidia"],
+        ),
         CheckId::GS301 => Cause::new(
             "the kernel loads only signed modules (Secure Boot), and the driver's modules are unsigned or their key is not \
              enrolled: they do not load",
@@ -357,20 +373,27 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS404 => Cause::new(
             "the signing key of one of NVIDIA's repositories is missing, or apt rejects it: apt cannot use that repository",
         )
-        .helps(look("install NVIDIA's current keyring package", id)),
+        .fix(
+            "install NVIDIA's current keyring package; SYSTEM is a directory of the repository, such as ubuntu2404/x86_64",
+            [
+                "wget https://developer.download.nvidia.com/compute/cuda/repos/SYSTEM/cuda-keyring_1.1-1_all.deb",
+                "sudo dpkg -i cuda-keyring_1.1-1_all.deb",
+            ],
+        ),
         CheckId::GS405 => Cause::new("the package lists of an unrelated repository cannot be fetched")
             .only("apply only: it fails only if the lists are needed"),
         CheckId::GS406 => Cause::new("a mirror lacks packages that its own lists name")
             .only("apply only: it updates the lists once more, then exits with 6")
             .fix("try again later", ["sudo gpusetup resume"]),
         CheckId::GS407 => Cause::new("the driver is installed without nvidia-smi, which is in a separate package")
-            .fix("install the package that contains nvidia-smi", ["sudo gpusetup doctor --fix"]),
+            .fix(INSTALL_SMI, ["sudo gpusetup doctor --fix"]),
         CheckId::GS408 => Cause::new("a program reported success without doing its work")
             .only("apply only: it verifies the result of every step and does not rely on exit statuses"),
         CheckId::GS409 => Cause::new(
             "it is unknown how the driver was installed, so gpusetup cannot tell which files to remove",
         )
-        .only("uninstall only: it refuses"),
+        .only("uninstall only: it refuses")
+        .fix(REMOVE_UNKNOWN, ["gpusetup uninstall --dry-run"]),
         CheckId::GS410 => Cause::new(
             "the packages of this distribution or release are not in the database: gpusetup uses those of a related one, or \
              none",

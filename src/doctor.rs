@@ -20,9 +20,9 @@ pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
-    Apt, Asked, BuiltFor, Bus, Cached, CdiSpec, Coherent, Containers, Denial, EnvironmentKind, EnvironmentPackage,
-    Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Image, LoadedLibrary, NOT_IN_FACTS,
-    PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Shells, gather,
+    Apt, Asked, Block, BuiltFor, Bus, Cached, CdiSpec, Coherent, Containers, Denial, EnvironmentKind,
+    EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Image,
+    LoadedLibrary, NOT_IN_FACTS, PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Shells, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
@@ -244,6 +244,9 @@ impl Verdict {
             }
             let more = one.remediation.filter(|r| !r.repair.is_empty());
             if let (Some(remediation), Some(more)) = (all.remediation.as_mut().filter(|r| !r.repair.is_empty()), more) {
+                if remediation.text != more.text {
+                    remediation.text += &format!("; {}", more.text);
+                }
                 add(&mut remediation.repair, more.repair);
                 add(&mut remediation.commands, more.commands);
             }

@@ -166,6 +166,8 @@ ids! {
     GS202 = "GS202",
     /// No GPU is reserved for a virtual machine (vfio-pci).
     GS203 = "GS203",
+    /// Nothing keeps NVIDIA's kernel modules from being loaded.
+    GS204 = "GS204",
     /// Secure Boot accepts the driver's modules.
     GS301 = "GS301",
     /// Secure Boot password prompt during an install.

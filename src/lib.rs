@@ -35,6 +35,7 @@
 //!   `gpusetup-database`, which the build script uses too.
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], `built_in`, [`recognise`], [`translation`]: fixed paths, ids of checks and rules, exit codes, texts of
 //!   strangers, what stands in for NVIDIA's servers, what the build put into the program, known error messages in a text, what `explain` says in other languages.
+//! - `zst`: zstd streams, read.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
@@ -78,3 +79,4 @@ pub mod resolve;
 pub mod system;
 pub mod text;
 pub mod translation;
+mod zst;

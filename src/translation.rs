@@ -33,9 +33,13 @@ pub fn named(text: &str) -> Option<&'static str> {
 
 /// The language of a locale: `ko` for `ko_KR.UTF-8`. English for one that is not known or not UTF-8.
 pub fn of_locale(locale: &str) -> &'static str {
+    named(locale).filter(|_| is_utf8(locale)).unwrap_or(ENGLISH)
+}
+
+/// Whether a locale's character set is UTF-8: `ko_KR.UTF-8`, `C.utf8`.
+pub fn is_utf8(locale: &str) -> bool {
     let folded = locale.to_ascii_lowercase();
-    let is_unicode = folded.contains(".utf-8") || folded.contains(".utf8");
-    named(locale).filter(|_| is_unicode).unwrap_or(ENGLISH)
+    folded.contains("utf-8") || folded.contains("utf8")
 }
 
 /// The texts of a language. A text that it lacks is in English.

@@ -9,7 +9,7 @@ const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
     &["compat", "error_code", "language", "message", "subject", "sum", "version", "yaml"],
     &["built_in", "exit", "ids", "mirrors", "paths", "text"],
-    &["recognise", "system", "translation"],
+    &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host"],
     &["operation", "resolve"],

@@ -8,6 +8,7 @@ use crate::sum::hex;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
 use crate::system::{Directory, cores, interrupt};
+use crate::zst;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -157,9 +158,9 @@ impl Archive {
 
     fn decoder(&self) -> Result<impl Read + use<>, BundleError> {
         let from_its_beginning = FromStart { file: Arc::clone(&self.file), at: 0 };
-        let mut zstd = zstd::Decoder::new(from_its_beginning).map_err(BundleError::damaged(&self.path))?;
-        zstd.window_log_max(WINDOW).map_err(BundleError::damaged(&self.path))?;
-        Ok(zstd)
+        zst::Decoder::new(from_its_beginning)
+            .and_then(|decoder| decoder.window(WINDOW))
+            .map_err(BundleError::damaged(&self.path))
     }
 }
 

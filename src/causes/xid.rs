@@ -23,6 +23,11 @@ pub fn remedy(number: u16, action: XidAction, gpu: &str) -> Option<Remedy> {
         XidAction::Reboot => {
             Remedy::new("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"])
         }
+        XidAction::AsLogged => Remedy::new(
+            "do what the message names after `to`: stop the programs that use the GPU, then reset it or reboot; the error \
+             behind it is in the lines before",
+            [format!("sudo nvidia-smi --gpu-reset -i {}", quoted(gpu))],
+        ),
         XidAction::CheckHardware => Remedy::new("check the power cables of the board", NONE),
         XidAction::Update => Remedy::new("update the driver and the firmware", ["gpusetup plan --upgrade"]),
         XidAction::Workflow | XidAction::AskNvidia => unknown(number),
@@ -35,6 +40,7 @@ pub fn name(action: XidAction) -> Option<&'static str> {
         XidAction::RestartApplication => "restart-application",
         XidAction::ResetGpu => "reset-gpu",
         XidAction::Reboot => "reboot",
+        XidAction::AsLogged => "as-logged",
         XidAction::CheckHardware => "check-hardware",
         XidAction::Update => "update",
         XidAction::Nothing | XidAction::Workflow | XidAction::AskNvidia => return None,

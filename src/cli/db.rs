@@ -2,9 +2,9 @@
 
 mod update;
 
-use super::Problem;
 use super::host::one_gpu;
 use super::options::{DatabaseOptions, JsonOption, LookOptions, to_the_end};
+use super::{Problem, releases};
 use crate::compat::{AddOnId, Database, LoadError, load};
 use crate::database::archive;
 use crate::exit::Exit;
@@ -238,31 +238,18 @@ fn show(subject: &[String], look: &LookOptions, from: &DatabaseOptions) -> Resul
 fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     let whole = subject.join(" ");
     let words: Vec<_> = whole.split_whitespace().collect();
-    let release =
-        |text: &str| {
-            let want = text.parse::<Want<CudaVersion>>().map_err(|e| Problem::usage(format!("cuda: {e}")))?;
-            database.cuda.iter().find(|release| want.accepts(release.version)).ok_or_else(|| {
-                Problem::usage(format!("the database has no CUDA {text}")).attempt("gpusetup db list cuda")
-            })
-        };
     let first = words.first().map(|word| word.to_lowercase()).unwrap_or_default();
     match (first.as_str(), &words[1..]) {
         ("cuda" | "toolkit", []) => return Ok(pages::all_of_cuda(database)),
-        ("cuda" | "toolkit", [one]) => return Ok(pages::cuda(database, release(one)?)),
-        ("cuda" | "toolkit", [from, to]) => return Ok(pages::change(database, release(from)?, release(to)?)),
-        ("driver" | "branch", [one]) => {
-            let want = one.parse::<Want<DriverVersion>>().map_err(|e| Problem::usage(format!("driver: {e}")))?;
-            let released = database.drivers.iter().find(|d| want.accepts(d.version)).map(|d| d.version.branch);
-            let number = one.parse().ok().or(released);
-            let branch = number.and_then(|number| database.branch(number)).ok_or_else(|| {
-                Problem::usage(format!("the database has no driver {one}")).attempt("gpusetup db list drivers")
-            })?;
-            return Ok(pages::branch(database, branch));
+        ("cuda" | "toolkit", [one]) => return releases::page(database, "cuda", one),
+        ("cuda" | "toolkit", [from, to]) => {
+            return Ok(pages::change(database, releases::cuda(database, from)?, releases::cuda(database, to)?));
         }
+        ("driver" | "branch", [one]) => return releases::page(database, "driver", one),
         (number, []) if number.parse().ok().and_then(|number| database.branch(number)).is_some() => {
             return page(database, &["driver".to_owned(), number.to_owned()]);
         }
-        (name, [_]) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
+        (name, [one]) if database.add_on_named(name).is_some() => return releases::page(database, name, one),
         (name, []) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
         _ => {}
     }

@@ -10,6 +10,7 @@ use super::files::read_log;
 use super::host::{look_or_stock, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LanguageOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
+use super::releases::{self, want};
 use crate::compat::AddOnId;
 use crate::exit::Exit;
 use crate::planning::Planner;
@@ -17,9 +18,9 @@ use crate::render;
 use crate::render::explain::Look;
 use crate::render::explain::article::Article;
 use crate::resolve::{Conflict, ConflictKind, resolve};
-use crate::system::input;
+use crate::system::input::{self, STANDARD_INPUT};
+use crate::text::quoted;
 use crate::translation::Translation;
-use crate::version::{Version, Want};
 use std::path::Path;
 
 /// Flags of `explain`.
@@ -27,8 +28,8 @@ use std::path::Path;
 pub struct Options {
     /// Subject: cuda 13.0, driver 535, GS201, exit 4, xid 79, h100, torch==2.9, any error message, or - for standard input
     ///
-    /// A version is proved to fit or not, for this host or for --gpu. Any other text is searched for error messages that gpusetup
-    /// knows; a file may be named too.
+    /// A version is proved to fit or not, for this host or for --gpu; without a GPU, the release is described. Any other text is
+    /// searched for error messages that gpusetup knows; a file may be named too.
     #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
     subject: Vec<String>,
     #[command(flatten)]
@@ -60,13 +61,16 @@ impl Options {
     }
 }
 
-/// Explains.
+/// Explains. A subject or a message on the command line that is not known is a usage error; that nothing is known in a text of
+/// a file or of standard input is an answer.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let language = &options.language();
-    if let [only] = options.subject.as_slice()
-        && only == "-"
-    {
-        return paste::run(&read_log(Path::new("-"))?, options, language);
+    let whole = options.subject.join(" ");
+    if whole.trim().is_empty() {
+        return Err(Problem::usage("there is nothing to explain: the subject is empty").attempt("gpusetup explain -h"));
+    }
+    if whole == STANDARD_INPUT {
+        return paste::run(&log(&whole)?, options, language);
     }
     let words: Vec<_> = options.subject.iter().map(|w| w.to_lowercase()).collect();
     let words: Vec<_> = words.iter().flat_map(|w| w.split_whitespace()).collect();
@@ -84,7 +88,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         Ok(Some(article)) => return print_article(article, options, language),
         Ok(None) => {}
         // "GPU has fallen off the bus" names no GPU.
-        Err(_) if words.len() >= FEWEST_WORDS => {}
+        Err(_) if words.len() >= FEWEST_WORDS || paste::recognises(&whole)? => {}
         Err(problem) => return Err(problem),
     }
     match words.as_slice() {
@@ -98,20 +102,46 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         _ => {}
     }
     // A known subject wins over a file, and a file over free text.
-    let whole = options.subject.join(" ");
     if let [only] = options.subject.as_slice()
-        && input::metadata(Path::new(only)).is_some_and(|meta| meta.is_file())
+        && input::metadata(Path::new(only)).is_some()
     {
-        return paste::run(&read_log(Path::new(only))?, options, language);
+        return paste::run(&log(only)?, options, language);
     }
-    if paste::recognises(&whole)? || whole.split_whitespace().count() >= FEWEST_WORDS {
+    if paste::recognises(&whole)? {
         return paste::run(&whole, options, language);
     }
-    Err(subject::unknown(&whole))
+    match words.as_slice() {
+        [_] if is_path(&whole) => log(&whole).and_then(|text| paste::run(&text, options, language)),
+        words if words.len() >= FEWEST_WORDS => Err(subject::unknown_text(&whole)),
+        _ => Err(subject::unknown(&whole)),
+    }
 }
 
 /// A text of so many words is one that somebody pasted, and no subject.
 const FEWEST_WORDS: usize = 5;
+
+/// How the names of files with messages end.
+const LOGS: [&str; 3] = [".log", ".txt", ".out"];
+
+/// Whether a word can only be meant as the path of a file.
+fn is_path(word: &str) -> bool {
+    word.contains('/') || LOGS.iter().any(|end| word.ends_with(end))
+}
+
+/// The text of a file, or of standard input for `-`.
+fn log(path: &str) -> Result<String, Problem> {
+    let text = read_log(Path::new(path))?;
+    if !text.trim().is_empty() {
+        return Ok(text);
+    }
+    Err(if path == STANDARD_INPUT {
+        Problem::usage("standard input is empty: there is nothing to explain")
+            .hint("a command without the right to read the log prints nothing")
+            .attempt("sudo dmesg | gpusetup explain -")
+    } else {
+        Problem::usage(format!("{path} is empty: there is nothing to explain"))
+    })
+}
 
 fn print_article(article: Article, options: &Options, language: &Translation) -> Result<Exit, Problem> {
     let article = match &options.host.root {
@@ -133,9 +163,16 @@ fn is_layer(word: &str, options: &Options) -> Result<bool, Problem> {
     Ok(["driver", "cuda"].contains(&word) || options.host.database()?.add_on_named(word).is_some())
 }
 
+/// The wish for no version of a layer.
+const NONE: &str = "none";
+
 /// Asks for the version, and tells the proof of yes or no.
 fn version(options: &Options, language: &Translation, layer: &str, wanted: &str) -> Result<Exit, Problem> {
     let database = options.host.database()?;
+    if layer != "driver" && wanted != NONE {
+        // A host's repositories may have newer drivers than the database; CUDA and add-ons come from the database alone.
+        releases::page(database, layer, wanted)?;
+    }
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let (facts, assumed) = look_or_stock(&options.host, &options.stock, database)?;
     let system = system(&options.host);
@@ -174,6 +211,13 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
         Err(conflict @ Conflict { kind: ConflictKind::NothingFits, .. }) => {
             Err(conflict.on_host(&options.host.again(&options.stock, None)))
         }
+        // What a release is, needs no GPU.
+        Err(Conflict { kind: ConflictKind::NoGpu, .. }) if wanted != NONE => {
+            let mut article = releases::page(database, layer, wanted)?;
+            let subject = quoted(wanted);
+            article.run.insert(0, format!("gpusetup explain {layer} {subject} --gpu h100  # whether it fits a GPU"));
+            return print_article(article, options, language);
+        }
         Err(conflict) => return Err(conflict.into()),
     };
     if options.look.json {
@@ -183,11 +227,4 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
         super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(if answer.is_ok() { Exit::Done } else { Exit::NothingFits })
-}
-
-fn want<V: Version>(flag: &str, text: &str) -> Result<Want<V>, Problem>
-where
-    Want<V>: std::str::FromStr<Err = crate::version::VersionError>,
-{
-    text.parse().map_err(|e| Problem::usage(format!("{flag}: {e}")))
 }

@@ -2,17 +2,18 @@
 
 use crate::system::environment;
 use crate::text::ascii;
+use crate::translation::is_utf8;
 use std::borrow::Cow;
 
 /// Whether the locale's character set has more than ASCII.
 pub fn speaks_unicode() -> bool {
-    is_utf8(environment::variable)
+    is_utf8(&of_letters(environment::variable))
 }
 
-fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+/// The locale whose letters are used: the first variable that is set.
+fn of_letters(variable: impl Fn(&str) -> Option<String>) -> String {
     let set = |name| variable(name).filter(|v| !v.is_empty());
-    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default().to_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
+    set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default()
 }
 
 /// A text for people in letters that the locale has.
@@ -20,13 +21,15 @@ pub fn legible(text: &str) -> Cow<'_, str> {
     if speaks_unicode() { Cow::Borrowed(text) } else { ascii(text) }
 }
 
+/// An environment in which these variables are set.
+#[cfg(test)]
+pub fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-    }
 
     #[test]
     fn the_first_variable_that_is_set_names_the_letters() {
@@ -37,7 +40,7 @@ mod tests {
             (&[("LANG", "C"), ("LC_CTYPE", "C.utf8")], true),
             (&[("LC_ALL", ""), ("LANG", "ko_KR.UTF-8")], true),
         ] {
-            assert_eq!(is_utf8(set(variables)), unicode, "{variables:?}");
+            assert_eq!(is_utf8(&of_letters(set(variables))), unicode, "{variables:?}");
         }
     }
 }

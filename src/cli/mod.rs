@@ -22,6 +22,7 @@ mod plan;
 mod problem;
 #[cfg(test)]
 mod reference;
+mod releases;
 mod report;
 mod run;
 mod status;

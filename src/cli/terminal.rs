@@ -88,11 +88,8 @@ fn has_links(variable: impl Fn(&str) -> Option<String>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::locale::set;
     use super::*;
-
-    fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-    }
 
     #[test]
     fn links_are_for_terminals_that_are_known_to_show_them() {

@@ -3,6 +3,7 @@
 
 use super::Evidence;
 use super::anonymise::plain;
+use crate::zst;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -110,10 +111,9 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
 
 /// The texts in an archive, by name. The whole archive is unpacked, so that its checksum is verified.
 pub fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, ArchiveError> {
-    let mut zstd = zstd::Decoder::new(archive)?;
-    zstd.window_log_max(WINDOW)?;
     let mut bytes = Vec::new();
-    zstd.take(MOST_UNPACKED + 1).read_to_end(&mut bytes)?;
+    let decoder = zst::Decoder::new(archive)?.window(WINDOW)?;
+    decoder.take(MOST_UNPACKED + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_UNPACKED {
         return Err(ArchiveError::TooLarge);
     }

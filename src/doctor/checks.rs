@@ -168,6 +168,15 @@ pub const CHECKS: &[Check] = &[
         follows_from: &[CheckId::GS603],
     },
     Check {
+        id: CheckId::GS204,
+        reads: "modprobe's configuration, the kernel's command line, /proc/modules",
+        run: driver::may_load,
+        needs: &[Sense::Denials],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
         id: CheckId::GS901,
         reads: "the kernel's log",
         run: log::room,
@@ -202,6 +211,7 @@ pub const CHECKS: &[Check] = &[
         runtime: true,
         facts_suffice: true,
         follows_from: &[
+            CheckId::GS204,
             CheckId::GS503,
             CheckId::GS504,
             CheckId::GS104,

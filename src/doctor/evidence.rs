@@ -20,7 +20,7 @@ pub use loader::Cached;
 pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
 };
-pub use rivals::{Denial, FORCED, Image};
+pub use rivals::{Block, Denial, FORCED, Image};
 pub use toolkit::Shells;
 
 use super::device;
@@ -39,7 +39,7 @@ use driver::{
     unlinked_headers,
 };
 use loader::{cached, forward_compatible, loader_directories, resolved};
-use rivals::{denied, images};
+use rivals::{KeptOut, images, kept_out};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -116,6 +116,9 @@ pub struct Evidence {
     pub compilers: Vec<u16>,
     /// Kernel modules that the host's configuration blacklists.
     pub denied: Vec<Denial>,
+    /// What keeps the driver's own modules from being loaded. None in reports that do not have it.
+    #[serde(default)]
+    pub blocked: Option<Vec<Block>>,
     /// The relevant contents of each kernel's initramfs, by kernel.
     pub images: BTreeMap<String, Answer<Image>>,
     /// The signer of the nvidia module of the kernel that boots next; none if it is unsigned. Asked only with Secure Boot.
@@ -222,7 +225,9 @@ pub fn gather(
             Answer::NotAsked(why) => Answer::NotAsked(why),
         },
     });
-    let denied = senses.at(Sense::Denials, || denied(system));
+    let kept_out = senses.at(Sense::Denials, || Some(kept_out(system)));
+    let blocked = kept_out.as_ref().map(|all| all.blocked.clone());
+    let denied = kept_out.map(|KeptOut { denied, .. }| denied).unwrap_or_default();
     let signer = senses.at(Sense::Signer, || signer(system, &facts));
     let main = database.add_on(AddOnId::CUDNN).map(|cudnn| main_libraries(&facts, cudnn)).unwrap_or_default();
     // The slow ones wait for other programs, so they run in parallel.
@@ -285,6 +290,7 @@ pub fn gather(
         cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
         library_paths: senses.at(Sense::LibraryPaths, || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
         denied,
+        blocked,
         images,
         apt: senses.at(Sense::Apt, || {
             let now = || jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
@@ -341,6 +347,7 @@ impl Evidence {
             unlinked_headers: BTreeMap::new(),
             compilers: Vec::new(),
             denied: Vec::new(),
+            blocked: None,
             images: BTreeMap::new(),
             key_is_enrolled: None,
             module_before_boot: None,

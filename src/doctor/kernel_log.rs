@@ -167,15 +167,20 @@ pub struct LoggedXid {
     pub text: String,
 }
 
-/// The Xids in a text; each number appears once per GPU. What comes before a line `Linux version` counts too: people paste
-/// `/proc/version` behind their log.
+/// The Xids in a text, also those that were copied without `NVRM:` before them; each number appears once per GPU. What comes
+/// before a line `Linux version` counts too: people paste `/proc/version` behind their log.
 pub fn xids(log: &str) -> Vec<LoggedXid> {
     let mut known = HashSet::new();
-    let of = |line| match nvrm(line).and_then(xid) {
+    let of = |line| match nvrm(line).and_then(xid).or_else(|| xid(&line[bare_xid(line)?..])) {
         Some(Said::Xid { gpu, number, text }) => Some(LoggedXid { gpu, number, text }),
         _ => None,
     };
     log.lines().filter_map(of).filter(|logged| known.insert((logged.gpu.clone(), logged.number))).collect()
+}
+
+/// Where an Xid begins on a line. The error of an NVSwitch, `SXid (`, is none.
+fn bare_xid(line: &str) -> Option<usize> {
+    line.match_indices("Xid (").map(|(at, _)| at).find(|at| !line[..*at].ends_with(char::is_alphanumeric))
 }
 
 /// What the driver says on a line.
@@ -513,7 +518,15 @@ mod tests {
         let all: Vec<_> = xids(log).into_iter().map(|logged| (logged.gpu, logged.number)).collect();
         assert_eq!(all, [("0000:cb:00.0".to_owned(), 13)]);
         let log = "x: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27\nx: SXid (PCI:$(reboot)): 24007, Fatal, y\n";
-        assert_eq!(sxids(log).len(), 1);
+        assert_eq!((sxids(log).len(), xids(log).len()), (1, 0));
+    }
+
+    #[test]
+    fn an_xid_may_be_copied_without_its_prefix() {
+        let log = "Xid (PCI:0000:65:00): 79, pid=1, GPU has fallen off the bus.\nkernel: Xid (0000:66:00): 48, x\n\
+                   Xid 13 happens, and Xid (PCI:$(reboot)): 31\n";
+        let all: Vec<_> = xids(log).into_iter().map(|logged| (logged.gpu, logged.number)).collect();
+        assert_eq!(all, [("0000:65:00.0".to_owned(), 79), ("0000:66:00.0".to_owned(), 48)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 pub enum Sense {
     /// The kernel's log.
     KernelLog,
-    /// modprobe's configuration: whether nouveau and nova are blacklisted.
+    /// modprobe's configuration: whether nouveau and nova are blacklisted, and NVIDIA's modules are not.
     Denials,
     /// The signer of the driver's module.
     Signer,
@@ -129,7 +129,7 @@ impl Sense {
     pub fn object(self) -> &'static str {
         match self {
             Self::KernelLog => "the kernel's log",
-            Self::Denials => "the blacklists for other drivers",
+            Self::Denials => "the blacklists of kernel modules",
             Self::Signer => "the module's signer",
             Self::Libraries => "NVIDIA's libraries",
             Self::Images => "the initramfs images",
@@ -188,6 +188,6 @@ mod tests {
         let seen: Vec<u8> = senses.at(Sense::Denials, || panic!("as the test wants it"));
         let beside: u8 = senses.at(Sense::Images, || 7);
         assert_eq!((seen, beside), (Vec::new(), 7));
-        assert_eq!(senses.failed(), [("denials".to_owned(), "the blacklists for other drivers".to_owned())].into());
+        assert_eq!(senses.failed(), [("denials".to_owned(), "the blacklists of kernel modules".to_owned())].into());
     }
 }

@@ -7,8 +7,8 @@ mod python;
 mod senses;
 
 use super::{
-    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FabricManager,
-    FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
+    Answer, Apt, Asked, Block, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources,
+    FabricManager, FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
@@ -112,6 +112,7 @@ pub fn sound() -> Evidence {
         known_frameworks: database.frameworks.clone(),
         oldest_driver_of_series: python::oldest_drivers(&database),
         coherent: None,
+        blocked: Some(Vec::new()),
         broken: Default::default(),
         nvml: Answer::Is(device::nvml()),
         cuda: Answer::Is(device::cuda()),
@@ -322,6 +323,54 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
         e.facts.driver = None;
     };
     assert_eq!(found(before_install), ["GS501 fail"], "nouveau is right where no other driver is");
+}
+
+#[test]
+fn what_keeps_the_drivers_modules_out() {
+    let block = |text: &str, always| Block {
+        module: "nvidia".into(),
+        by: "/etc/modprobe.d/own settings.conf".into(),
+        line: Some(3),
+        text: text.into(),
+        always,
+    };
+    let off = || vec![block("alias nvidia off", true)];
+    let blacklist = || vec![block("blacklist nvidia", false)];
+    let with = |blocks: Vec<Block>, is_loaded: Option<bool>| {
+        move |e: &mut Evidence| {
+            e.blocked = Some(blocks.clone());
+            match is_loaded {
+                Some(true) => {}
+                Some(false) => {
+                    e.facts.loaded_modules = Some(Vec::new());
+                    e.facts.gpus[0].bound_to = None;
+                }
+                None => e.facts.loaded_modules = None,
+            }
+        }
+    };
+    assert_eq!(found(with(off(), Some(false))), ["GS204 fail", "GS501 fail < GS204"]);
+    assert_eq!(
+        found(with(blacklist(), Some(false))),
+        ["GS204 fail", "GS501 fail < GS204"],
+        "it is why nothing was loaded"
+    );
+    assert_eq!(found(with(off(), Some(true))), ["GS204 warn"], "the next attempt fails");
+    assert_eq!(found(with(blacklist(), Some(true))), [""; 0], "it was loaded by its name");
+    assert_eq!(found(with(off(), None)), ["GS204 fail"], "a tree");
+    assert_eq!(found(with(blacklist(), None)), ["GS204 warn"], "a tree, in which programs load it by its name");
+    let mut evidence = sound();
+    with(off(), Some(false))(&mut evidence);
+    let report = examined(evidence);
+    let check = report.checks.iter().find(|check| check.id == CheckId::GS204).expect("it was run");
+    assert!(
+        check.cause.as_deref().is_some_and(|cause| cause.contains("own settings.conf:3 keeps")),
+        "{:?}",
+        check.cause
+    );
+    let commands = &check.remediation.as_ref().expect("a remedy").commands;
+    assert_eq!(commands[0], "sudo sed -i 3d '/etc/modprobe.d/own settings.conf'");
+    assert_eq!(commands.last().map(String::as_str), Some("sudo modprobe nvidia"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::Unknown;
 use crate::system::System;
+use crate::zst;
 use memchr::memmem::Finder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -66,9 +67,7 @@ fn decoder(file: File) -> io::Result<Box<dyn Read>> {
         let stream = liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY, liblzma::stream::CONCATENATED)?;
         Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream))
     } else if start.starts_with(b"\x28\xb5\x2f\xfd") {
-        let mut zstd = zstd::Decoder::with_buffer(from)?;
-        zstd.window_log_max(ZSTD_WINDOW)?;
-        Box::new(zstd)
+        Box::new(zst::Decoder::with_buffer(from)?.window(ZSTD_WINDOW)?)
     } else if start.starts_with(b"BZh") || start.starts_with(b"\x5d\0\0") {
         return Err(invalid("this kind of compression is not supported"));
     } else {

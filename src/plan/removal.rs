@@ -121,7 +121,7 @@ impl RemovalPlanner<'_> {
                 None => Ok(Vec::new()),
                 Some(driver) => {
                     let sentence = causes::unknown_origin(driver.version, &driver.evidence);
-                    Err(Conflict::blocked(CheckId::GS409, sentence))
+                    Err(Conflict::blocked(CheckId::GS409, sentence).hint(causes::REMOVE_UNKNOWN))
                 }
             };
         }

@@ -1,6 +1,6 @@
 //! `gpusetup explain` and `gpusetup db`, as a user runs them.
 
-use crate::common::{Tree, run};
+use crate::common::{Tree, run, run_with_input};
 use gpusetup::causes::{self, Cause};
 use gpusetup::exit::EXITS;
 use gpusetup::ids::CheckId;
@@ -444,12 +444,87 @@ fn commands_for_a_tree_are_for_that_tree() {
 #[test]
 fn a_message_that_begins_like_a_subject_is_a_message() {
     for (text, title) in [
-        ("GPU has fallen off the bus", "Not recognised"),
+        ("GPU has fallen off the bus", "A GPU has fallen off the bus"),
         ("CUDA out of memory", "The GPU's memory is full"),
-        ("gpu number seven of the machine is hot", "Not recognised"),
     ] {
         let ran = Tree::debian_12().run(&["explain", text]);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{text}");
         assert!(ran.out.starts_with(title), "{}", ran.out);
     }
+}
+
+/// One rule: what is not known on the command line is a usage error; in a file or on standard input it is an answer.
+#[test]
+fn what_is_not_known_has_one_exit_code() {
+    let host = Tree::debian_12();
+    for text in ["foo bar", "gpu number seven of the machine is hot", "x"] {
+        let ran = host.run(&["explain", text]);
+        assert!(ran.code == 2 && ran.err.contains(text), "{text}: {} {}", ran.code, ran.err);
+    }
+    let long = host.run(&["explain", "the fan of this machine makes noises"]);
+    assert!(
+        long.err.contains("messages and errors that gpusetup knows") && long.err.contains("open an issue"),
+        "{}",
+        long.err
+    );
+    let file = host.path().join("odd.log");
+    std::fs::write(&file, "the fan of this machine makes noises\n").expect("written");
+    let ran = host.run(&["explain", &file.to_string_lossy()]);
+    assert!(ran.code == 0 && ran.out.starts_with("Not recognised"), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn what_is_no_text_says_so() {
+    let host = Tree::debian_12();
+    let path = |name: &str| host.path().join(name).to_string_lossy().into_owned();
+    let pipe = std::process::Command::new("mkfifo").arg(path("pipe")).status().expect("mkfifo");
+    assert!(pipe.success());
+    std::fs::write(path("empty.log"), "\n").expect("written");
+    for (subject, said) in [
+        (path("etc"), "it is a directory"),
+        (path("pipe"), "it is a pipe"),
+        (path("none"), "No such file or directory"),
+        ("none.log".to_owned(), "No such file or directory"),
+        (path("empty.log"), "is empty"),
+        (" ".to_owned(), "the subject is empty"),
+    ] {
+        let ran = host.run(&["explain", &subject]);
+        assert!(ran.code == 2 && ran.err.contains(said), "{subject}: {} {}{}", ran.code, ran.out, ran.err);
+    }
+    let ran = run_with_input(&["explain", "-"], "");
+    assert!(ran.code == 2 && ran.err.contains("standard input is empty"), "{}", ran.err);
+}
+
+/// What a release is, needs no GPU. That it is not known is said with what is.
+#[test]
+fn a_release_is_described_without_a_gpu() {
+    let host = Tree::debian_12();
+    for (words, title) in [
+        (["cuda", "13.0"], "CUDA 13.0"),
+        (["driver", "580"], "driver branch 580"),
+        (["cudnn", "9"], "cuDNN"),
+        (["cuda", ">=12.4,<13"], "CUDA 12.9"),
+    ] {
+        let ran = host.run(&[&["explain"][..], &words].concat());
+        assert!(
+            ran.code == 0 && ran.out.to_lowercase().starts_with(&title.to_lowercase()),
+            "{words:?}: {}{}",
+            ran.out,
+            ran.err
+        );
+        assert!(ran.out.contains("--gpu h100"), "{}", ran.out);
+    }
+    for (words, said) in [
+        (["cuda", "99"], "the database has no CUDA 99; the newest is "),
+        (["driver", "999"], "the database has no driver 999; the newest is "),
+        (["cudnn", "99"], "the database has no cuDNN 99; the newest is "),
+    ] {
+        let ran = host.run(&[&["explain"][..], &words].concat());
+        assert!(ran.code == 2 && ran.err.contains(said), "{words:?}: {} {}", ran.code, ran.err);
+    }
+    let ran = host.run(&["explain", "cuda", "99", "--gpu", "h100"]);
+    assert!(ran.code == 2 && ran.err.contains("the newest is "), "{}", ran.err);
+    let ran = host.run(&["explain", "torch==99"]);
+    assert!(ran.code == 2 && ran.err.contains("PyTorch 99 is not known"), "{}", ran.err);
+    assert!(ran.err.contains("known versions: 2.") && ran.err.contains(", 1."), "{}", ran.err);
 }

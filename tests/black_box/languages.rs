@@ -46,6 +46,7 @@ fn english() -> Texts {
         XidAction::RestartApplication,
         XidAction::ResetGpu,
         XidAction::Reboot,
+        XidAction::AsLogged,
         XidAction::CheckHardware,
         XidAction::Update,
     ];

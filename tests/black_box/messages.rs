@@ -87,7 +87,7 @@ fn a_pasted_text_is_explained() {
     );
     let none = run_with_input(&["explain", "-"], "everything is fine\n");
     assert!(none.code == 0 && none.out.starts_with("Not recognised"), "{}", none.out);
-    assert_eq!(run_with_input(&["explain", "-", "--json"], "").json()["recognised"], false);
+    assert_eq!(run_with_input(&["explain", "-", "--json"], "fine\n").json()["recognised"], false);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::metadata::requirements;
 use crate::pypi::{self, File, directory, numbers};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Brought, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
+use gpusetup_database::version::meets_specifier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -91,7 +92,8 @@ impl Index<'_> {
                 found.entry(name).or_insert(specifier);
             } else if depth > 0 && FOLLOWED.contains(&name.as_str()) {
                 let wheels = self.wheels(&name)?;
-                let matching = wheels.iter().filter(|w| w.wheel().is_some_and(|w| meets(w.version, &specifier)));
+                let matching =
+                    wheels.iter().filter(|w| w.wheel().is_some_and(|w| meets_specifier(w.version, &specifier)));
                 let newest = matching.max_by_key(|w| w.wheel().map(|w| numbers(w.version)));
                 // A plugin names the CUDA that it needs in an extra.
                 let extra = if name.starts_with("jax-cuda") { "with-cuda" } else { "" };
@@ -102,26 +104,6 @@ impl Index<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether a version meets a specifier; alternatives that are rare in pins (`!=`) are ignored.
-fn meets(version: &str, specifier: &str) -> bool {
-    let have = numbers(version);
-    specifier.split(',').map(str::trim).filter(|piece| !piece.is_empty()).all(|piece| {
-        let than = piece.trim_start_matches(['=', '<', '>', '~', '!', ' ']);
-        let series = than.strip_suffix(".*");
-        let numbers = numbers(series.unwrap_or(than));
-        match piece.trim_end_matches(than).trim() {
-            "==" if series.is_some() => have.starts_with(&numbers),
-            "==" => have == numbers,
-            ">=" => have >= numbers,
-            "~=" => have >= numbers && have.starts_with(&numbers[..numbers.len().saturating_sub(1)]),
-            "<" => have < numbers,
-            "<=" => have <= numbers,
-            ">" => have > numbers,
-            _ => true,
-        }
-    })
 }
 
 /// Records what comes with each package.
@@ -216,25 +198,4 @@ pub fn check(database: &Database) -> Result<Comparison> {
 fn packages(framework: &Framework, release: &FrameworkRelease) -> BTreeSet<String> {
     let way = framework.python_package(release);
     way.map(|way| release.builds.iter().map(|build| way.package_for(build)).collect()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_with_specifiers() {
-        for (version, specifier, expected) in [
-            ("2.9.1", "==2.9.1", true),
-            ("2.9.1", "==2.9.*", true),
-            ("2.10.0", "==2.9.*", false),
-            ("2.10.0", ">=2.4, <3", true),
-            ("3.0", ">=2.4,<3", false),
-            ("0.7.2", "~=0.7.1", true),
-            ("0.8.0", "~=0.7.1", false),
-            ("1.0", "", true),
-        ] {
-            assert_eq!(meets(version, specifier), expected, "{version} {specifier}");
-        }
-    }
 }

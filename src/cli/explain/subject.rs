@@ -4,7 +4,7 @@ use super::{Options, own};
 use crate::causes;
 use crate::cli::Problem;
 use crate::cli::host::one_gpu;
-use crate::compat::Database;
+use crate::compat::{Database, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
@@ -47,11 +47,25 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
     if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), language) {
         return Ok(Some(article));
     }
+    if let Some(problem) = unknown_release(database, &name) {
+        return Err(problem);
+    }
     if let Some(article) = own::article(&name, language) {
         return Ok(Some(article));
     }
     // Last, since a GPU may be called by a single number.
     Ok(if name.len() > 1 { gpu(&name, database).ok() } else { None })
+}
+
+/// The problem with a release that a known framework does not have, as far as the database knows: `torch==99`.
+fn unknown_release(database: &Database, name: &str) -> Option<Problem> {
+    let (called, version) = framework_and_version(name);
+    let version = version.trim_start_matches('=').trim();
+    let framework = database.framework(called).filter(|_| version.starts_with(|c: char| c.is_ascii_digit()))?;
+    let known: Vec<_> = framework.releases.iter().map(|release| release.version.as_str()).collect();
+    let problem = Problem::usage(format!("{} {version} is not known", framework.title))
+        .hint(format!("known versions: {}", known.join(", ")));
+    Some(problem.attempt(format!("gpusetup explain {}", framework.name)))
 }
 
 /// The architecture of the system that is named with --os, or of this machine.
@@ -68,15 +82,26 @@ pub fn numbered(words: &[&str], language: &Translation) -> Option<Article> {
     error_code::find(&error_codes(), &words.join(" ")).map(|found| of_error(found, language))
 }
 
+/// The problem with a pasted text in which nothing is known.
+pub fn unknown_text(text: &str) -> Problem {
+    let known = crate::recognise::known().len() + error_codes().len();
+    Problem::usage(format!("none of the {known} messages and errors that gpusetup knows is in `{}`", short(text)))
+        .hint("open an issue at the project with the whole text and the cause, once you know it")
+        .attempt("gpusetup doctor  # examines this host itself")
+}
+
+/// The first characters of a text that somebody typed or pasted.
+fn short(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The problem with words that name nothing.
 pub fn unknown(name: &str) -> Problem {
-    const MOST: usize = 200;
-    let short: String = name.chars().take(MOST).collect();
-    let cut = if short.len() < name.len() { "…" } else { "" };
-    let problem = Problem::usage(format!("cannot explain `{short}{cut}`"));
-    if name.len() > MOST {
-        return problem.attempt("gpusetup explain -  # any text, from standard input");
-    }
+    let problem = Problem::usage(format!("cannot explain `{}`", short(name)));
     if name.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() {
         return [
             ("error", "an error of CUDA or a library"),

@@ -58,6 +58,6 @@ pub fn smi(seen: &Evidence) -> Verdict {
             let install = Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
             verdict.repair("install the missing packages", [install])
         }
-        _ => verdict.advise("install the package that contains nvidia-smi, in the driver's version", NOTHING),
+        _ => verdict.advise(causes::INSTALL_SMI, NOTHING),
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
 
+use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
@@ -108,11 +109,7 @@ fn unpacked<'a>(kind: Kind, input: &'a mut impl BufRead) -> io::Result<Box<dyn R
         Kind::Gzip => Box::new(GzDecoder::new(input)),
         Kind::Xz => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
         Kind::Lzma => Box::new(XzDecoder::new_stream(input, Stream::new_lzma_decoder(DECODER_MEMORY)?)),
-        Kind::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?.single_frame();
-            decoder.window_log_max(ZSTD_WINDOW)?;
-            Box::new(decoder)
-        }
+        Kind::Zstd => Box::new(zst::Decoder::with_buffer(input)?.window(ZSTD_WINDOW)?.single_frame()),
         Kind::Lz4 => Box::new(Lz4::new(input)),
         Kind::Plain => Box::new(input),
     })

@@ -2,6 +2,7 @@
 //! PKCS#7 message that `sign-file` appends to the module.
 
 use crate::system::System;
+use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use std::fs::File;
@@ -47,7 +48,7 @@ fn unpacked(name: &str, file: File) -> io::Result<Box<dyn Read>> {
     Ok(match name.rsplit('.').next() {
         Some("xz") => Box::new(XzDecoder::new(input)),
         Some("gz") => Box::new(GzDecoder::new(input)),
-        Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(input)?),
+        Some("zst") => Box::new(zst::Decoder::with_buffer(input)?),
         _ => Box::new(input),
     })
 }

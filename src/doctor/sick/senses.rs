@@ -26,7 +26,10 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
             seen.xids.clear();
             seen.sxids.clear();
         }
-        Sense::Denials => seen.denied.clear(),
+        Sense::Denials => {
+            seen.denied.clear();
+            seen.blocked = None;
+        }
         Sense::Signer => seen.signer = Default::default(),
         Sense::Libraries => {
             seen.nvml = Default::default();

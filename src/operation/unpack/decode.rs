@@ -4,6 +4,7 @@
 use super::blocks::{self, Blocks};
 use super::wheel;
 use crate::system::cores;
+use crate::zst;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{Error as XzError, Stream};
 use std::io::{self, BufRead, Chain, Cursor, Read};
@@ -26,9 +27,7 @@ pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>
     } else if start.starts_with(GZIP) {
         Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from)))
     } else if start.starts_with(ZSTD) {
-        let mut zstd = zstd::Decoder::with_buffer(from)?;
-        zstd.window_log_max(WINDOW)?;
-        Ok(Box::new(zstd))
+        Ok(Box::new(zst::Decoder::with_buffer(from)?.window(WINDOW)?))
     } else if start.starts_with(wheel::MAGIC) {
         // Each of its files is packed alone.
         Ok(Box::new(from))

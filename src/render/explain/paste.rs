@@ -326,47 +326,14 @@ pub fn text(report: &PasteReport, look: Look<'_>) -> String {
         out += &wrapped(&format!("{} ", language.word("Missing?")), language.word(words::OPEN_ISSUE), width);
         return out;
     }
+    let xids = groups(&report.xids, |xid| xid.xid);
+    let xids: Vec<_> = xids.iter().map(|same| LoggedError::of_xids(same, language)).collect();
+    let sxids = groups(&report.sxids, |sxid| (sxid.sxid, sxid.fatal));
+    let sxids: Vec<_> = sxids.iter().map(|same| LoggedError::of_sxids(same, language)).collect();
     let mut left_out = report.left_out;
-    let mut shown = |count: usize, same: usize| {
-        let fits = count < MOST_KINDS;
-        left_out += if fits { 0 } else { same };
-        fits
-    };
-    for (count, same) in groups(&report.xids, |xid| xid.xid).into_iter().enumerate() {
-        if !shown(count, same.len()) {
-            continue;
-        }
-        let xid = same[0];
-        let name = xid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let gpus: Vec<_> = same.iter().map(|xid| xid.gpu.as_str()).collect();
-        let head = if gpus.len() == 1 { words::XID_OF } else { words::XIDS_OF };
-        let values = [("number", &*xid.xid.to_string()), ("gpu", &places(&gpus, language)), ("name", &name)];
-        out += &wrapped("", &paint.bold(&language.filled(head, &values)), width);
-        out += &quote(&xid.quoted, look);
-        out += &wrapped(&first("says"), &xid.means, width);
-        let run = commands(same.iter().flat_map(|xid| &xid.run));
-        out += &remedy(xid.remedy.as_deref().unwrap_or(language.word(words::NOTHING)), &run, look);
-        out.push('\n');
-    }
-    for (count, same) in groups(&report.sxids, |sxid| (sxid.sxid, sxid.fatal)).into_iter().enumerate() {
-        if !shown(count, same.len()) {
-            continue;
-        }
-        let sxid = same[0];
-        let name = sxid.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let switches: Vec<_> = same.iter().map(|sxid| sxid.switch.as_str()).collect();
-        let head = if switches.len() == 1 { words::SXID_OF } else { words::SXIDS_OF };
-        let values = [("number", &*sxid.sxid.to_string()), ("switch", &places(&switches, language)), ("name", &name)];
-        out += &wrapped("", &paint.bold(&language.filled(head, &values)), width);
-        out += &quote(&sxid.quoted, look);
-        let says = match sxid.fatal {
-            true => language.word(words::FATAL),
-            false => language.word(words::NOT_FATAL),
-        };
-        out += &wrapped(&first("says"), says, width);
-        let run = commands(same.iter().flat_map(|sxid| &sxid.run));
-        out += &remedy(sxid.remedy.as_deref().unwrap_or(language.word(words::NOTHING)), &run, look);
-        out.push('\n');
+    for kind in [xids, sxids] {
+        kind.iter().take(MOST_KINDS).for_each(|error| out += &error.text(look));
+        left_out += kind.iter().skip(MOST_KINDS).map(|error| error.count).sum::<usize>();
     }
     if left_out > 0 {
         out += &wrapped("", &language.filled(words::MORE_XIDS, &[("count", &left_out.to_string())]), width);
@@ -426,6 +393,69 @@ pub fn text(report: &PasteReport, look: Look<'_>) -> String {
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
+}
+
+/// An error of the kernel log, of one GPU or NVSwitch or of several.
+struct LoggedError<'a> {
+    /// How many GPUs or NVSwitches have it.
+    count: usize,
+    head: String,
+    quoted: &'a str,
+    says: &'a str,
+    remedy: Option<&'a str>,
+    run: Vec<String>,
+}
+
+impl<'a> LoggedError<'a> {
+    /// An Xid of these GPUs.
+    fn of_xids(same: &[&'a ExplainedXid], language: &Translation) -> Self {
+        let xid = same[0];
+        let gpus: Vec<_> = same.iter().map(|xid| xid.gpu.as_str()).collect();
+        let words = if gpus.len() == 1 { words::XID_OF } else { words::XIDS_OF };
+        let (number, name) = (xid.xid.to_string(), in_brackets(xid.name.as_deref()));
+        let values = [("number", &*number), ("gpu", &places(&gpus, language)), ("name", &name)];
+        Self {
+            count: same.len(),
+            head: language.filled(words, &values),
+            quoted: &xid.quoted,
+            says: &xid.means,
+            remedy: xid.remedy.as_deref(),
+            run: commands(same.iter().flat_map(|xid| &xid.run)),
+        }
+    }
+
+    /// An SXid of these NVSwitches.
+    fn of_sxids(same: &[&'a ExplainedSxid], language: &'a Translation) -> Self {
+        let sxid = same[0];
+        let switches: Vec<_> = same.iter().map(|sxid| sxid.switch.as_str()).collect();
+        let words = if switches.len() == 1 { words::SXID_OF } else { words::SXIDS_OF };
+        let (number, name) = (sxid.sxid.to_string(), in_brackets(sxid.name.as_deref()));
+        let values = [("number", &*number), ("switch", &places(&switches, language)), ("name", &name)];
+        Self {
+            count: same.len(),
+            head: language.filled(words, &values),
+            quoted: &sxid.quoted,
+            says: language.word(if sxid.fatal { words::FATAL } else { words::NOT_FATAL }),
+            remedy: sxid.remedy.as_deref(),
+            run: commands(same.iter().flat_map(|sxid| &sxid.run)),
+        }
+    }
+
+    fn text(&self, look: Look<'_>) -> String {
+        let Look { paint, width, language, .. } = look;
+        let mut out = wrapped("", &paint.bold(&self.head), width);
+        // A line may have the number alone.
+        if !self.quoted.is_empty() {
+            out += &quote(self.quoted, look);
+        }
+        out += &wrapped(&first(language.word("says")), self.says, width);
+        out += &remedy(self.remedy.unwrap_or(language.word(words::NOTHING)), &self.run, look);
+        out + "\n"
+    }
+}
+
+fn in_brackets(name: Option<&str>) -> String {
+    name.map(|name| format!(" ({name})")).unwrap_or_default()
 }
 
 /// What has the same key, in the order of the first one of each.

@@ -120,6 +120,32 @@ pub const CASES: &[Case] = &[
         &["GS203"],
         "another 0000:19:00.0 15b3 101e 020000; bind vfio-pci $bus/0000:19:00.0",
     ),
+    // GS204: what keeps NVIDIA's own modules out.
+    sick(
+        "prime-select intel switched the driver off",
+        "boots $K; bind ''; printf 'blacklist nvidia\\nalias nvidia off\\n' >/etc/modprobe.d/blacklist-nvidia.conf",
+        &["GS204 fail", "GS501 fail < GS204"],
+        "GS204: sudo sed -i '1d;2d' /etc/modprobe.d/blacklist-nvidia.conf",
+    ),
+    sick(
+        "the command line keeps the driver out",
+        "boots $K; bind ''; echo \"$(cat $live/proc/cmdline) module_blacklist=nvidia\" >$live/proc/cmdline",
+        &["GS204 fail", "GS501 fail < GS204"],
+        "GS204: grep -rnF module_blacklist=nvidia",
+    ),
+    sick(
+        "a tree in which nothing loads the driver",
+        "rm -r $live; echo 'install nvidia /bin/false' >/etc/modprobe.d/own.conf",
+        &["GS204 fail"],
+        "GS204: sudo sed -i 1d",
+    )
+    .in_a_tree(),
+    twin(
+        "options of the driver, and a line that loads another module first",
+        &["GS204"],
+        "printf 'options nvidia NVreg_DeviceFileMode=0666\\ninstall nvidia /sbin/modprobe --ignore-install nvidia\\nblacklist nvidiafb\\n' \\
+             >/etc/modprobe.d/own.conf",
+    ),
     // GS301: Secure Boot.
     sick(
         "Secure Boot, and a module that nobody signed",

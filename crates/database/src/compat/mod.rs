@@ -648,6 +648,8 @@ pub enum XidAction {
     CheckHardware,
     /// Update the driver or firmware.
     Update,
+    /// Do what the message itself names.
+    AsLogged,
     /// Follow one of NVIDIA's procedures.
     Workflow,
     /// Contact NVIDIA or the vendor.

@@ -4,8 +4,10 @@
 mod requirement;
 #[cfg(feature = "schemas")]
 mod schemas;
+mod specifier;
 
 pub use requirement::{Requirement, Want};
+pub use specifier::meets_specifier;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;

@@ -4,7 +4,7 @@ use super::super::NOTHING;
 use super::{install, named, on_each, quoted_words};
 use crate::doctor::evidence::{EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage};
 use crate::doctor::{Evidence, Verdict};
-use std::cmp::Ordering;
+use crate::version::meets_specifier;
 
 pub fn required(seen: &Evidence) -> Verdict {
     on_each(seen, |environment| {
@@ -51,7 +51,7 @@ fn unmet(environment: &PythonEnvironment, by: &EnvironmentPackage, required: &Re
         };
         return Some(verdict.advise("install it", [command]));
     }
-    if there.iter().any(|package| meets(&package.version, versions)) {
+    if there.iter().any(|package| meets_specifier(&package.version, versions)) {
         return None;
     }
     let have = &there[0].version;
@@ -103,77 +103,6 @@ fn shadowed(environment: &PythonEnvironment, one: &LoadedLibrary) -> Verdict {
         FoundBy::Library | FoundBy::Cache | FoundBy::Nothing => {
             let cause = format!("{cause}: {by} does not search the environment's directory for {soname}");
             Verdict::warn(cause).advise("see what requires which version", [check_command(environment)])
-        }
-    }
-}
-
-/// Whether a version meets a requirement in pip's or conda's notation. A form that is not known counts as met.
-fn meets(version: &str, versions: &str) -> bool {
-    versions
-        .split('|')
-        .any(|all| all.split(',').map(str::trim).filter(|one| !one.is_empty()).all(|one| fits(version, one)))
-}
-
-fn fits(version: &str, requirement: &str) -> bool {
-    let than = requirement.trim_start_matches(['=', '<', '>', '~', '!', ' ']);
-    let operator = requirement[..requirement.len() - than.len()].trim();
-    let (have, want) = (numbers(version), numbers(than.trim_end_matches(".*").trim_end_matches('*')));
-    let starts = || have.starts_with(&want);
-    let order = compared(&have, &want);
-    match operator {
-        "==" if than.ends_with('*') => starts(),
-        "==" | "===" => order == Ordering::Equal,
-        // conda: `12.4` and `12.4.*` alike.
-        "" | "=" => starts(),
-        "!=" if than.ends_with('*') => !starts(),
-        "!=" => order != Ordering::Equal,
-        ">=" => order != Ordering::Less,
-        "<=" => order != Ordering::Greater,
-        ">" => order == Ordering::Greater,
-        "<" => order == Ordering::Less,
-        "~=" => order != Ordering::Less && have.starts_with(&want[..want.len().saturating_sub(1)]),
-        _ => true,
-    }
-}
-
-/// The numbers of a version, up to its local part: 13, 0 for `13.0a0`.
-fn numbers(version: &str) -> Vec<u64> {
-    let digits = |part: &str| -> String { part.chars().take_while(char::is_ascii_digit).collect() };
-    version.split('+').next().unwrap_or_default().split('.').map_while(|part| digits(part).parse().ok()).collect()
-}
-
-/// The order of versions: missing numbers are 0.
-fn compared(have: &[u64], want: &[u64]) -> Ordering {
-    let at = |numbers: &[u64], n: usize| numbers.get(n).copied().unwrap_or(0);
-    (0..have.len().max(want.len()))
-        .map(|n| at(have, n).cmp(&at(want, n)))
-        .find(|o| o.is_ne())
-        .unwrap_or(Ordering::Equal)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requirements_of_pip_and_conda_are_compared() {
-        for (version, versions, expected) in [
-            ("12.8.90", "==12.8.90", true),
-            ("12.6.77", "==12.8.90", false),
-            ("9.10.2.21", "<10.0,>=9.3.0.75", true),
-            ("10.0", "<10.0,>=9.3.0.75", false),
-            ("12.4.127", "~=12.0", true),
-            ("13.0.1", "~=12.0", false),
-            ("12.6.85", ">=12.6.85,<13.0a0", true),
-            ("13.0.1", ">=12.6.85,<13.0a0", false),
-            ("12.4.127", "12.4.*", true),
-            ("12.9.0", "12.4.*", false),
-            ("12.9.0", "12.4.*|12.9.*", true),
-            ("1.0", "", true),
-            ("1.0", "?", true),
-            ("", "==1.0", false),
-        ] {
-            assert_eq!(meets(version, versions), expected, "{version} {versions}");
         }
     }
 }

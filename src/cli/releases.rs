@@ -1,0 +1,59 @@
+//! Releases that the user names, and what is said of those that the database does not have.
+
+use super::Problem;
+use crate::compat::{AddOn, CudaRelease, Database, DriverBranch};
+use crate::render::db::show as pages;
+use crate::render::explain::article::Article;
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Version, VersionError, Want};
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A wish for a version of what a flag or a layer is called.
+pub fn want<V: Version>(name: &str, text: &str) -> Result<Want<V>, Problem>
+where
+    Want<V>: FromStr<Err = VersionError>,
+{
+    text.parse().map_err(|e| Problem::usage(format!("{name}: {e}")))
+}
+
+/// The newest CUDA release that is wanted: `13.0`, `>=12.4, <13`.
+pub fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, Problem> {
+    let want: Want<CudaVersion> = want("cuda", text)?;
+    let newest = database.cuda.iter().map(|release| release.version).max();
+    let found = database.cuda.iter().find(|release| want.accepts(release.version));
+    found.ok_or_else(|| unknown("CUDA", text, newest, "gpusetup db list cuda"))
+}
+
+/// The branch of the newest driver that is wanted: `580`, `580.95.05`.
+pub fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a DriverBranch, Problem> {
+    let want: Want<DriverVersion> = want("driver", text)?;
+    let released = database.drivers.iter().find(|driver| want.accepts(driver.version));
+    let number = text.parse().ok().or(released.map(|driver| driver.version.branch));
+    let newest = database.drivers.iter().map(|driver| driver.version).max();
+    let found = number.and_then(|number| database.branch(number));
+    found.ok_or_else(|| unknown("driver", text, newest, "gpusetup db list drivers"))
+}
+
+/// Nothing, if the database has a release of this add-on that is wanted.
+pub fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<(), Problem> {
+    let want: Want<AddOnVersion> = want(&of.id.to_string(), text)?;
+    let known = || database.add_on_archives(of.id).map(|archive| archive.version);
+    match known().any(|version| want.accepts(version)) {
+        true => Ok(()),
+        false => Err(unknown(&of.title, text, known().max(), "gpusetup db list add-ons")),
+    }
+}
+
+/// The page about a release of the driver, of CUDA or of an add-on.
+pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Problem> {
+    match (layer, database.add_on_named(layer)) {
+        ("driver", _) => Ok(pages::branch(database, branch(database, text)?)),
+        (_, Some(of)) => add_on(database, of, text).map(|()| pages::add_on(database, of)),
+        (_, None) => Ok(pages::cuda(database, cuda(database, text)?)),
+    }
+}
+
+fn unknown(title: &str, text: &str, newest: Option<impl Display>, list: &str) -> Problem {
+    let newest = newest.map(|newest| format!("; the newest is {newest}")).unwrap_or_default();
+    Problem::usage(format!("the database has no {title} {text}{newest}")).attempt(list)
+}
