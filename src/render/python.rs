@@ -3,7 +3,7 @@
 use super::Paint;
 use crate::compat::{Database, Framework, FrameworkRelease};
 use crate::plan::Plan;
-use crate::resolve::{PythonPackage, Request};
+use crate::resolve::{Card, PythonPackage, Request};
 use crate::text::wrapped;
 use crate::version::Want;
 use std::collections::BTreeMap;
@@ -55,14 +55,19 @@ fn driver_only(request: &Request) -> Request {
     }
 }
 
-/// How each build of a release is installed on machines of an architecture.
+/// How each build of a release that runs on these GPUs is installed on machines of an architecture.
 pub fn of_release(
     database: &Database,
     framework: &Framework,
     release: &FrameworkRelease,
     wish: &str,
     architecture: &str,
+    cards: &[Card],
 ) -> Vec<PythonPackage> {
-    let builds = release.builds.iter().filter(|build| build.is_for(architecture));
-    builds.map(|build| PythonPackage::of(database, framework, release, build, wish, architecture)).collect()
+    let builds = release
+        .builds
+        .iter()
+        .filter(|build| build.is_for(architecture) && !cards.iter().any(|card| card.lacks_kernels_in(build)));
+    let package = |build| PythonPackage::of(database, framework, release, build, wish, architecture);
+    builds.map(|build| package(build).on(database, cards)).collect()
 }

@@ -15,7 +15,7 @@ use crate::recognise::{error_codes, subjects};
 use crate::render::db::show::{self as pages, locations};
 use crate::render::explain::article::Article;
 use crate::render::explain::paste::remedy_of;
-use crate::resolve::known_card;
+use crate::resolve::{Card, known_card};
 use crate::subject;
 use crate::translation::Translation;
 use crate::translation::words;
@@ -44,14 +44,28 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(Some(of_error(found, language)));
     }
     let database = options.host.database()?;
-    if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), language) {
-        return Ok(Some(article));
+    if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), &[], language) {
+        let cards = cards(options, database)?;
+        if cards.is_empty() {
+            return Ok(Some(article));
+        }
+        return Ok(pages::framework(database, &name, Some(&architecture(options)), &cards, language)
+            .map(|article| article.for_gpus(&options.host.gpu)));
     }
     if let Some(article) = own::article(&name, language) {
         return Ok(Some(article));
     }
     // Last, since a GPU may be called by a single number.
     Ok(if name.len() > 1 { gpu(&name, database).ok() } else { None })
+}
+
+/// The GPUs that are named with --gpu.
+fn cards(options: &Options, database: &Database) -> Result<Vec<Card>, Problem> {
+    let mut all = Vec::new();
+    for spec in &options.host.gpu {
+        all.push(known_card(database, &one_gpu(database, spec)?)?);
+    }
+    Ok(all)
 }
 
 /// The architecture of the system that is named with --os, or of this machine.
