@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// There is no bundle.
-    #[error("{} is no bundle: it has no {MANIFEST}, or that is not the first file in it", .0.display())]
+    #[error("{} is not a bundle: it has no {MANIFEST}, or that is not the first file in it", .0.display())]
     NoBundle(PathBuf),
     /// What was named cannot be read, or is of somebody who is not trusted.
     #[error(transparent)]

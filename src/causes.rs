@@ -117,6 +117,18 @@ pub fn remove_runfile() -> Remedy {
     Remedy::new("remove the driver that the runfile installed", ["sudo nvidia-uninstall --silent"])
 }
 
+/// Two drivers whose files mix (GS401).
+pub fn two_drivers(one: DriverVersion, other: DriverVersion) -> String {
+    format!("two drivers are installed over each other: {one} and {other}")
+}
+
+/// Finds out which of two drivers is left over (GS401): by the packages that these files belong to.
+pub fn left_over<'f>(files: impl IntoIterator<Item = &'f str>, manager: Option<PackageManager>) -> Remedy {
+    let owner = packages::of_host(manager).by_hand.owner;
+    let ask = files.into_iter().map(|file| format!("sudo {owner} {}", quoted(file)));
+    Remedy::new("see which package a file belongs to, and remove the package or the file that is left over", ask)
+}
+
 /// The last driver branch that supports a GPU (GS503).
 pub fn last_branch(last: impl Display, gpu: &str) -> String {
     format!("branch {last} is the last that supports {gpu}")
@@ -132,11 +144,11 @@ pub fn needs_modules(gpu: &str, needed: ModuleFlavour) -> String {
     format!("{gpu} needs the {needed} kernel modules")
 }
 
-/// A GPU that is not in the database (GS503).
-pub fn report_gpu(address: &str) -> Remedy {
+/// A GPU that is not in the database (GS503), by the option with which lspci selects it.
+pub fn report_gpu(selects: &str) -> Remedy {
     Remedy::new(
         "report the line that lspci prints for it, so that it can be added to the database",
-        [format!("lspci -nn -s {}", quoted(address))],
+        [format!("lspci -nn {selects}")],
     )
 }
 
@@ -205,7 +217,7 @@ pub fn fetch_lists(manager: Option<PackageManager>) -> Remedy {
 
 /// The newest gcc that a toolkit's nvcc supports, and the host's gcc (GS705).
 pub fn newest_gcc(most: u16, have: impl Display) -> String {
-    format!("its nvcc supports gcc up to {most}; this host has gcc {have}")
+    format!("its nvcc supports gcc up to {most}; the host has gcc {have}")
 }
 
 /// The oldest driver that runs a toolkit's programs, and the host's driver (GS707).

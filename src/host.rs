@@ -3,6 +3,7 @@
 //! nothing, need neither root nor a network, and report what they could not read.
 
 mod add_on;
+mod architecture;
 mod assumed;
 mod compiler;
 mod driver;
@@ -31,15 +32,17 @@ mod system;
 mod toolkit;
 
 pub use add_on::soname;
+pub use architecture::{UNKNOWN_ARCHITECTURE, machine};
 pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
 pub use holders::{Holder, holders};
+pub use lspci::names_devices;
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};
-pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, machine, named as system_named, stock};
+pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, named as system_named, stock};
 pub use system::SystemId;
 pub use toolkit::version_file;
 
@@ -511,6 +514,12 @@ impl Gpu {
     }
 }
 
+/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts lack this; a runfile's
+/// driver is never such an alternative.
+fn are_alternatives(one: &InstalledDriver, other: &InstalledDriver) -> bool {
+    [one, other].into_iter().all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
+}
+
 impl Facts {
     /// Whether the bus was searched and has no NVIDIA GPU. False if that is not known: a tree without /sys, WSL2 and a Jetson
     /// do not show their GPUs on the bus, and lspci lines may lack the ids.
@@ -529,6 +538,13 @@ impl Facts {
         let meant =
             |line: &String| marks.iter().any(|mark| crate::packages::is_meant(line, mark, self.os.package_manager));
         self.repositories.iter().any(meant)
+    }
+
+    /// The driver that programs load and one that is installed over it or below it: their files mix. Those that Debian's
+    /// alternatives keep apart do not.
+    pub fn two_drivers(&self) -> Option<[&InstalledDriver; 2]> {
+        let driver = self.driver.as_ref()?;
+        self.other_drivers.iter().find(|other| !are_alternatives(driver, other)).map(|other| [driver, other])
     }
 
     /// The libraries of all add-ons.

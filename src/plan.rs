@@ -11,6 +11,7 @@ mod driver;
 mod environment;
 pub mod estimate;
 mod lockfile;
+mod mixed;
 mod needs;
 mod nouveau;
 mod prerequisites;
@@ -25,6 +26,7 @@ mod verify;
 
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
+pub use mixed::keep_one_driver;
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;
 pub use reboot::why_reboot;

@@ -32,7 +32,7 @@ pub use search::{Resolution, summary};
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
-use crate::host::Facts;
+use crate::host::{Facts, UNKNOWN_ARCHITECTURE};
 use crate::ids::{Recorded, Rule, RuleId};
 use crate::paths::CACHE;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
@@ -167,6 +167,12 @@ impl<'a> KnownHost<'a, '_> {
 /// Refuses requests that no driver and no toolkit can satisfy.
 fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
     if !MACHINES.contains(&facts.machine.arch.as_str()) {
+        if facts.machine.arch == UNKNOWN_ARCHITECTURE {
+            let sentence =
+                "the machine architecture is unknown: the tree has no program, loader or dpkg record that shows it";
+            let hint = "plan for a new installation of its system, such as gpusetup plan --os ubuntu-24.04:x86_64";
+            return Err(Conflict::new(RuleId::Architecture, sentence).hint(hint));
+        }
         let sentence = format!("CUDA does not exist for the machine architecture {}", facts.machine.arch);
         return Err(Conflict::new(RuleId::Architecture, sentence).hint(format!("supported: {}", MACHINES.join(", "))));
     }
@@ -174,6 +180,11 @@ fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<
         let sentence = format!("gpusetup supports only Linux; {} is {system}", facts.os.name);
         return Err(Conflict::new(RuleId::System, sentence)
             .hint("download the driver from https://www.nvidia.com/drivers".to_owned()));
+    }
+    if !request.driver.is_wanted() && !request.cuda.is_wanted() && request.frameworks.is_empty() {
+        return Err(Conflict::request("nothing was requested: the driver and the toolkit are both left out")
+            .hint(Hint::plan("with a driver", "--profile driver"))
+            .hint(Hint::plan("with a toolkit", "--profile toolkit")));
     }
     none_is_impossible(database, request)
 }

@@ -188,6 +188,9 @@ pub fn about(seconds: u64) -> String {
 pub fn wrapped(first: &str, text: &str, width: usize) -> String {
     let indent = columns(first);
     let (mut out, mut column) = (first.to_owned(), indent);
+    if text.trim().is_empty() {
+        return out.trim_end().to_owned() + "\n";
+    }
     for word in text.split_whitespace() {
         let length = columns(word);
         if column > indent && column + 1 + length > width {
@@ -226,6 +229,11 @@ pub fn count(number: u64, what: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_label_without_a_text_ends_without_blanks() {
+        assert_eq!(wrapped("[x] Packages  ", "", 80), "[x] Packages\n");
+    }
 
     #[test]
     fn json_says_the_same_without_hidden_characters() {

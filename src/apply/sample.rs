@@ -19,9 +19,8 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
     let database = embedded();
     let mut facts = probe(&on, &database, &look).expect("a host");
     facts.machine.arch = "x86_64".to_owned();
-    let nothing = Request::no_wishes("2026-11-20");
-    let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..nothing };
-    let mut plan = plan(&database, facts, request).expect("nothing is asked for");
+    let request = Request { driver: Want::Nothing, ..Request::no_wishes("2026-11-20") };
+    let mut plan = plan(&database, facts, request).expect("a toolkit fits");
     plan.steps.truncate(1);
     plan.steps[0].state = State::Needed;
     plan.steps[0].operations = operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect();

@@ -256,7 +256,7 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     if let Ok((distribution, _)) = system_named(database, whole.split(':').next().unwrap_or_default()) {
         return Ok(pages::system(database, distribution));
     }
-    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None, &Translation::ENGLISH) {
+    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None, &[], &Translation::ENGLISH) {
         return Ok(article);
     }
     let gpu = one_gpu(database, &whole).map_err(|problem| Problem {

@@ -1,7 +1,7 @@
 //! Files that the user names: facts, plans, keys and other texts.
 
 use super::Problem;
-use crate::host::Facts;
+use crate::host::{Facts, names_devices};
 use crate::plan::Plan;
 use crate::system::input::{self, InputError};
 use crate::system::output;
@@ -28,12 +28,23 @@ fn unread(e: InputError) -> Problem {
     }
 }
 
+/// What lspci printed, in a file. It may name no device of NVIDIA's, or none at all.
+pub fn read_lspci(path: &Path) -> Result<String, Problem> {
+    let text = read_text(path)?;
+    if text.trim().is_empty() || names_devices(&text) {
+        return Ok(text);
+    }
+    let name = if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
+    let sentence = format!("{name} is not the output of lspci: no line begins with the address of a device");
+    Err(Problem::usage(sentence).attempt("lspci -nn | gpusetup plan --lspci -"))
+}
+
 /// The facts in a file.
 pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
     let text = read_text(path)?;
     let name = path.display();
     let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
+        serde_json::from_str(&text).map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
     match value.get("schema").and_then(|s| s.as_str()) {
         Some(crate::host::SCHEMA) => {}
         Some(other) => {
@@ -42,10 +53,10 @@ pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
                 Problem::usage(sentence).hint("take the facts again with this one: gpusetup facts --json > FILE")
             );
         }
-        None => return Err(Problem::usage(format!("{name} is no facts file: it has no schema"))),
+        None => return Err(Problem::usage(format!("{name} is not a facts file: it has no schema"))),
     }
     let facts: Facts = serde_json::from_value(visible_json(value))
-        .map_err(|e| Problem::usage(format!("{name} is no facts file: {e}")))?;
+        .map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
     match facts.unlikely_kernel() {
         Some(kernel) => Err(Problem::usage(format!("{name} names a kernel {kernel:?}, which no kernel is called"))),
         None => Ok(facts),

@@ -1,7 +1,7 @@
 //! The host that the flags name: its files, its facts and the GPUs that are assumed for it.
 
 use super::Problem;
-use super::files::{read_facts, read_text};
+use super::files::{read_facts, read_lspci};
 use super::options::{HostOptions, StockOptions, to_the_end};
 use crate::apply::Failure;
 use crate::bundle::Bundle;
@@ -32,7 +32,7 @@ pub fn look_or_stock(
     if options.root.is_some() {
         return Err(Problem::usage("--os and --root each name a host").hint("use one of them"));
     }
-    let lspci = options.lspci.as_deref().map(read_text).transpose()?;
+    let lspci = options.lspci.as_deref().map(read_lspci).transpose()?;
     let facts = stock_facts(spec, lspci.as_deref(), &options.gpu, database)?;
     Ok((facts, options.gpu.clone()))
 }
@@ -81,7 +81,7 @@ pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Fa
 
 fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Facts)) -> Result<Facts, Problem> {
     let gpus = match &options.lspci {
-        Some(path) => GpuSource::Lspci(read_text(path)?),
+        Some(path) => GpuSource::Lspci(read_lspci(path)?),
         None => GpuSource::Bus,
     };
     let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
@@ -136,6 +136,7 @@ pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
     let problem = Problem::new(exit, format!("--gpu {spec}: {e}"));
     match e {
         SpecError::Ambiguous { .. } => problem.attempt(format!("gpusetup db list gpus --for {}", quoted(spec))),
+        SpecError::Family { kind, .. } => problem.attempt(format!("gpusetup db list {kind}")),
         _ => problem.attempt("gpusetup db list gpus"),
     }
 }
@@ -154,7 +155,7 @@ pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
     if system.exists("/etc/os-release") {
         return Ok(());
     }
-    let what = format!("{} is no Linux host: it has no etc/os-release", system.root().display());
+    let what = format!("{} is not a Linux host: it has no etc/os-release", system.root().display());
     Err(Problem::usage(what)
         .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
 }

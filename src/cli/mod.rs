@@ -289,7 +289,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
 /// Says something beside the result, on standard error.
 #[allow(clippy::print_stderr)]
 fn say(text: &str) {
-    eprintln!("{}", legible(text));
+    eprintln!("{}", terminal::filled(&legible(text)));
 }
 
 #[cfg(test)]

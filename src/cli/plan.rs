@@ -10,13 +10,13 @@ use super::options::{
 };
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Os, assumed_gpus, stock, system_named};
+use crate::host::{Os, architecture_of, assumed_gpus, stock, system_named};
 use crate::ids::RuleId;
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::resolve::{ConflictKind, Request};
+use crate::resolve::ConflictKind;
 use crate::text::{quoted, quoted_path};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -192,7 +192,11 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
     let system = format!("{}-{}", os.id, os.version);
     let system =
         if system_named(database, &system).is_ok_and(|(d, _)| d.stock.is_some()) { &system } else { "ubuntu-24.04" };
-    let others = ["aarch64", "x86_64"].into_iter().filter(|other| *other != arch);
+    let has_gpus = |other: &&str| {
+        let needed = options.host.gpu.iter().filter_map(|gpu| architecture_of(database, gpu));
+        needed.into_iter().all(|needed| needed == **other)
+    };
+    let others = ["aarch64", "x86_64"].into_iter().filter(|other| *other != arch).filter(has_gpus);
     let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
         let Ok(mut facts) = stock(database, spec, None) else { return false };
         for gpu in &options.host.gpu {
@@ -215,8 +219,13 @@ fn next(options: &Options, plan: &Plan) -> String {
             let folders =
                 folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
             // The host itself has the GPUs that were assumed here; a tree has none.
-            let assumed_gpus = if options.host.root.is_some() { plan.request.assumed_gpus.clone() } else { Vec::new() };
-            let request = Request { assumed_gpus, ..plan.request.clone() }.options();
+            let mut request = plan.request.clone();
+            if options.host.root.is_none() {
+                let is_assumed = |address: &String| plan.host.gpus.iter().any(|g| g.assumed && g.address == *address);
+                request.assumed_gpus.clear();
+                request.leave_out.retain(|address| !is_assumed(address));
+            }
+            let request = request.options();
             let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request]);
             parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
         }

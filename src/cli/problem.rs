@@ -1,6 +1,7 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
 use super::locale::legible;
+use super::terminal::filled;
 use crate::causes::tree;
 use crate::exit::Exit;
 use crate::resolve::{Conflict, Hint, Premise};
@@ -104,10 +105,10 @@ impl Problem {
     #[allow(clippy::print_stderr)]
     pub fn report(&self) {
         // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
-        eprintln!("error: {}", legible(&message(&self.message)));
-        for fact in &self.because {
-            eprintln!("because: {}", legible(&message(fact)));
-        }
+        let line = |label: &str, text: &str| eprintln!("{}", filled(&legible(&format!("{label}: {}", message(text)))));
+        line("error", &self.message);
+        self.because.iter().for_each(|fact| line("because", fact));
+        // Commands are to be copied.
         for hint in &self.hints {
             eprintln!("hint: {}", legible(&message(hint)));
         }

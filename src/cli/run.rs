@@ -23,7 +23,19 @@ pub enum Ended {
     Untouched,
 }
 
-/// Prints what a run that began at this moment came to, as `result.json` has it; null if nothing was ever applied. What an
+/// What `status --json` and others print if nothing was ever applied.
+#[derive(serde::Serialize)]
+pub struct NothingApplied {
+    schema: &'static str,
+    state: &'static str,
+}
+
+impl NothingApplied {
+    /// The only one.
+    pub const ANSWER: Self = Self { schema: "gpusetup.status/1", state: "nothing-applied" };
+}
+
+/// Prints what a run that began at this moment came to, as `result.json` has it, or that nothing was ever applied. What an
 /// earlier run came to is no answer for one that failed before it did anything: its error is.
 pub fn tell_result(host: &HostOptions, began: jiff::Timestamp, ended: &Result<Exit, Problem>) -> Result<(), Problem> {
     let is_new = |result: &RunResult| {
@@ -35,7 +47,7 @@ pub fn tell_result(host: &HostOptions, began: jiff::Timestamp, ended: &Result<Ex
     // Whoever may not run it may not read it either, and is told why it did not run.
     match self::ended(&system(host)) {
         Ok(Some(result)) if ended.is_ok() || is_new(&result) => super::print_json(&result),
-        Ok(None) if ended.is_ok() => super::print_json(&serde_json::Value::Null),
+        Ok(None) if ended.is_ok() => super::print_json(&NothingApplied::ANSWER),
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use super::Problem;
 use super::host::{must_be_a_host, system};
 use super::options::{HostOptions, JsonOption};
-use super::run::ended;
+use super::run::{NothingApplied, ended};
 use crate::apply::result::Ending;
 use crate::apply::{self, Lock};
 use crate::exit::Exit;
@@ -41,6 +41,8 @@ pub struct Options {
     timeout: u64,
 }
 
+const NOTHING: &str = "gpusetup has applied nothing on this host";
+
 /// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
     let system = system(&options.host);
@@ -60,12 +62,18 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();
+    let mut told = false;
     // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`. While one is at work,
     // its journal is not read: it is long, and says what is known.
     let ended = loop {
         let is_at_work = Lock::holder(&system).is_some();
         if !options.wait || !is_at_work {
             let ended = ended(&system)?;
+            // On a new machine cloud-init may not have come to it yet.
+            if options.wait && ended.is_none() && !std::mem::replace(&mut told, true) {
+                let limit = options.timeout;
+                super::say(&format!("note: {NOTHING} yet; waiting up to {limit} s for an apply to begin and end"));
+            }
             if !options.wait || ended.as_ref().is_some_and(|e| e.state.is_last()) {
                 break ended;
             }
@@ -80,15 +88,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let at_work = Lock::holder(&system);
     match (ended, options.json) {
         (Some(ended), true) => super::print_json(&ended)?,
-        (None, true) => super::print_json(&serde_json::Value::Null)?,
+        (None, true) => super::print_json(&NothingApplied::ANSWER)?,
         (ended, false) => {
             if let Some(holder) = at_work {
                 super::print(&format!("gpusetup is running: {holder}\n"))?;
                 // What it comes to is not known yet.
                 return Ok(exit);
             }
-            let sentence =
-                ended.as_ref().map_or("gpusetup has applied nothing on this host".to_owned(), |e| e.sentence());
+            let sentence = ended.as_ref().map_or(NOTHING.to_owned(), |e| e.sentence());
             super::print(&format!("{}\n", text::message(&sentence)))?;
             for step in ended.iter().flat_map(|e| &e.steps) {
                 super::print(&format!("  {:<18} {}\n", step.id.to_string(), step.state.as_str()))?;

@@ -3,8 +3,10 @@
 use super::options::ColorOption;
 use crate::render::Paint;
 use crate::system::{System, environment};
-use crate::text::link;
+use crate::text::{link, wrapped};
+use std::borrow::Cow;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Colours for standard output.
@@ -29,12 +31,27 @@ const COMFORTABLE: usize = 120;
 
 /// Columns to fill: as `COLUMNS` says, else the terminal's, else 80.
 pub fn width() -> usize {
+    width_of(std::io::stdout())
+}
+
+fn width_of(terminal: impl AsFd) -> usize {
     let told = environment::variable("COLUMNS").and_then(|text| text.trim().parse::<usize>().ok()).filter(|n| *n > 0);
     if let Some(columns) = told {
         return columns.clamp(NARROWEST, WIDEST);
     }
-    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col);
+    let columns = rustix::termios::tcgetwinsize(terminal).map_or(0, |size| size.ws_col);
     if columns == 0 { 80 } else { usize::from(columns).clamp(NARROWEST, COMFORTABLE) }
+}
+
+/// A line for standard error, broken between words if somebody reads it: on a terminal, or if `COLUMNS` says how wide it is. Programs
+/// get whole lines, and texts of several lines are arranged already.
+pub fn filled(line: &str) -> Cow<'_, str> {
+    let is_read = std::io::stderr().is_terminal() || environment::variable("COLUMNS").is_some();
+    if !is_read || line.contains('\n') {
+        Cow::Borrowed(line)
+    } else {
+        wrapped("", line, width_of(std::io::stderr())).trim_end().to_owned().into()
+    }
 }
 
 /// The text with its addresses as links, where standard output is a terminal that knows links; so are the files that it

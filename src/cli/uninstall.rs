@@ -1,7 +1,7 @@
 //! `gpusetup uninstall`: undoes what gpusetup did here, by its journal, or removes a toolkit or the driver, even if gpusetup did not
 //! install it.
 
-use super::host::{look, system};
+use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::run::{Ended, agreed, begin, propose, take_back, tell_result, writing};
 use super::{Problem, say};
@@ -54,6 +54,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let by_journal = options.unwanted() == Unwanted::default();
     if options.dry_run {
         let system = system(&options.host);
+        must_be_a_host(&system)?;
         return if by_journal { show_journal(options, &system) } else { show(options, &plan(options, &system)?) };
     }
     let boots = options.run.reboot == RebootOption::IfNeeded;
@@ -88,11 +89,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     ended
 }
 
+const NOTHING: &str = "Nothing to remove: gpusetup did nothing here that still stands.";
+
 fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
     let all = apply::to_take_back(system, RollbackScope::All)?;
     if all.is_empty() {
-        let nothing = "Nothing to remove: gpusetup did nothing here that still stands.";
-        ProgressPrinter::new(false, !options.look.json).end(nothing);
+        ProgressPrinter::new(false, !options.look.json).end(NOTHING);
         return Ok(Ended::Untouched);
     }
     if !options.run.asks_nothing() {
@@ -119,6 +121,10 @@ fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
     let all = apply::to_take_back(system, RollbackScope::All)?;
     if options.look.json && options.dry_run {
         super::print_json(&ToUndo { schema: "gpusetup.uninstall/1", undo: &all })?;
+        return Ok(Exit::Done);
+    }
+    if all.is_empty() {
+        super::print(&format!("{NOTHING}\n"))?;
         return Ok(Exit::Done);
     }
     let lines: String = all.iter().map(|line| format!("  - {line}\n")).collect();

@@ -36,6 +36,14 @@ pub enum SpecError {
         /// The candidates.
         problem: String,
     },
+    /// It is the name of a family of systems or instance types.
+    #[error("{problem}")]
+    Family {
+        /// The members.
+        problem: String,
+        /// What `gpusetup db list` calls their kind.
+        kind: &'static str,
+    },
 }
 
 /// The GPUs that one specification names: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`; it
@@ -64,7 +72,9 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
             (Ambiguous::Unknown { .. }, Some(vendor)) => {
                 malformed(format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only"))
             }
-            (Ambiguous::Unknown { .. }, None) => SpecError::Unknown { problem: e.to_string() },
+            (Ambiguous::Unknown { .. }, None) => {
+                family(database, what).unwrap_or_else(|| SpecError::Unknown { problem: e.to_string() })
+            }
             (Ambiguous::Several { .. }, _) => SpecError::Ambiguous { problem: e.to_string() },
         })?;
         assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
@@ -98,6 +108,26 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
         (None, Some(capability)) => by_capability(database, capability).map(|gpu| times(&gpu, system.count.into())),
         (None, None) => return None,
     })
+}
+
+/// The question for the name of a family (`dgx`, `g5`); none if no system and no instance type begins with it.
+fn family(database: &Database, name: &str) -> Option<SpecError> {
+    const SHOWN: usize = 8;
+    let wanted = key(name);
+    let is_member = |full: &&String| {
+        let mut ends = full.char_indices().filter(|(_, c)| !c.is_alphanumeric()).map(|(at, _)| at);
+        !wanted.is_empty() && ends.any(|at| key(&full[..at]) == wanted)
+    };
+    let systems: Vec<_> = database.systems.iter().map(|s| &s.name).filter(is_member).collect();
+    let instances = || database.instances.iter().map(|i| &i.name).filter(is_member).collect();
+    let (kind, members) = if systems.is_empty() { ("instances", instances()) } else { ("systems", systems) };
+    let shown: Vec<_> = members.iter().take(SHOWN).map(|name| name.as_str()).collect();
+    let more = match members.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let problem = format!("`{name}` could be any of {}{more}; add what tells them apart", shown.join(", "));
+    (!members.is_empty()).then_some(SpecError::Family { problem, kind })
 }
 
 /// Converts `sm_90`, `sm90a`, `compute_90` and `cc 9.0` to the form that versions are parsed from; none if it is not a compute
@@ -325,6 +355,11 @@ mod tests {
             ("9.9", "known are"),
             ("8..0", "at character 3"),
             ("titan", "could be any of"),
+            ("$(id)", "no GPU is called `$(id)`"),
+            ("6000", "Quadro 6000"),
+            ("dgx", "DGX A100"),
+            ("2x g5", "g5.xlarge"),
+            ("hooper", "did you mean Hopper?"),
             ("voodoo 2", "`gpusetup db list gpus` lists all"),
         ] {
             let error = assume(spec).expect_err(spec).to_string();

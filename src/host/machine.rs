@@ -1,5 +1,6 @@
 //! The machine itself: its architecture, and whether it has its own kernel.
 
+use super::architecture::{self, UNKNOWN_ARCHITECTURE};
 use super::reader::Reader;
 use super::{Machine, MachineKind, elf};
 use crate::system::cores;
@@ -15,8 +16,9 @@ pub fn machine(reader: &mut Reader) -> Machine {
         false => tree_arch(reader),
     };
     let arch = arch.unwrap_or_else(|| {
-        reader.miss("the machine's architecture", "the tree has no program or loader that shows it");
-        "unknown".to_owned()
+        let why = "the tree has no program, loader or dpkg record that shows it";
+        reader.miss("the machine's architecture", why);
+        UNKNOWN_ARCHITECTURE.to_owned()
     });
     let boot_id = live.then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id")).flatten();
     // What is built for a tree is built by this machine.
@@ -39,7 +41,16 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
         ("/lib/ld-linux-aarch64.so.1", "aarch64"),
         ("/lib64/ld64.so.2", "ppc64le"),
     ];
-    loaders.into_iter().find(|(path, _)| reader.system.exists(path)).map(|(_, arch)| arch.to_owned())
+    let is_there = |path: &str| reader.system.exists(path) || reader.system.link_target(path).is_some();
+    let by_loader = loaders.into_iter().find(|(path, _)| is_there(path)).map(|(_, arch)| arch.to_owned());
+    by_loader.or_else(|| recorded_arch(&reader.text(what, "/var/lib/dpkg/status").unwrap_or_default()))
+}
+
+/// The architecture of dpkg itself in its record, which may have packages of others, too.
+fn recorded_arch(status: &str) -> Option<String> {
+    let is_own = |entry: &&str| entry.lines().any(|line| line == "Package: dpkg");
+    let arch = status.split("\n\n").find(is_own)?.lines().find_map(|line| line.strip_prefix("Architecture: "))?;
+    Some(architecture::machine(arch).to_owned())
 }
 
 fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
@@ -137,6 +148,14 @@ mod tests {
         assert_eq!(by_firmware("Microsoft Corporation", "Surface Book 3"), None);
         assert_eq!(by_firmware("QEMU", "Standard PC (Q35 + ICH9, 2009)"), Some("kvm"));
         assert_eq!(by_firmware("Supermicro", "SYS-821GE-TNHR"), None);
+    }
+
+    #[test]
+    fn dpkgs_record_has_the_architecture() {
+        let status = "Package: base-files\nArchitecture: all\n\nPackage: libc6\nArchitecture: i386\n\n\
+                      Package: dpkg\nStatus: install ok installed\nArchitecture: arm64\nVersion: 1.22.6\n";
+        assert_eq!(recorded_arch(status).as_deref(), Some("aarch64"));
+        assert_eq!(recorded_arch("Package: libc6\nArchitecture: i386\n"), None);
     }
 
     #[test]

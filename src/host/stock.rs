@@ -1,5 +1,6 @@
 //! Hosts that are not here: `--os ubuntu-24.04` plans for a machine on which only that system was installed.
 
+use super::architecture::machine;
 use super::probe::listed_gpus;
 use super::{
     Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA, SecureBoot, Unreadable,
@@ -16,19 +17,21 @@ pub enum StockError {
     #[error("`{0}` does not have the form ID-VERSION, such as ubuntu-24.04 or rocky-9:aarch64")]
     Malformed(String),
     /// The database does not know the distribution.
-    #[error("no distribution is called `{name}`; known are {}", known.join(", "))]
+    #[error("no distribution is called `{name}`; {}known are {}", nearest.as_ref().map(|id| format!("did you mean {id}? ")).unwrap_or_default(), known.join(", "))]
     Distribution {
         /// The unknown name.
         name: String,
+        /// The known distribution that is spelled almost alike.
+        nearest: Option<String>,
         /// The known distributions.
         known: Vec<String>,
     },
     /// The database does not know a stock installation of this release.
-    #[error("what a new {id} {version} contains is not known; known are {}", known.join(", "))]
+    #[error("{}", unknown_release(id, version, known))]
     Release {
         /// The distribution.
         id: String,
-        /// The unknown release.
+        /// The unknown release; empty if none was named.
         version: String,
         /// The known releases, `ubuntu-24.04`.
         known: Vec<String>,
@@ -43,6 +46,14 @@ pub enum StockError {
         /// The known architectures.
         known: Vec<String>,
     },
+}
+
+fn unknown_release(id: &str, version: &str, known: &[String]) -> String {
+    let known = known.join(", ");
+    if version.is_empty() {
+        return format!("`{id}` lacks the version; known are {known}");
+    }
+    format!("the contents of a new installation of {id} {version} are unknown; known are {known}")
 }
 
 /// The most bytes that name a system.
@@ -140,16 +151,6 @@ fn kernels(release: &str, manager: PackageManager) -> Kernels {
     Kernels { running: Some(release.to_owned()), next_boot: Some(release.to_owned()), installed: vec![installed] }
 }
 
-/// An architecture as `uname -m` prints it, for the names that Debian, Docker and NVIDIA use too.
-pub fn machine(arch: &str) -> &str {
-    match arch.trim() {
-        "amd64" | "x64" | "x86-64" => "x86_64",
-        "arm64" | "sbsa" | "armv8" => "aarch64",
-        "ppc64el" => "ppc64le",
-        other => other,
-    }
-}
-
 /// The record of a distribution's release (`ubuntu-24.04`, `Rocky Linux 9.6`), and the version that os-release would have.
 ///
 /// # Errors
@@ -167,7 +168,7 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
     let Some(start) = system.find(|c: char| c.is_ascii_digit()) else {
         let ids = ids_of(database, &letters(system));
         return Err(match ids.first().filter(|_| ids.len() == 1) {
-            Some(id) => no_such_release(database, id, "without a version"),
+            Some(id) => no_such_release(database, id, ""),
             None => malformed(),
         });
     };
@@ -183,7 +184,8 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
         _ => {
             let known: BTreeSet<_> = database.distributions.iter().map(|d| d.id.clone()).collect();
             let name = visible(name.trim_end_matches(['-', ' ', '_'])).into_owned();
-            return Err(StockError::Distribution { name, known: known.into_iter().collect() });
+            let nearest = spelled_like(&known, &letters(&name));
+            return Err(StockError::Distribution { name, nearest, known: known.into_iter().collect() });
         }
     };
     // Ubuntu 24.04.3 is 24.04 in os-release; Rocky 9.6 is 9.6 there, and 9 in the database.
@@ -202,6 +204,12 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
         shorter = tried.rsplit_once('.').map(|(start, _)| start);
     }
     Err(no_such_release(database, id, version))
+}
+
+/// The known distribution that needs the fewest changed letters, if those are less than a third.
+fn spelled_like(known: &BTreeSet<String>, name: &str) -> Option<String> {
+    let distance = |id: &&String| strsim::osa_distance(name, &letters(id));
+    known.iter().min_by_key(distance).filter(|id| distance(id) * 3 < name.len()).cloned()
 }
 
 /// The distributions whose id or full name is this one; else those that begin with it.
@@ -295,7 +303,9 @@ mod tests {
             ("", "ID-VERSION"),
             ("ubuntu-25.10", "ubuntu-24.04"),
             ("centos-9", "rocky-9"),
-            ("gentoo-17", "almalinux, amzn"),
+            ("gentoo-17", "`gentoo`; known are almalinux, amzn"),
+            ("ubunut-24.04", "did you mean ubuntu?"),
+            ("ubuntu", "`ubuntu` lacks the version"),
             ("ubuntu-24.04:riscv64", "aarch64, x86_64"),
             ("fedora-99", "fedora-44"),
             ("de-\u{1b}[2Jbian12", "ID-VERSION"),

@@ -79,6 +79,7 @@ pub static MANAGER: Manager = Manager {
         cxx: "g++",
         globs_versions: true,
         refresh: "apt-get update",
+        owner: "dpkg -S",
         remove_old_kernels: "apt-get autoremove --purge",
         add_kernel_parameter: |parameter| edit_grub(parameter, "update-grub"),
     },

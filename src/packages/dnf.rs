@@ -75,6 +75,7 @@ pub static MANAGER: Manager = Manager {
         cxx: CXX,
         globs_versions: true,
         refresh: "dnf makecache",
+        owner: "rpm -qf",
         remove_old_kernels: "dnf remove --oldinstallonly",
         add_kernel_parameter: |parameter| vec![format!("sudo grubby --update-kernel=ALL --args={parameter}")],
     },

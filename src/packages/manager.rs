@@ -98,6 +98,8 @@ pub struct ByHand {
     pub globs_versions: bool,
     /// Downloads the package lists.
     pub refresh: &'static str,
+    /// Names the package that a file belongs to.
+    pub owner: &'static str,
     /// Removes unused kernels.
     pub remove_old_kernels: &'static str,
     /// The commands that add a parameter to the kernel's command line.

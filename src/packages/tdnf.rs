@@ -51,6 +51,7 @@ pub static MANAGER: Manager = Manager {
         cxx: CXX,
         globs_versions: false,
         refresh: "tdnf makecache",
+        owner: "rpm -qf",
         remove_old_kernels: "tdnf autoremove",
         add_kernel_parameter: edit_grub,
     },

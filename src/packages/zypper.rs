@@ -73,6 +73,7 @@ pub static MANAGER: Manager = Manager {
         cxx: rpm::CXX,
         globs_versions: false,
         refresh: "zypper refresh",
+        owner: "rpm -qf",
         remove_old_kernels: "zypper purge-kernels",
         add_kernel_parameter: rpm::edit_grub,
     },

@@ -1,6 +1,7 @@
 //! Makes a plan from a request and facts: the choice, the steps in order, the totals and the fingerprint.
 
 use super::context::{StepContext, step};
+use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, estimate,
     nouveau, prerequisites, toolkit, verify,
@@ -37,7 +38,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
         said.sort();
         said.dedup();
-        said.into_iter().fold(conflict, Conflict::hint)
+        said.into_iter().fold(conflict, Conflict::hint).for_gpus(&request.assumed_gpus)
     })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
@@ -129,6 +130,7 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
 /// Refuses a runfile over packages, or packages over a runfile: that breaks hosts.
 fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
+    one_driver(facts, driver)?;
     let (by, remedy) = match (installed.origin, driver.install) {
         (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_)) => {
             ("packages", "use packages (--method packages), or remove the driver's packages first".to_owned())
@@ -279,7 +281,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
         let gcc = context.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
         if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
-            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, but this host has gcc {have}");
+            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, but the host has gcc {have}");
             say(CheckId::GS705, text);
         }
     }

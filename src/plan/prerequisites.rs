@@ -61,16 +61,19 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     if missing {
         warnings.extend(unavailable(context.facts, distribution, &names));
     }
-    if names.is_empty() {
-        return (step(StepId::Prerequisites, TITLE, "everything is already installed", Vec::new()), warnings);
-    }
     let manager = distribution.package_manager;
-    let operation = Operation::Packages(Packages::to_install(manager, names));
-    let mut acts = vec![Act { operation, satisfied: !missing }];
+    let mut acts = Vec::new();
     let unfinished = &context.facts.unfinished_packages;
-    if let Some(finish) = packages::finish(manager).filter(|_| missing && !unfinished.is_empty()) {
+    if let Some(finish) = packages::finish(manager).filter(|_| !unfinished.is_empty()) {
         why.insert(0, causes::cut_off(unfinished));
-        acts.insert(0, Act::needed(finish));
+        acts.push(Act::needed(finish));
+    }
+    if !names.is_empty() {
+        let operation = Operation::Packages(Packages::to_install(manager, names));
+        acts.push(Act { operation, satisfied: !missing });
+    }
+    if acts.is_empty() {
+        why.push("everything is already installed".to_owned());
     }
     (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
 }

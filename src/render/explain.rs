@@ -28,9 +28,13 @@ pub struct Look<'a> {
 /// Yes with its reasons, or no with what excludes it.
 pub type Answer = Result<(Selection, Vec<Reason>), Conflict>;
 
+/// The schema of a proof.
+const PROOF: &str = "gpusetup.proof/1";
+
 /// A proof as JSON.
 #[derive(Debug, Serialize)]
 pub struct Proof<'a> {
+    schema: &'static str,
     fits: bool,
     /// What was asked, or what fits instead.
     selection: Option<&'a Selection>,
@@ -46,6 +50,7 @@ impl<'a> Proof<'a> {
     pub fn of(answer: &'a Answer) -> Self {
         match answer {
             Ok((selection, reasons)) => Self {
+                schema: PROOF,
                 fits: true,
                 selection: Some(selection),
                 reasons,
@@ -55,6 +60,7 @@ impl<'a> Proof<'a> {
                 hints: &[],
             },
             Err(conflict) => Self {
+                schema: PROOF,
                 fits: false,
                 selection: conflict.alternative.as_ref().map(|a| &a.selection),
                 reasons: conflict.alternative.as_ref().map(|a| a.reasons.as_slice()).unwrap_or_default(),

@@ -1,9 +1,10 @@
 //! A plan as text.
 
 use super::{Paint, python};
+use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
-use crate::plan::{Act, Plan, State, Step, StepId};
+use crate::plan::{Act, Plan, State, Step, StepId, Warning};
 use crate::resolve::{PythonPackage, summary};
 use crate::text::{about, bytes, count, wrapped};
 
@@ -13,6 +14,12 @@ use crate::text::{about, bytes, count, wrapped};
 pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
     let mut out = head(plan, paint, width);
     out += &choice(plan, paint, width);
+    let (doubtful, others): (Vec<_>, Vec<_>) = plan.warnings.iter().partition(|w| w.check == CheckId::GS103);
+    if !doubtful.is_empty() {
+        // Whether the driver builds at all comes before what is done with it.
+        out += "\n";
+        out.extend(doubtful.into_iter().map(|warning| in_lines(warning, paint, width)));
+    }
     out += &format!("\n{}\n", paint.bold("Steps"));
     for step in &plan.steps {
         out += &if verbose { in_full(step, paint, width) } else { in_a_line(step, paint, width) };
@@ -28,16 +35,15 @@ pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) 
         }
     }
     out += "\n";
-    for warning in &plan.warnings {
-        // The whole text in yellow would be hard to read on white.
-        let head = format!("{} {}", paint.yellow("!"), paint.bold(&format!("{}:", warning.check)));
-        out += &wrapped("! ", &format!("{}: {}", warning.check, warning.text), width).replacen(
-            &format!("! {}:", warning.check),
-            &head,
-            1,
-        );
-    }
+    out.extend(others.into_iter().map(|warning| in_lines(warning, paint, width)));
     out + &sums(plan, paint, width)
+}
+
+fn in_lines(warning: &Warning, paint: Paint, width: usize) -> String {
+    // The whole text in yellow would be hard to read on white.
+    let head = format!("{} {}", paint.yellow("!"), paint.bold(&format!("{}:", warning.check)));
+    let text = wrapped("! ", &format!("{}: {}", warning.check, warning.text), width);
+    text.replacen(&format!("! {}:", warning.check), &head, 1)
 }
 
 fn head(plan: &Plan, paint: Paint, width: usize) -> String {

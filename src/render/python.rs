@@ -3,10 +3,11 @@
 use super::Paint;
 use crate::compat::{Database, Framework, FrameworkRelease};
 use crate::plan::Plan;
-use crate::resolve::{PythonPackage, Request};
+use crate::resolve::{Card, PythonPackage, Request};
 use crate::text::wrapped;
 use crate::version::Want;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A few lines for each framework of a plan: the command for pip, whether a driver is enough, and how to install only that. With
 /// `verbose` also the other commands and what compiling extensions needs.
@@ -55,14 +56,19 @@ fn driver_only(request: &Request) -> Request {
     }
 }
 
-/// How each build of a release is installed on machines of an architecture.
+/// How each build of a release that runs on these GPUs is installed on machines of an architecture.
 pub fn of_release(
     database: &Database,
     framework: &Framework,
     release: &FrameworkRelease,
     wish: &str,
     architecture: &str,
+    cards: &[Rc<Card>],
 ) -> Vec<PythonPackage> {
-    let builds = release.builds.iter().filter(|build| build.is_for(architecture));
-    builds.map(|build| PythonPackage::of(database, framework, release, build, wish, architecture)).collect()
+    let builds = release
+        .builds
+        .iter()
+        .filter(|build| build.is_for(architecture) && !cards.iter().any(|card| card.lacks_kernels_in(build)));
+    let package = |build| PythonPackage::of(database, framework, release, build, wish, architecture);
+    builds.map(|build| package(build).on(database, cards)).collect()
 }

@@ -6,6 +6,7 @@ use super::known_host::KnownHost;
 use super::search::{Telling, attempt, nearest, summary};
 use super::{Method, Prefer, Request};
 use crate::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
+use crate::host::assumed_gpus;
 use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::{AddOnVersion, CudaVersion, Want};
@@ -51,7 +52,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
-        out = out.hint(instead.as_hint(why, format!("fits: {}", summary(&selection))));
+        out = out.hint(as_hint(host, instead, why, format!("fits: {}", summary(&selection))));
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons.clone() }));
     }
     if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
@@ -162,7 +163,7 @@ fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Confl
         let leave_out = request.leave_out.iter().cloned().chain(others).collect();
         let alone = Request { leave_out, ..request.clone() };
         if let Ok(answer) = attempt(host, &alone, Telling::Choice) {
-            out = out.hint(alone.as_hint("", format!("{kind} alone: {}", summary(&answer.selection()))));
+            out = out.hint(as_hint(host, alone, "", format!("{kind} alone: {}", summary(&answer.selection()))));
         }
     }
     out
@@ -182,6 +183,32 @@ where
 
 fn eased<V>(want: &Want<V>) -> Want<V> {
     if want.is_wanted() { Want::Best } else { Want::Nothing }
+}
+
+/// A hint with the command for a request and its result.
+fn as_hint(host: &KnownHost, asks: Request, why: &'static str, gives: String) -> Hint {
+    let request = without_left_out(host, &asks).options();
+    Hint::Plan { why, host: String::new(), request, asks: Some(Box::new(asks)), gives: Some(gives) }
+}
+
+/// The same request, in which assumed GPUs are not named in place of being left out: they have no bus address of their own. One that
+/// was described with the host (`--facts`) keeps its place.
+fn without_left_out(host: &KnownHost, request: &Request) -> Request {
+    let assumed = host.facts.gpus.iter().filter(|gpu| gpu.assumed);
+    let mut addresses = assumed.map(|gpu| gpu.address.as_str());
+    let mut named = Vec::new();
+    for spec in &request.assumed_gpus {
+        let count = assumed_gpus(host.database, spec).map_or(0, |gpus| gpus.len());
+        named.push((spec, addresses.by_ref().take(count).collect::<Vec<_>>()));
+    }
+    let is_left = |address: &&str| request.leave_out.iter().any(|left| left == address);
+    let (dropped, kept): (Vec<_>, Vec<_>) = named.into_iter().partition(|(_, at)| at.iter().all(is_left));
+    let is_dropped = |address: &String| dropped.iter().any(|(_, at)| at.contains(&address.as_str()));
+    Request {
+        assumed_gpus: kept.into_iter().map(|(spec, _)| spec.clone()).collect(),
+        leave_out: request.leave_out.iter().filter(|address| !is_dropped(address)).cloned().collect(),
+        ..request.clone()
+    }
 }
 
 impl Request {
@@ -211,17 +238,6 @@ impl Request {
             components: Vec::new(),
             frameworks: Vec::new(),
             ..self.clone()
-        }
-    }
-
-    /// A hint with the command for this request and its result.
-    fn as_hint(&self, why: &'static str, gives: String) -> Hint {
-        Hint::Plan {
-            why,
-            host: String::new(),
-            request: self.options(),
-            asks: Some(Box::new(self.clone())),
-            gives: Some(gives),
         }
     }
 

@@ -3,9 +3,10 @@
 use super::driver::{DriverWish, oldest_branch};
 use super::{Conflict, Hint, KnownHost};
 use crate::causes;
-use crate::compat::{Database, ModuleFlavour, SourceId};
+use crate::compat::{BranchKind, Database, FrameworkBuild, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
 use crate::ids::RuleId;
+use crate::text::quoted;
 use crate::version::{ComputeCapability, DriverVersion, Want};
 use std::rc::Rc;
 
@@ -42,6 +43,11 @@ pub struct Card {
 }
 
 impl Card {
+    /// Whether a framework's build is known to have no kernels for it.
+    pub fn lacks_kernels_in(&self, build: &FrameworkBuild) -> bool {
+        self.capability.is_some_and(|have| !build.has_kernels_for(have))
+    }
+
     /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
     pub fn kinds(cards: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
         let all = cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card));
@@ -120,7 +126,7 @@ fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Confl
             sources: Vec::new(),
         }),
         (Ok(card), ..) if request.driver.is_wanted() => {
-            no_driver(&card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
+            no_driver(host.database, &card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
         }
         (known, ..) => known,
     }
@@ -175,16 +181,22 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             sources: architecture.sources.clone(),
         });
     }
-    Err(Conflict::new(
-        RuleId::GpuKnown,
-        format!("the GPU {} at {} is not in the database {}", gpu.pci_id, gpu.address, database.version),
-    )
-    .hint("to plan for it, name a driver and a flavour (--driver 595 --modules open)")
-    .hint(causes::report_gpu(&gpu.address).to_string()))
+    // An assumed GPU has no address.
+    let (place, selects) = if gpu.assumed {
+        (String::new(), format!("-d {}", gpu.pci_id))
+    } else {
+        (format!(" at {}", gpu.address), format!("-s {}", quoted(&gpu.address)))
+    };
+    let sentence = format!("the GPU {}{place} is not in the database {}", gpu.pci_id, database.version);
+    let conflict = Conflict::new(RuleId::GpuKnown, sentence).hint(causes::report_gpu(&selects).to_string());
+    let branches = database.driver_branches.iter().filter(|branch| branch.kind == BranchKind::Production);
+    let Some(newest) = branches.map(|branch| branch.branch).max() else { return Err(conflict) };
+    let options = format!("--driver {newest} --modules open --profile driver");
+    Err(conflict.hint(Hint::plan("if this is the driver and the flavour that it needs", options)))
 }
 
 /// Why no driver at all can be installed for a GPU on a machine of this architecture.
-fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
+fn no_driver(database: &Database, card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
     if card.is_virtual {
         return Some(virtual_gpu(&card.name, gpu));
     }
@@ -193,10 +205,14 @@ fn no_driver(card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
             "{} is part of {board}; its driver is included in the board's system software (JetPack)",
             card.name
         );
-        return Some(
-            Conflict::new(RuleId::GpuHasBoardDriver, sentence)
-                .hint(Hint::plan("the toolkit alone; the driver comes with JetPack", "--profile toolkit")),
-        );
+        let conflict = Conflict::new(RuleId::GpuHasBoardDriver, sentence);
+        // Of many boards the toolkit is JetPack's, too.
+        let is_served = card.capability.and_then(|c| database.architecture(c)).is_some_and(|a| a.sbsa_from.is_some());
+        return Some(if is_served {
+            conflict.hint(Hint::plan("the toolkit alone; the driver comes with JetPack", "--profile toolkit"))
+        } else {
+            conflict.hint("use the toolkit of JetPack, too")
+        });
     }
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
     let sentence = format!("{} exists only in machines with {machine} processors; this host is {arch}", card.name);

@@ -6,6 +6,7 @@ use super::{Reason, Request, Selection};
 use crate::causes;
 use crate::exit::Exit;
 use crate::ids::{CheckId, Rule, RuleId};
+use crate::text::quoted;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -188,6 +189,19 @@ impl Conflict {
         for hint in &mut self.hints {
             if let Hint::Plan { host, .. } = hint {
                 options.clone_into(host);
+            }
+        }
+        self
+    }
+
+    /// Adds the GPUs that the request assumes to the suggested plans that do not name them.
+    pub fn for_gpus(mut self, assumed: &[String]) -> Self {
+        let named: Vec<_> = assumed.iter().map(|spec| format!("--gpu {} ", quoted(spec))).collect();
+        for hint in &mut self.hints {
+            if let Hint::Plan { request, asks: None, .. } = hint
+                && !request.contains("--gpu ")
+            {
+                request.insert_str(0, &named.concat());
             }
         }
         self

@@ -14,7 +14,7 @@ pub struct Premise {
     pub source: String,
 }
 
-const HOST: &str = "this host";
+const HOST: &str = "facts of the host";
 const ASKED: &str = "the request";
 
 /// The facts that rule out a candidate.
@@ -102,7 +102,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             vec![card(n), fact(refusal.because(of, told), sources)]
         }
         Refusal::OldKernel(_) => vec![
-            fact(format!("this host boots kernel {}", told.kernel.unwrap_or("?")), HOST.to_owned()),
+            fact(format!("the host boots kernel {}", told.kernel.unwrap_or("?")), HOST.to_owned()),
             own(refusal.because(of, told)),
         ],
         Refusal::OldDriver(least, have) => {
@@ -116,12 +116,12 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             all
         }
         Refusal::OldLibrary | Refusal::NewLibrary => vec![
-            fact(format!("this host has glibc {}", told.glibc.unwrap_or("?")), HOST.to_owned()),
+            fact(format!("the host has glibc {}", told.glibc.unwrap_or("?")), HOST.to_owned()),
             own(refusal.because(of, told)),
         ],
         Refusal::NewCompiler(most, have) => vec![
             fact(
-                format!("this host has gcc {have}; no suitable gcc is installed or known to be packaged for it"),
+                format!("the host has gcc {have}; no suitable gcc is installed or known to be packaged for it"),
                 HOST.to_owned(),
             ),
             own(format!("nvcc of {named} supports gcc up to {most}")),

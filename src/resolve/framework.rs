@@ -66,6 +66,7 @@ pub fn combinations<'a>(
     request: &'a Request,
     cards: &[Rc<Card>],
 ) -> Result<Vec<Combination>, Conflict> {
+    named_once(&request.frameworks)?;
     let wishes = request
         .frameworks
         .iter()
@@ -100,6 +101,17 @@ pub fn combinations<'a>(
         }
     }
     Ok(choices.iter().map(|choice| combined(database, facts, request, &wishes, choice, cards)).collect())
+}
+
+/// Refuses two releases of one framework: a Python environment has one.
+fn named_once(frameworks: &[String]) -> Result<(), Conflict> {
+    let name = |text: &String| framework_and_version(text).0.trim().to_lowercase();
+    let again = |(at, text): &(usize, &String)| frameworks[..*at].iter().any(|other| name(other) == name(text));
+    let Some((_, twice)) = frameworks.iter().enumerate().find(again) else { return Ok(()) };
+    let all: Vec<_> = frameworks.iter().filter(|text| name(text) == name(twice)).map(String::as_str).collect();
+    let sentence =
+        format!("--for names {} more than once ({}); one environment has one release", name(twice), all.join(", "));
+    Err(Conflict::request(sentence).hint("plan for each environment separately"))
 }
 
 /// The CUDA major version of the toolkit; none for a build that uses no toolkit.
@@ -184,10 +196,7 @@ fn wish<'a>(
         .hint(format!("known versions: {}", nearest(&known, version.trim()).join(", "))));
     };
     let builds = published(facts, framework, release, request)?;
-    let unfit = |b: &FrameworkBuild| {
-        let unserved = |c: &&Rc<Card>| c.capability.is_some_and(|have| !b.has_kernels_for(have));
-        cards.iter().find(unserved)
-    };
+    let unfit = |b: &FrameworkBuild| cards.iter().find(|card| card.lacks_kernels_in(b));
     let runs: Vec<_> = builds.iter().copied().filter(|b| unfit(b).is_none()).collect();
     if let (true, Some(card)) = (runs.is_empty(), builds.iter().find_map(|b| unfit(b))) {
         let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What a user of Python installs for a framework: the commands, whether a driver is enough, and what compiling extensions needs.
 
 use super::Card;
-use crate::compat::{Brought, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
+use crate::compat::{Brought, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 use crate::compat::{PythonInstall, framework_and_version};
 use crate::text::quoted;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
@@ -118,6 +118,17 @@ impl PythonPackage {
         };
         let known = database.drivers.iter().map(|release| release.version).filter(|version| version.branch >= first);
         Self { minimum_driver: known.min().or(self.minimum_driver), ..self }
+    }
+
+    /// With what this toolkit needs to compile extensions: it may be newer than the build's own, within its major version.
+    pub fn compiled_with(self, toolkit: Option<&CudaRelease>) -> Self {
+        let of = |release: &CudaRelease| Extensions {
+            nvcc: release.version.series(),
+            gcc_min: release.gcc_min,
+            gcc_max: release.gcc_max,
+        };
+        let extensions = self.extensions.map(|needed| toolkit.map_or(needed, of));
+        Self { extensions, ..self }
     }
 
     /// Whether a source says how it is installed, or what it needs.

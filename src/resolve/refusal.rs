@@ -327,11 +327,11 @@ impl Refusal {
             Self::OldKernel(number) => {
                 let oldest = told.database.branch(number).and_then(|b| b.oldest_kernel.as_deref()).unwrap_or("?");
                 let have = told.kernel.unwrap_or("?");
-                format!("branch {number} needs Linux {oldest} or newer, but this host boots kernel {have}")
+                format!("branch {number} needs Linux {oldest} or newer, but the host boots kernel {have}")
             }
             Self::OldLibrary => {
                 let least = oldest_library(of, told).unwrap_or("?");
-                format!("it needs glibc {least} or newer, but this host has {}", told.glibc.unwrap_or("?"))
+                format!("it needs glibc {least} or newer, but the host has {}", told.glibc.unwrap_or("?"))
             }
             Self::NewLibrary => {
                 let from =

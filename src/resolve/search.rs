@@ -132,7 +132,9 @@ fn for_frameworks<'a>(
             Ok(mut found) => {
                 let Combination { reason: text, sources: source, cautions, python, .. } = combination;
                 found.cautions = cautions;
-                found.python = python.into_iter().map(|package| package.on(host.database, cards)).collect();
+                let toolkit = found.cuda.as_ref().map(|toolkit| toolkit.release);
+                let package = |package: PythonPackage| package.on(host.database, cards).compiled_with(toolkit);
+                found.python = python.into_iter().map(package).collect();
                 let (subject, rule) = ("for".to_owned(), Recorded::Known(Rule::Of(RuleId::FrameworkBuild)));
                 found.reasons.insert(0, Reason { subject, text, rule, source });
                 return Ok(found);
@@ -634,7 +636,12 @@ fn reasons(
         let newer = unpublished.iter().find(|a| a.add_on == n.of.id);
         let known = newer.map(|_| " with a known checksum").unwrap_or_default();
         let but = newer.map(|a| format!(" ({} has none)", a.version)).unwrap_or_default();
-        let text = format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}");
+        let version = n.artifact.version.to_string();
+        let text = if request.add_on(n.of.id).to_string() == version {
+            format!("{version} was requested; it is for CUDA {series} and runs on compute capability {capabilities}")
+        } else {
+            format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}")
+        };
         say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
     }
     let mut rests_on = vec![
@@ -661,14 +668,27 @@ where
     Want<V>: std::fmt::Display,
 {
     let asked = want.to_string();
-    let is_version = asked.chars().all(|c| c.is_ascii_digit() || c == '.');
+    // Of "13.2, >=13.0, <14" the user asked for the first, and the frameworks for the rest.
+    let own = asked.split(',').next().unwrap_or_default();
+    let is_version = own.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let own = if is_version { format!(" {own}") } else { String::new() };
     match want {
         Want::Meeting(_) if is_for_frameworks(want, request) => {
-            format!("the newest for {}", request.frameworks.join(", "))
+            format!("the newest{own} for {}", request.frameworks.join(", "))
         }
-        Want::Meeting(_) if is_version => format!("the newest {asked}"),
+        Want::Meeting(_) => format!("the newest{own}"),
         _ => "the newest".to_owned(),
     }
+}
+
+/// What fits: the newest that was meant, or the release itself if exactly that was requested.
+fn what_fits(toolkit: &Toolkit, request: &Request) -> String {
+    let asked = request.cuda.to_string();
+    let version = toolkit.release.version.to_string();
+    if asked.split(',').next() == Some(version.as_str()) {
+        return format!("{version} was requested, and it");
+    }
+    format!("{} that", newest(&request.cuda, request))
 }
 
 /// "The newest" for an add-on, and the word before CUDA's series. Of the add-ons, frameworks need only cuDNN.
@@ -693,7 +713,7 @@ fn cuda_reason(
     request: &Request,
 ) -> (RuleId, String) {
     let release = toolkit.release;
-    let newest = newest(&request.cuda, request);
+    let what = what_fits(toolkit, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
         let text = format!("the installed CUDA {} fits; its files do not name the exact release", toolkit.version());
         return (RuleId::CudaKept, text);
@@ -702,11 +722,8 @@ fn cuda_reason(
         return (RuleId::CudaKept, format!("CUDA {} is installed and fits", release.version));
     }
     let Some(driver) = driver else {
-        let fits = if cards.is_empty() {
-            format!("{newest} that this host supports, because no GPU is known")
-        } else {
-            format!("{newest} that fits")
-        };
+        let fits =
+            if cards.is_empty() { format!("{what} fits this host; no GPU is known") } else { format!("{what} fits") };
         let text = format!("{fits}; it needs driver {} or newer", release.minimum_driver);
         return (RuleId::CudaTargetsGpu, text);
     };
@@ -722,9 +739,9 @@ fn cuda_reason(
         }
         Some(native) => (
             RuleId::CudaNativeDriver,
-            format!("{newest} that fits and is native to driver branch {branch} (CUDA {native} or older)"),
+            format!("{what} fits and is native to driver branch {branch} (CUDA {native} or older)"),
         ),
-        None => (RuleId::CudaRunsOnDriver, format!("{newest} that fits driver branch {branch}")),
+        None => (RuleId::CudaRunsOnDriver, format!("{what} fits driver branch {branch}")),
     }
 }
 
@@ -799,7 +816,7 @@ fn method_reason(
                 }
                 None => {
                     let branch = d.branch.branch;
-                    format!("no enabled repository of this host offers a branch that fits as well as {branch}")
+                    format!("no enabled repository has a driver of branch {branch} that fits")
                 }
             };
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))

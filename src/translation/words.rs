@@ -9,7 +9,7 @@ pub const SEE_RULES: &str = "see which rules decided on this host";
 /// The checks whose findings may be the cause.
 pub const POSSIBLY_FROM: &str = "possibly from {ids}";
 /// More sources than one.
-pub const AND_MORE: &str = "{first} (and {count}: -v)";
+pub const AND_MORE: &str = "{first} (and {count} more, with -v)";
 /// An Xid that needs nothing.
 pub const NOTHING_ALONE: &str = "nothing needs to be done for this error alone";
 /// An error of a GPU or an NVSwitch that needs nothing.

@@ -41,7 +41,7 @@ impl Bench {
     /// The same, with its size as published.
     fn of_size(url: &str, body: &[u8], size: Option<u64>) -> Self {
         let tree = Tree::debian_12();
-        let said = tree.run(&["plan", "--profile", "toolkit", "--cuda", "none", "--json"]);
+        let said = tree.run(&["plan", "--profile", "toolkit", "--json"]);
         let mut plan: Plan = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
         let download = Operation::Download(Download {
             url: url.to_owned(),

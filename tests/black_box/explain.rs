@@ -528,3 +528,28 @@ fn a_release_is_described_without_a_gpu() {
     assert!(ran.code == 2 && ran.err.contains("PyTorch 99 is not known"), "{}", ran.err);
     assert!(ran.err.contains("known versions: 2.") && ran.err.contains(", 1."), "{}", ran.err);
 }
+
+#[test]
+fn a_framework_is_explained_for_the_gpus_that_are_named() {
+    let article = |more: &[&str]| run(&[&["explain", "torch==2.9", "--json"], more].concat()).json();
+    let builds = |article: &Value| article["python"].as_array().expect("builds").len();
+    let (any, blackwell) = (article(&[]), article(&["--gpu", "rtx 5090"]));
+    assert!(builds(&blackwell) < builds(&any), "one is built for CUDA 12.6, without Blackwell: {blackwell}");
+    assert!(blackwell.to_string().contains("no kernels for NVIDIA GeForce RTX 5090"), "{blackwell}");
+    assert!(blackwell["run"].to_string().contains("gpusetup plan --gpu 'rtx 5090' --for torch==2.9"), "{blackwell}");
+    assert_eq!(run(&["explain", "torch==2.9", "--gpu", "6000"]).code, 2);
+}
+
+#[test]
+fn an_option_is_explained_for_each_command() {
+    let told = run(&["explain", "option", "reboot"]).out;
+    assert!(told.starts_with("--reboot Who reboots the host"), "{told}");
+    assert!(told.contains("if-needed (gpusetup plan)") && told.contains("never (gpusetup apply"), "{told}");
+}
+
+#[test]
+fn a_proof_has_its_schema() {
+    let ran = run(&["explain", "cuda", "13.0", "--gpu", "v100", "--json"]);
+    let proof: Value = serde_json::from_str(&ran.out).expect("an object");
+    assert_eq!(proof["schema"], "gpusetup.proof/1");
+}

@@ -234,7 +234,7 @@ fn what_cannot_be_is_refused_with_its_code() {
             4,
             "driver 470.256.02 does not fit: it offers no open kernel modules here\n",
         ),
-        (&two, 4, "--leave-out"),
+        (&two, 4, "--gpu v100  # "),
         (&["plan", "--gpu", "10de:ffff"], 4, "10de:ffff"),
         (&["plan", "--gpu", "10de:ffff", "--modules", "open", "--driver", "595", "--cuda", "none"], 0, ""),
         (
@@ -631,7 +631,32 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         let ran = run_with_input(&["plan", "--facts", "-"], &secure.to_string());
         assert_eq!(ran.code, code, "{}", ran.err);
     }
-    // Not a refusal, but the first thing that is done.
+    // Two drivers over each other are no driver that fits, whatever doctor is asked.
+    let driver = serde_json::json!({"version": "580.159.04", "origin": "dpkg", "modules": "open",
+        "evidence": "package nvidia-dkms-580-open 580.159.04", "alternative": false});
+    let by_runfile = serde_json::json!({"version": "580.159.04", "origin": "runfile", "modules": null,
+        "evidence": "/var/lib/nvidia/log", "alternative": false});
+    let left_over = serde_json::json!({"version": "535.104.05", "origin": "unknown", "modules": null,
+        "evidence": "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.104.05", "alternative": false});
+    for (other, remedy) in
+        [(by_runfile, "nvidia-uninstall --silent"), (left_over, "sudo dpkg -S /usr/lib/x86_64-linux-gnu/")]
+    {
+        let mut mixed = facts.clone();
+        mixed["driver"] = driver.clone();
+        mixed["other_drivers"] = serde_json::json!([other]);
+        let refused = run_with_input(&["plan", "--facts", "-", "--profile", "driver"], &mixed.to_string());
+        let told = refused.err.contains("two drivers are installed over each other") && refused.err.contains("(GS401)");
+        assert!(refused.code == 5 && told && refused.err.contains(remedy), "{}", refused.err);
+        let toolkit = run_with_input(&["plan", "--facts", "-", "--profile", "toolkit"], &mixed.to_string());
+        assert_eq!(toolkit.code, 0, "{}", toolkit.err);
+    }
+    // Not a refusal, but the first thing that is done, and nothing is "already installed" before.
+    let mut cut_off = facts.clone();
+    cut_off["driver"] = driver;
+    cut_off["unfinished_packages"] = serde_json::json!(["man-db"]);
+    let plan = run_with_input(&["plan", "--facts", "-", "--profile", "driver", "--json"], &cut_off.to_string()).json();
+    assert_eq!(text(&plan, "/steps/0/state"), "needed");
+    assert_eq!(text(&plan, "/steps/0/operations/0/argv/0"), "dpkg");
     let plan = planned("/unfinished_packages", serde_json::json!(["man-db"]), &[]).json();
     assert!(text(&plan, "/steps/0/why").contains("man-db"), "{plan:#}");
     assert_eq!(text(&plan, "/steps/0/operations/0/argv/0"), "dpkg");
@@ -650,6 +675,43 @@ fn a_kernel_newer_than_the_branch_was_seen_to_build_on_is_told() {
     };
     assert_eq!(warned("6.1.0-26-amd64"), ("470".to_owned(), false));
     assert_eq!(warned("6.12.1-amd64"), ("470".to_owned(), true));
+}
+
+#[test]
+fn a_driver_that_may_not_build_is_said_before_the_steps() {
+    let ran = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "gtx 480", "--profile", "driver"]);
+    let (warning, steps) = (ran.out.find("! GS103:"), ran.out.find("\nSteps\n"));
+    assert!(warning.is_some() && warning < steps, "{}", ran.out);
+    assert_eq!(ran.out.matches("GS103").count(), 1, "{}", ran.out);
+}
+
+#[test]
+fn a_request_for_nothing_or_for_two_releases_of_one_framework_is_none() {
+    for (arguments, part) in [
+        (&["--driver", "none", "--cuda", "none"][..], "nothing was requested"),
+        (&["--for", "torch==2.9", "--for", "torch==2.4"], "torch more than once"),
+    ] {
+        let ran = run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "h100"], arguments].concat());
+        assert!(ran.code == 2 && ran.err.contains(part), "{arguments:?}: {} {}", ran.code, ran.err);
+    }
+}
+
+#[test]
+fn a_requested_toolkit_is_the_one_that_compiles() {
+    let asked = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--for", "torch==2.9", "--cuda", "13.2", "--json"];
+    let plan = run(&asked).json();
+    assert_eq!(text(&plan, "/selection/cuda/version").rsplit_once('.').map(|(series, _)| series), Some("13.2"));
+    assert_eq!(text(&plan, "/python/0/extensions/nvcc"), "13.2");
+    let reason = |plan: &Value, subject: &str| {
+        let all = plan["reasons"].as_array().expect("reasons").iter();
+        all.filter(|r| r["subject"] == subject).filter_map(|r| r["text"].as_str()).collect::<Vec<_>>().join("; ")
+    };
+    assert!(reason(&plan, "cuda").starts_with("the newest 13.2 for torch==2.9"), "{}", reason(&plan, "cuda"));
+    let exact = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--cuda", "12.9.1", "--cudnn", "9.10.2.21", "--json"];
+    let plan = run(&exact).json();
+    for (subject, start) in [("cuda", "12.9.1 was requested"), ("cudnn", "9.10.2.21 was requested")] {
+        assert!(reason(&plan, subject).starts_with(start), "{}", reason(&plan, subject));
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Bench {
 
     fn of(steps: Vec<Step>) -> Self {
         let tree = Tree::debian_12();
-        let said = tree.run(&["plan", "--profile", "toolkit", "--cuda", "none", "--json"]);
+        let said = tree.run(&["plan", "--profile", "toolkit", "--json"]);
         let mut plan: Plan = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
         plan.steps = steps;
         plan.fingerprint = plan.expected_fingerprint();
@@ -99,7 +99,8 @@ fn a_rollback_of_nothing_says_so() {
     };
     for command in ["rollback", "resume"] {
         let ran = bench.tree.run(&[command, "--yes", "--json"]);
-        assert_eq!((ran.code, ran.json()), (0, serde_json::Value::Null), "{command}: {}", ran.err);
+        let nothing = serde_json::json!({"schema": "gpusetup.status/1", "state": "nothing-applied"});
+        assert_eq!((ran.code, ran.json()), (0, nothing), "{command}: {}", ran.err);
     }
     nothing(bench.tree.run(&["rollback", "--yes"]));
     assert!(!bench.state("result.json").exists(), "nothing was done that could be reported");
@@ -265,4 +266,22 @@ fn a_journal_that_cannot_be_read_is_no_empty_one() {
             assert!(ran.code == 10 && ran.err.contains(says), "{command:?}: {} {}{}", ran.code, ran.out, ran.err);
         }
     }
+}
+
+#[test]
+fn nothing_that_was_applied_is_said_at_once() {
+    let tree = Tree::debian_12();
+    let status = tree.run(&["status", "--json"]);
+    assert_eq!(status.json(), serde_json::json!({"schema": "gpusetup.status/1", "state": "nothing-applied"}));
+    let waited = tree.run(&["status", "--wait", "--timeout", "1"]);
+    assert!(
+        waited.code == 6 && waited.err.starts_with("note: gpusetup has applied nothing on this host yet"),
+        "{}",
+        waited.err
+    );
+    let nothing = tree.run(&["uninstall", "--dry-run"]);
+    assert!(nothing.code == 0 && nothing.out.starts_with("Nothing to remove"), "{}{}", nothing.out, nothing.err);
+    let nowhere = tempfile::tempdir().expect("a temporary folder");
+    let ran = crate::common::run(&["uninstall", "--dry-run", "--root", nowhere.path().to_str().expect("UTF-8")]);
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
 }

@@ -34,6 +34,7 @@ pub fn gpu_names(database: &Database) -> Vec<GpuName> {
             named.entry(name.replace('-', "")).or_insert_with(|| (name, Vec::new())).1.push(gpu);
         }
     }
+    tell_quadros(&mut named);
     let mut generations: Vec<_> = database.gpus.iter().filter(|gpu| is_geforce(gpu)).map(capability).collect();
     generations.sort_unstable_by_key(|capability| Reverse(*capability));
     generations.dedup();
@@ -65,6 +66,22 @@ pub fn gpu_names(database: &Database) -> Vec<GpuName> {
     }
     all.sort_by(|(a, of_a), (b, of_b)| a.cmp(b).then_with(|| of_a.name.cmp(&of_b.name)));
     all.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Adds the brand to the names of Quadros whose successors are called the same and more: `RTX 4000` may be an RTX 4000 Ada.
+fn tell_quadros(named: &mut BTreeMap<String, (String, Vec<&Gpu>)>) {
+    let is_quadro = |gpu: &&Gpu| gpu.name.contains("Quadro");
+    let has_successor = |key: &String| {
+        let longer = named.range(key.clone()..).skip(1).take_while(|(other, _)| other.starts_with(key.as_str()));
+        longer.flat_map(|(_, (_, gpus))| gpus).any(|gpu| !is_quadro(gpu))
+    };
+    let of_quadros = named.iter().filter(|(_, (_, gpus))| gpus.iter().all(is_quadro)).map(|(key, _)| key);
+    let shared: Vec<String> = of_quadros.filter(|key| has_successor(key)).cloned().collect();
+    for key in shared {
+        if let Some((name, _)) = named.get_mut(&key) {
+            name.insert_str(0, "quadro-");
+        }
+    }
 }
 
 fn is_geforce(gpu: &Gpu) -> bool {

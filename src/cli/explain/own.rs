@@ -67,14 +67,54 @@ fn option(name: &str) -> Option<Article> {
         })
         .collect();
     let (_, arg) = having.first()?;
-    let mut article = Article::new(format!("--{name}"), arg.get_help().map(ToString::to_string).unwrap_or_default());
+    let help = |arg: &Arg| arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let mut titles: Vec<_> = having.iter().map(|(_, arg)| help(arg)).collect();
+    // That of most commands; of equally many, the first.
+    let uses = |title: &String| titles.iter().filter(|other| *other == title).count();
+    let title = titles.iter().rev().max_by_key(|title| uses(title)).cloned().unwrap_or_default();
+    titles.retain(|other| *other != title);
+    let mut article = Article::new(format!("--{name}"), title);
     if let Some(more) = arg.get_long_help().map(ToString::to_string) {
         let more = more.split_once('\n').map_or("", |(_, more)| more.trim());
         if !more.is_empty() {
             article = article.with("means", more);
         }
     }
-    let values: Vec<_> = arg
+    for (label, of) in [("values", values as fn(&Arg) -> String), ("default", default)] {
+        for (text, commands) in by_command(&having, of) {
+            let commands = commands.filter(|_| !text.is_empty()).map(|names| format!(" (gpusetup {names})"));
+            if !text.is_empty() {
+                article = article.with(label, text + &commands.unwrap_or_default());
+            }
+        }
+    }
+    if let Some(variable) = arg.get_env() {
+        article = article.with("also as", variable.to_string_lossy());
+    }
+    let mut names: Vec<_> = having.iter().map(|(command, _)| name_of(command)).collect();
+    names.dedup();
+    Some(article.with("of", format!("gpusetup {}", names.join(", "))))
+}
+
+/// What an option has in each command that takes it; without the commands if all have the same.
+fn by_command(having: &[(&Command, &Arg)], of: fn(&Arg) -> String) -> Vec<(String, Option<String>)> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for (command, arg) in having {
+        let (text, name) = (of(arg), name_of(command));
+        match all.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => names.push(name),
+            None => all.push((text, vec![name])),
+        }
+    }
+    let differ = all.len() > 1;
+    all.into_iter().map(|(text, names)| (text, differ.then(|| names.join(", ")))).collect()
+}
+
+fn values(arg: &Arg) -> String {
+    if !arg.get_action().takes_values() {
+        return String::new();
+    }
+    let all: Vec<_> = arg
         .get_possible_values()
         .iter()
         .map(|value| match value.get_help() {
@@ -82,22 +122,19 @@ fn option(name: &str) -> Option<Article> {
             None => value.get_name().to_owned(),
         })
         .collect();
-    if arg.get_action().takes_values() && !values.is_empty() {
-        article = article.with("values", values.join(", "));
+    all.join(", ")
+}
+
+fn default(arg: &Arg) -> String {
+    if !arg.get_action().takes_values() {
+        return String::new();
     }
-    let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    if arg.get_action().takes_values() && !default.is_empty() {
-        article = article.with("default", default.join(", "));
-    }
-    if let Some(variable) = arg.get_env() {
-        article = article.with("also as", variable.to_string_lossy());
-    }
-    let mut names: Vec<_> = having
-        .iter()
-        .map(|(command, _)| command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup ").to_owned())
-        .collect();
-    names.dedup();
-    Some(article.with("of", format!("gpusetup {}", names.join(", "))))
+    let all: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    all.join(", ")
+}
+
+fn name_of(command: &Command) -> String {
+    command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup ").to_owned()
 }
 
 #[cfg(test)]

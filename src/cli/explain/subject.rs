@@ -15,10 +15,11 @@ use crate::recognise::{error_codes, subjects};
 use crate::render::db::show::{self as pages, locations};
 use crate::render::explain::article::Article;
 use crate::render::explain::paste::remedy_of;
-use crate::resolve::known_card;
+use crate::resolve::{Card, known_card};
 use crate::subject;
 use crate::translation::Translation;
 use crate::translation::words;
+use std::rc::Rc;
 
 /// How many names are suggested for one that is not known.
 const MOST_NEAR: usize = 3;
@@ -44,8 +45,13 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(Some(of_error(found, language)));
     }
     let database = options.host.database()?;
-    if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), language) {
-        return Ok(Some(article));
+    if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), &[], language) {
+        let cards = cards(options, database)?;
+        if cards.is_empty() {
+            return Ok(Some(article));
+        }
+        return Ok(pages::framework(database, &name, Some(&architecture(options)), &cards, language)
+            .map(|article| article.for_gpus(&options.host.gpu)));
     }
     if let Some(problem) = unknown_release(database, &name) {
         return Err(problem);
@@ -66,6 +72,15 @@ fn unknown_release(database: &Database, name: &str) -> Option<Problem> {
     let problem = Problem::usage(format!("{} {version} is not known", framework.title))
         .hint(format!("known versions: {}", known.join(", ")));
     Some(problem.attempt(format!("gpusetup explain {}", framework.name)))
+}
+
+/// The GPUs that are named with --gpu.
+fn cards(options: &Options, database: &Database) -> Result<Vec<Rc<Card>>, Problem> {
+    let mut all = Vec::new();
+    for spec in &options.host.gpu {
+        all.push(Rc::new(known_card(database, &one_gpu(database, spec)?)?));
+    }
+    Ok(all)
 }
 
 /// The architecture of the system that is named with --os, or of this machine.

@@ -8,7 +8,7 @@ use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Asked, Block, Evidence, LoggedGpu, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
 use crate::ids::CheckId;
-use crate::plan::{rebuild_image, rebuild_images};
+use crate::plan::{keep_one_driver, rebuild_image, rebuild_images};
 use crate::resolve::Card;
 use crate::text::{quoted, quoted_path};
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             Err(why) => {
                 return Verdict::warn(why.clone())
                     .saw(format!("{at}: {}", gpu.pci_id))
-                    .helped(causes::report_gpu(at))
+                    .helped(causes::report_gpu(&format!("-s {}", quoted(at))))
                     .then(["sudo dmesg | grep NVRM"]);
             }
             Ok(card) => card,
@@ -168,23 +168,10 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
         return no_driver_of_its_own(seen).unwrap_or_else(Verdict::pass);
     };
     let said = |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
-    let others: Vec<_> = seen.facts.other_drivers.iter().filter(|other| !are_alternatives(driver, other)).collect();
-    let all = others.iter().fold(Verdict::pass().saw(said(driver)), |v, d| v.saw(said(d)));
-    let Some(other) = others.first() else { return all };
-    let runfile = [driver, other].into_iter().any(|d| d.origin == Origin::Runfile);
-    let cause = format!("two drivers are installed over each other: {} and {}", driver.version, other.version);
-    let fail = if runfile {
-        Verdict::fail(cause).alone().helped(causes::remove_runfile()).then(["gpusetup plan"])
-    } else {
-        Verdict::fail(cause).advise("let the package manager finish the interrupted update", ["gpusetup plan"])
-    };
-    Verdict::worst([fail, all]).unwrap_or_else(Verdict::pass)
-}
-
-/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts lack this; a runfile's
-/// driver is never such an alternative.
-fn are_alternatives(one: &InstalledDriver, other: &InstalledDriver) -> bool {
-    [one, other].into_iter().all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
+    let Some(drivers @ [one, two]) = seen.facts.two_drivers() else { return Verdict::pass().saw(said(driver)) };
+    let fail = Verdict::fail(causes::two_drivers(one.version, two.version)).alone();
+    let fail = fail.helped(keep_one_driver(drivers, &seen.facts)).then(["gpusetup plan"]);
+    drivers.into_iter().fold(fail, |v, d| v.saw(said(d)))
 }
 
 fn origin(origin: Origin) -> &'static str {

@@ -14,6 +14,7 @@ use crate::translation::Translation;
 use crate::translation::words::PLAN_FOR;
 use crate::version::CudaVersion;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 fn flavours(modules: &[ModuleFlavour]) -> String {
     modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -346,11 +347,13 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
     article
 }
 
-/// A release of a framework, the newest unless it is named. With an architecture also how each build is installed.
+/// A release of a framework, the newest unless it is named. With an architecture also how each build that runs on all of these GPUs
+/// is installed.
 pub fn framework(
     database: &Database,
     name: &str,
     architecture: Option<&str>,
+    cards: &[Rc<Card>],
     language: &Translation,
 ) -> Option<Article> {
     let (called, version) = framework_and_version(name);
@@ -358,7 +361,12 @@ pub fn framework(
     let release = if version.is_empty() { framework.releases.first() } else { database.framework_release(name) }?;
     let mut article = Article::new(format!("{} {}", framework.title, release.version), "");
     for build in &release.builds {
-        article = article.with("build", described(build));
+        let without = cards
+            .iter()
+            .find(|card| card.lacks_kernels_in(build))
+            .map(|card| format!("; no kernels for {}", card.name))
+            .unwrap_or_default();
+        article = article.with("build", described(build) + &without);
     }
     article = article.with("releases", range(framework));
     article.remedy = Some(language.filled(PLAN_FOR, &[("framework", &framework.title)]));
@@ -367,7 +375,7 @@ pub fn framework(
     article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
     match architecture {
         Some(architecture) => {
-            article.python = python::of_release(database, framework, release, &wish, architecture);
+            article.python = python::of_release(database, framework, release, &wish, architecture, cards);
         }
         None => article.run.push(format!("gpusetup explain {wish}  # the commands for pip, uv and conda")),
     }

@@ -3,7 +3,7 @@
 use crate::causes::tree;
 use crate::render::Paint;
 use crate::resolve::{PythonCommand, PythonPackage};
-use crate::text::{padded, wrapped};
+use crate::text::{padded, quoted, wrapped};
 use crate::translation::Translation;
 use crate::translation::words::AND_MORE;
 use serde::Serialize;
@@ -54,6 +54,15 @@ impl Article {
     /// With a paragraph.
     pub fn with(mut self, label: &'static str, text: impl Into<String>) -> Self {
         self.paragraphs.push(Paragraph { label, text: text.into() });
+        self
+    }
+
+    /// With commands that plan for these GPUs.
+    pub fn for_gpus(mut self, specs: &[String]) -> Self {
+        let named: Vec<_> = specs.iter().map(|spec| format!(" --gpu {}", quoted(spec))).collect();
+        for command in self.run.iter_mut().filter(|command| command.starts_with("gpusetup plan ")) {
+            *command = command.replacen("gpusetup plan", &format!("gpusetup plan{}", named.concat()), 1);
+        }
         self
     }
 

@@ -84,7 +84,7 @@ pub const CASES: &[Case] = &[
         "an update of the packages that came half the way",
         "library $system/libnvidia-ml.so.535.104.05 libnvidia-ml.so.1; ldconfig",
         &["GS401 fail"],
-        "GS401: gpusetup plan",
+        "GS401: sudo dpkg -S",
     ),
     twin(
         "another driver beside the first, by Debian's alternatives",

@@ -1,6 +1,6 @@
 //! Finds a GPU by its usual names: `H100`, `rtx4090`, `3090 Ti`, `A100 80GB`, `h100 sxm`.
 
-use super::{Database, Gpu};
+use super::{ComputeCapability, Database, Gpu};
 use std::cmp::Reverse;
 
 /// A name that matches no GPU, or several with different needs.
@@ -35,61 +35,118 @@ fn suggestion(nearest: &[String]) -> String {
 }
 
 /// Words that may be omitted from every name.
-const BRANDS: [&str; 4] = ["nvidia", "geforce", "tesla", "quadro"];
+const BRANDS: [&str; 4] = ["nvidia", "geforce", "tesla", QUADRO];
+
+/// The brand that NVIDIA gave up while it kept the names: `RTX 4000` is a Quadro RTX 4000, or one of its successors.
+const QUADRO: &str = "quadro";
+
+/// Words that say nothing without a number, and may be omitted from a name without one (`titan x`).
+const SERIES: [&str; 2] = ["gtx", "rtx"];
 
 /// No name has more words.
 const MOST_WORDS: usize = 16;
 
+/// The shortest number that names a GPU without its letters, as in `580`.
+const SHORTEST_NUMBER: usize = 3;
+
+/// A GPU whose name has the requested words.
+#[derive(Debug, Clone, Copy)]
+struct Match<'a> {
+    gpu: &'a Gpu,
+    /// How many words of its name were not requested.
+    surplus: usize,
+    /// Whether the requested words tell the model, and not the memory or the form of some board alone.
+    is_of_model: bool,
+}
+
 impl Database {
-    /// The GPU with this marketing name: the requested words must appear in its name, in the same order. Spaces between words
-    /// do not matter (`rtx4090` is `RTX 4090`), and the board's form and memory may be added (`h100 sxm`, `t4 16gb`). Several
-    /// matches with the same needs count as one.
+    /// The GPU with this marketing name: the requested words must appear in its name, in the same order, and tell its model.
+    /// Spaces between words do not matter (`rtx4090` is `RTX 4090`), and the board's form and memory may be added (`h100 sxm`,
+    /// `t4 16gb`). Several matches with the same needs count as one.
     ///
     /// # Errors
     ///
     /// If no GPU has such a name, or if several with different needs have.
     pub fn gpu_named(&self, name: &str) -> Result<&Gpu, Ambiguous> {
         let asked = asked_words(name);
-        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| Some((surplus(g, &asked)?, g))).collect();
-        if found.iter().any(|(surplus, _)| *surplus == 0) {
-            found.retain(|(surplus, _)| *surplus == 0);
-        }
+        let unknown = |nearest| Err(Ambiguous::Unknown { name: name.to_owned(), nearest });
+        let mut found = self.matching(name, &asked);
         // A name that no driver lists often belongs to another GPU, on a chip that was never sold under it.
-        if found.iter().any(|(_, g)| self.is_listed(g)) {
-            found.retain(|(_, g)| self.is_listed(g));
+        if found.iter().any(|m| self.is_listed(m.gpu)) {
+            found.retain(|m| self.is_listed(m.gpu));
         }
         // A GPU without a published compute capability cannot have different needs.
-        if found.iter().any(|(_, g)| g.compute_capability.is_some()) {
-            found.retain(|(_, g)| g.compute_capability.is_some());
+        if found.iter().any(|m| m.gpu.compute_capability.is_some()) {
+            found.retain(|m| m.gpu.compute_capability.is_some());
         }
         // The sort is stable: among those with the fewest extra words, the lowest id and the general entry win.
-        found.sort_by_key(|(surplus, g)| (*surplus, g.subsystem.is_some()));
+        found.sort_by_key(|m| (m.surplus, m.gpu.subsystem.is_some()));
+        let is_of_model = found.iter().any(|m| m.is_of_model);
         let is_known_as =
             |g: &&Gpu| g.known_as.as_deref().is_some_and(|name| of_name(g, &words(name), &asked) == Some(0));
-        if let Some(known) = self.gpus.iter().find(is_known_as) {
-            found.insert(0, (0, known));
-        }
+        let known_as = self.gpus.iter().find(is_known_as);
+        let found: Vec<_> = known_as.into_iter().chain(found.into_iter().map(|m| m.gpu)).collect();
         let needs =
             |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone(), g.only_on.clone());
-        match found.first() {
-            None => Err(Ambiguous::Unknown { name: name.to_owned(), nearest: self.spelled_like(&asked.concat()) }),
-            Some((_, first)) if found.iter().all(|(_, g)| needs(g) == needs(first)) => Ok(first),
-            Some(_) => {
-                let mut kinds: Vec<&Gpu> = Vec::new();
-                for (_, gpu) in &found {
-                    if !kinds.iter().any(|kind| needs(kind) == needs(gpu)) {
-                        kinds.push(gpu);
-                    }
-                }
-                kinds.sort_by_key(|gpu| Reverse(gpu.compute_capability));
-                let candidates = kinds.into_iter().map(Gpu::described).collect();
-                Err(Ambiguous::Several { name: name.to_owned(), count: found.len(), candidates })
+        let Some(first) = found.first() else { return unknown(self.spelled_like(&asked.concat())) };
+        if found.iter().all(|g| needs(g) == needs(first)) {
+            if is_of_model || known_as.is_some() {
+                return Ok(first);
+            }
+            let listed = found.iter().find(|g| self.is_listed(g));
+            return unknown(listed.map(|g| spoken(&g.name).to_owned()).into_iter().collect());
+        }
+        let mut kinds: Vec<&Gpu> = Vec::new();
+        for gpu in &found {
+            if !kinds.iter().any(|kind| needs(kind) == needs(gpu)) {
+                kinds.push(gpu);
             }
         }
+        kinds.sort_by_key(|gpu| Reverse(gpu.compute_capability));
+        let candidates = kinds.into_iter().map(Gpu::described).collect();
+        Err(Ambiguous::Several { name: name.to_owned(), count: found.len(), candidates })
     }
 
-    /// The names of GPUs in driver lists that need the fewest changed letters. Names with the same beginning come first, then
-    /// those with the nearest number.
+    /// The GPUs that a name may mean.
+    fn matching(&self, name: &str, asked: &[String]) -> Vec<Match<'_>> {
+        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| matched(g, asked)).collect();
+        let brand = brand(name);
+        if let Some(brand) = brand.filter(|brand| found.iter().any(|m| has_brand(m.gpu, brand))) {
+            found.retain(|m| has_brand(m.gpu, brand));
+        }
+        let has_digit = asked.iter().any(|word| word.bytes().any(|b| b.is_ascii_digit()));
+        let is_of_model = found.iter().any(|m| m.is_of_model);
+        if has_digit && is_of_model {
+            found.retain(|m| m.is_of_model);
+        }
+        if let ([number], None) = (asked, brand)
+            && number.bytes().all(|b| b.is_ascii_digit())
+        {
+            if number.len() < SHORTEST_NUMBER {
+                return Vec::new();
+            }
+            // GeForces are called by their number. Of others the letters tell the generation: `6000` may be an A6000.
+            if !found.iter().any(|m| m.is_of_model && has_brand(m.gpu, "geforce")) {
+                found.retain(|m| m.is_of_model);
+                let is_new = |gpu: &Gpu| !found.iter().any(|m| std::ptr::eq(m.gpu, gpu));
+                let with_letters = self.gpus.iter().filter(|g| is_new(g)).filter_map(|g| numbered(g, number));
+                let with_letters: Vec<_> = with_letters.collect();
+                found.extend(with_letters);
+                return found;
+            }
+        }
+        let is_exact = |m: &Match| m.surplus == 0;
+        let is_quadro = |m: &Match| brand.is_none() && has_brand(m.gpu, QUADRO);
+        if found.iter().any(|m| is_exact(m) && !is_quadro(m)) {
+            found.retain(is_exact);
+        } else if found.iter().any(is_exact) {
+            found.retain(|m| is_exact(m) || !is_quadro(m));
+        }
+        found
+    }
+
+    /// The names of GPUs in driver lists, architectures, systems and instance types that need the fewest changed letters. Names
+    /// with the same beginning come first, then those with the nearest number.
     fn spelled_like(&self, asked: &str) -> Vec<String> {
         const LONGEST: usize = 40;
         if asked.is_empty() || asked.len() > LONGEST {
@@ -98,21 +155,27 @@ impl Database {
         // One letter in three may differ.
         let most = (asked.chars().count() / 3).min(3);
         let mut near = Vec::new();
-        for gpu in self.gpus.iter().filter(|g| self.is_listed(g)) {
-            let spoken = gpu.known_as.as_deref().into_iter().chain(gpu.name.split(" / "));
-            for name in spoken.filter(|name| !name.contains("Engineering")) {
-                let plain = words(name).concat().to_lowercase();
-                let distance = strsim::osa_distance(asked, &plain);
-                if distance <= most {
-                    let begins = asked.bytes().zip(plain.bytes()).take_while(|(a, b)| a == b).count();
-                    let off = number(asked).abs_diff(number(&plain));
-                    let newest = (gpu.known_as.is_none(), Reverse(gpu.compute_capability));
-                    near.push((
-                        (distance, Reverse(begins), off, gpu.mobile, newest),
-                        name.trim_start_matches("NVIDIA ").to_owned(),
-                    ));
-                }
+        let mut consider = |name: &str, is_mobile: bool, rank: (bool, Reverse<Option<ComputeCapability>>)| {
+            let plain = words(name).concat().to_lowercase();
+            let distance = strsim::osa_distance(asked, &plain);
+            if distance <= most {
+                let begins = asked.bytes().zip(plain.bytes()).take_while(|(a, b)| a == b).count();
+                let off = number(asked).abs_diff(number(&plain));
+                near.push(((distance, Reverse(begins), off, is_mobile, rank), spoken(name).to_owned()));
             }
+        };
+        for gpu in self.gpus.iter().filter(|g| self.is_listed(g)) {
+            let names = gpu.known_as.as_deref().into_iter().chain(gpu.name.split(" / "));
+            for name in names.filter(|name| !name.contains("Engineering")) {
+                consider(name, gpu.mobile, (gpu.known_as.is_none(), Reverse(gpu.compute_capability)));
+            }
+        }
+        for architecture in &self.architectures {
+            consider(&architecture.name, false, (true, Reverse(Some(architecture.compute_capability))));
+        }
+        let systems = self.systems.iter().flat_map(|s| std::iter::once(&s.name).chain(&s.aliases));
+        for machine in systems.chain(self.instances.iter().map(|i| &i.name)) {
+            consider(machine, false, (true, Reverse(None)));
         }
         near.sort();
         let mut names: Vec<_> = Vec::new();
@@ -124,6 +187,65 @@ impl Database {
         names.truncate(3);
         names
     }
+}
+
+/// A GPU whose name has these words, with the board's form and memory beside them.
+fn matched<'a>(gpu: &'a Gpu, asked: &[String]) -> Option<Match<'a>> {
+    if asked.is_empty() {
+        return None;
+    }
+    // A slash separates the names of two boards.
+    let of_board = |name: &'a str| {
+        let words = words(name);
+        let skipped = skipped(gpu, &words, asked)?;
+        let surplus = skipped.count_ones() as usize;
+        Some(Match { gpu, surplus, is_of_model: tells_model(&words, skipped) })
+    };
+    gpu.name.split(" / ").filter_map(of_board).min_by_key(|m| m.surplus)
+}
+
+/// A GPU whose model is this number with letters before it: `A6000` for 6000.
+fn numbered<'a>(gpu: &'a Gpu, number: &str) -> Option<Match<'a>> {
+    let has_number =
+        |word: &&str| word.strip_suffix(number).is_some_and(|letters| letters.bytes().all(|b| b.is_ascii_alphabetic()));
+    let of_board = |name: &str| {
+        let words = words(name);
+        let model = words.get(model(&words)?).filter(|word| has_number(word));
+        model.map(|_| Match { gpu, surplus: words.len(), is_of_model: true })
+    };
+    gpu.name.split(" / ").find_map(of_board)
+}
+
+/// Where in a name the model is: its first word with a number that is not the memory.
+fn model(name: &[&str]) -> Option<usize> {
+    name.iter().position(|word| memory(&word.to_lowercase()).is_none() && word.bytes().any(|b| b.is_ascii_digit()))
+}
+
+/// Whether a name is told from others without the skipped words.
+fn tells_model(name: &[&str], skipped: u32) -> bool {
+    let is_skipped = |at: usize| skipped & (1 << at) != 0;
+    match model(name) {
+        Some(at) => !is_skipped(at),
+        None => {
+            let is_series = |word: &str| SERIES.iter().any(|series| word.eq_ignore_ascii_case(series));
+            name.iter().enumerate().all(|(at, word)| !is_skipped(at) || is_series(word))
+        }
+    }
+}
+
+/// The brand in a requested name, other than NVIDIA's own.
+fn brand(name: &str) -> Option<&'static str> {
+    let small = name.to_lowercase();
+    BRANDS.into_iter().find(|brand| *brand != "nvidia" && small.contains(brand))
+}
+
+fn has_brand(gpu: &Gpu, brand: &str) -> bool {
+    gpu.name.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case(brand))
+}
+
+/// A name as people say it.
+fn spoken(name: &str) -> &str {
+    name.trim_start_matches("NVIDIA ")
 }
 
 /// The first number in a name, 3090 in `rtx3090ti`; 0 if there is none.
@@ -143,25 +265,23 @@ fn words(name: &str) -> Vec<&str> {
 /// The words of a requested name, in lower case. `teslat4` becomes `t4`.
 fn asked_words(name: &str) -> Vec<String> {
     let small = name.to_lowercase();
+    // `GeForce2` and `Quadro4` are names.
     let without_brand = |word: &str| {
-        let rest = BRANDS.iter().find_map(|brand| word.strip_prefix(brand)).unwrap_or(word);
-        rest.to_owned()
+        let rest = BRANDS.iter().find_map(|brand| word.strip_prefix(brand)).filter(|rest| rest.len() > 1);
+        rest.unwrap_or(word).to_owned()
     };
     words(&small).into_iter().map(without_brand).collect()
 }
 
-/// How many words of its name were not requested; none if the name does not match.
-fn surplus(gpu: &Gpu, asked: &[String]) -> Option<usize> {
-    if asked.is_empty() {
-        return None;
-    }
-    // A slash separates the names of two boards.
-    gpu.name.split(" / ").filter_map(|name| of_name(gpu, &words(name), asked)).min()
+/// How many words of a name were not requested; none if it does not match.
+fn of_name(gpu: &Gpu, name: &[&str], asked: &[String]) -> Option<u32> {
+    skipped(gpu, name, asked).map(u32::count_ones)
 }
 
-fn of_name(gpu: &Gpu, name: &[&str], asked: &[String]) -> Option<usize> {
-    if let Some(surplus) = unmatched(name, asked) {
-        return Some(surplus);
+/// The words of a name that were not requested, a bit each; none if the name does not match.
+fn skipped(gpu: &Gpu, name: &[&str], asked: &[String]) -> Option<u32> {
+    if let Some(skipped) = unmatched(name, asked) {
+        return Some(skipped);
     }
     let rest: Vec<_> = asked.iter().filter(|word| !is_of_board(gpu, word)).cloned().collect();
     if rest.is_empty() || rest.len() == asked.len() { None } else { unmatched(name, &rest) }
@@ -172,23 +292,28 @@ fn is_of_board(gpu: &Gpu, word: &str) -> bool {
     let form = gpu.form.as_deref().unwrap_or_default();
     let is_form = form.eq_ignore_ascii_case(word)
         || form.trim_end_matches(|c: char| c.is_ascii_digit()).eq_ignore_ascii_case(word);
-    let memory = word.strip_suffix("gb").and_then(|n| n.parse().ok());
+    let memory = memory(word);
     !form.is_empty() && is_form || memory.is_some() && memory == gpu.memory_gb
 }
 
-/// How many words of the name remain if the requested words appear in it in their order. Words may be split differently:
-/// `gtx1080` is the two words `GTX 1080`, and `h 100` the one word `H100`.
-fn unmatched(name: &[&str], asked: &[String]) -> Option<usize> {
-    if asked.is_empty() {
-        return Some(name.len());
-    }
+/// The gigabytes in `80gb`.
+fn memory(word: &str) -> Option<u16> {
+    word.strip_suffix("gb")?.parse().ok()
+}
+
+/// The words of the name that remain, a bit each, if the requested words appear in it in their order. Words may be split
+/// differently: `gtx1080` is the two words `GTX 1080`, and `h 100` the one word `H100`.
+fn unmatched(name: &[&str], asked: &[String]) -> Option<u32> {
     if asked.len() > MOST_WORDS || name.len() > MOST_WORDS {
         return None;
     }
+    if asked.is_empty() {
+        return Some((1 << name.len()) - 1);
+    }
     let (_, rest) = name.split_first()?;
-    let joined = alike(name, asked).and_then(|(n, a)| unmatched(&name[n..], &asked[a..]));
-    let skipped = unmatched(rest, asked).map(|left| left + 1);
-    joined.into_iter().chain(skipped).min()
+    let joined = alike(name, asked).and_then(|(n, a)| Some(unmatched(&name[n..], &asked[a..])? << n));
+    let skipped = unmatched(rest, asked).map(|left| left << 1 | 1);
+    joined.into_iter().chain(skipped).min_by_key(|skipped| skipped.count_ones())
 }
 
 /// The fewest leading words of the name and of the request that give the same text when joined.
@@ -251,6 +376,59 @@ mod tests {
         assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
         assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
         assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
+    }
+
+    #[test]
+    fn a_name_that_fits_different_gpus_is_asked_about() {
+        for (typed, differing) in [
+            ("100", ["H100", "A100", "GV100"]),
+            ("6000", ["RTX PRO 6000", "RTX A6000", "Quadro K6000"]),
+            ("rtx 4000", ["RTX PRO 4000", "RTX 4000 Ada", "Quadro RTX 4000"]),
+            ("titan", ["TITAN RTX", "TITAN V", "GTX TITAN"]),
+        ] {
+            let Err(Ambiguous::Several { candidates, .. }) = named(typed) else {
+                panic!("{typed}: {:?}", named(typed))
+            };
+            for name in differing {
+                assert!(candidates.iter().any(|one| one.contains(name)), "{typed}: no {name} in {candidates:?}");
+            }
+        }
+        for (typed, means) in [
+            ("quadro 6000", "2.0"),
+            ("quadro rtx 4000", "7.5"),
+            ("rtx 4000 ada", "8.9"),
+            ("geforce fx 5800", "no compute capability"),
+            ("2070", "7.5"),
+            ("1060", "6.1"),
+            ("480", "2.0"),
+            ("titan v", "7.0"),
+        ] {
+            let found = known().gpu_named(typed).unwrap_or_else(|e| panic!("{typed}: {e}"));
+            let capability = found.compute_capability.map_or("no compute capability".to_owned(), |c| c.to_string());
+            assert_eq!(capability, means, "{typed}: {}", found.name);
+        }
+    }
+
+    #[test]
+    fn words_that_tell_no_model_are_no_name() {
+        for (typed, nearest) in [
+            ("$(id)", &[""; 0][..]),
+            ("id", &[]),
+            ("b", &[]),
+            ("v", &["TITAN V"]),
+            ("40", &[]),
+            ("sxm4", &["A100-SXM4-40GB"]),
+            ("dgx", &["DGX Display / NVIDIA T1000"]),
+            ("hooper", &["Hopper"]),
+            ("dgx h10", &["DGX H100"]),
+            ("p4d.24xlagre", &["p4d.24xlarge"]),
+        ] {
+            let Err(Ambiguous::Unknown { nearest: names, .. }) = named(typed) else {
+                panic!("{typed}: {:?}", named(typed))
+            };
+            let first: Vec<_> = names.iter().take(1).map(String::as_str).collect();
+            assert_eq!(first, nearest, "{typed}: {names:?}");
+        }
     }
 
     #[test]
