@@ -13,6 +13,7 @@ mod fabric;
 mod framework;
 mod known_host;
 mod python;
+mod reasons;
 mod refusal;
 mod repositories;
 mod search;

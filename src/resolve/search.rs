@@ -3,20 +3,20 @@
 
 use super::add_on::{self, ChosenAddOn, refused_for};
 use super::component::Part;
-use super::cuda::{SearchContext, Toolkit, is_native, passed_over, preferred, runs_on, toolkit};
-use super::driver::{Candidate, Candidates, Install, is_over, none_fits, outranked, refused};
+use super::cuda::{SearchContext, Toolkit, passed_over, preferred, runs_on, toolkit};
+use super::driver::{Candidate, Candidates, none_fits, outranked, refused};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
-use super::refusal::{Explanation, Refusal, Subject, Unpackaged, installer_library};
+use super::reasons::{along, reasons, without_runfile};
+use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
-    SelectedCuda, SelectedDriver, Selection,
+    Card, Conflict, Hint, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
+    SelectedDriver, Selection,
 };
-use crate::causes;
-use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, ModuleFlavour, short};
-use crate::host::{Facts, MachineKind};
+use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, short};
+use crate::host::MachineKind;
 use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use crate::version::{CudaVersion, Want, dotted};
 use std::collections::BTreeMap;
@@ -279,13 +279,6 @@ fn resolution<'a>(
     Resolution { cards, driver, cuda, parts, add_ons, reasons, rejected, ..Resolution::default() }
 }
 
-/// Why a component that was not named is installed.
-fn along(part: &Part) -> Option<Reason> {
-    let text = format!("{} is included as a dependency: {}", part.name, part.why()?);
-    let source = part.need?.sources.join(", ");
-    Some(Reason { subject: "cuda".to_owned(), text, rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)), source })
-}
-
 /// Why the host's driver packages are not known; none if they are.
 fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
     match host.distribution {
@@ -293,17 +286,6 @@ fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
         Some(d) if d.drivers.is_empty() => Some(Unpackaged::Unlisted),
         Some(d) => (d.named_as.is_some() && host.facts.offered.is_none()).then_some(Unpackaged::Untold),
     }
-}
-
-/// Why a whole toolkit is assembled from component archives.
-fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
-    let is_whole = request.components.is_empty() && parts.iter().any(|part| !part.there);
-    is_whole.then(|| Reason {
-        subject: "cuda".to_owned(),
-        text: format!("installed from component archives: {}", installer_library(&facts.os.name)),
-        rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)),
-        source: "cuda-installer-libxml2".to_owned(),
-    })
 }
 
 fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, cards: &'t [Rc<Card>]) -> Explanation<'t> {
@@ -599,231 +581,4 @@ pub fn summary(selection: &Selection) -> String {
     let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
     let add_ons = selection.add_ons.iter().map(|(id, chosen)| format!("{id} {}", chosen.version));
     [driver, cuda, cudnn].into_iter().flatten().chain(add_ons).collect::<Vec<_>>().join(" + ")
-}
-
-fn reasons(
-    told: &Explanation,
-    facts: &Facts,
-    driver: Option<&Candidate>,
-    cuda: Option<&Toolkit>,
-    add_ons: &[ChosenAddOn],
-    unpublished: &[&AddOnArtifact],
-) -> Vec<Reason> {
-    let Explanation { cards, request, unpackaged, .. } = *told;
-    let mut reasons = Vec::new();
-    let mut say = |subject: &str, rule: Rule, text: String, source: String| {
-        reasons.push(Reason { subject: subject.to_owned(), text, rule: Recorded::Known(rule), source });
-    };
-    if let Some(d) = driver {
-        let (rule, text) = driver_reason(cards, request, d);
-        say("driver", rule.into(), text, d.branch.sources.join(", "));
-        let (rule, text) = modules_reason(cards, request, d);
-        let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
-        say("modules", rule.into(), text, source);
-        let (rule, text, source) = method_reason(facts, request, unpackaged, d);
-        say("method", rule.into(), text, source);
-    }
-    if let Some(c) = cuda {
-        let release = c.release;
-        let (rule, text) = cuda_reason(c, driver, cards, request);
-        let of_branch = driver.filter(|_| rule == RuleId::CudaNativeDriver).map(|d| d.branch.sources.as_slice());
-        let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
-        say("cuda", rule.into(), text, sources.join(", "));
-    }
-    for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
-        let (newest, and) = newest_add_on(n.of.id, request);
-        let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
-        let newer = unpublished.iter().find(|a| a.add_on == n.of.id);
-        let known = newer.map(|_| " with a known checksum").unwrap_or_default();
-        let but = newer.map(|a| format!(" ({} has none)", a.version)).unwrap_or_default();
-        let version = n.artifact.version.to_string();
-        let text = if request.add_on(n.of.id).to_string() == version {
-            format!("{version} was requested; it is for CUDA {series} and runs on compute capability {capabilities}")
-        } else {
-            format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}")
-        };
-        say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
-    }
-    let mut rests_on = vec![
-        ("driver", driver.and_then(|d| d.branch.assumed.as_ref())),
-        ("cuda", cuda.and_then(|c| c.release.assumed.as_ref())),
-    ];
-    rests_on.extend(add_ons.iter().map(|n| (n.of.id.as_str(), n.range.assumed.as_ref())));
-    for (subject, assumed) in rests_on {
-        if let Some(assumed) = assumed {
-            say(
-                subject,
-                RuleId::AssumedFact.into(),
-                format!("based on an assumption: {assumed}"),
-                "assumed".to_owned(),
-            );
-        }
-    }
-    reasons
-}
-
-/// "The newest" with the request: "the newest 12.4", "the newest for torch==2.9". Ranges are not repeated.
-fn newest<V>(want: &Want<V>, request: &Request) -> String
-where
-    Want<V>: std::fmt::Display,
-{
-    let asked = want.to_string();
-    // Of "13.2, >=13.0, <14" the user asked for the first, and the frameworks for the rest.
-    let own = asked.split(',').next().unwrap_or_default();
-    let is_version = own.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let own = if is_version { format!(" {own}") } else { String::new() };
-    match want {
-        Want::Meeting(_) if is_for_frameworks(want, request) => {
-            format!("the newest{own} for {}", request.frameworks.join(", "))
-        }
-        Want::Meeting(_) => format!("the newest{own}"),
-        _ => "the newest".to_owned(),
-    }
-}
-
-/// What fits: the newest that was meant, or the release itself if exactly that was requested.
-fn what_fits(toolkit: &Toolkit, request: &Request) -> String {
-    let asked = request.cuda.to_string();
-    let version = toolkit.release.version.to_string();
-    if asked.split(',').next() == Some(version.as_str()) {
-        return format!("{version} was requested, and it");
-    }
-    format!("{} that", newest(&request.cuda, request))
-}
-
-/// "The newest" for an add-on, and the word before CUDA's series. Of the add-ons, frameworks need only cuDNN.
-fn newest_add_on(id: AddOnId, request: &Request) -> (String, &'static str) {
-    if id == AddOnId::CUDNN {
-        let and = if is_for_frameworks(&request.cudnn, request) { "and" } else { "for" };
-        return (newest(&request.cudnn, request), and);
-    }
-    let alone = Request { frameworks: Vec::new(), ..request.clone() };
-    (newest(request.add_on(id), &alone), "for")
-}
-
-/// Whether the version range comes from requested frameworks.
-fn is_for_frameworks<V>(want: &Want<V>, request: &Request) -> bool {
-    matches!(want, Want::Meeting(_)) && !request.frameworks.is_empty()
-}
-
-fn cuda_reason(
-    toolkit: &Toolkit,
-    driver: Option<&Candidate>,
-    cards: &[Rc<Card>],
-    request: &Request,
-) -> (RuleId, String) {
-    let release = toolkit.release;
-    let what = what_fits(toolkit, request);
-    if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
-        let text = format!("the installed CUDA {} fits; its files do not name the exact release", toolkit.version());
-        return (RuleId::CudaKept, text);
-    }
-    if toolkit.is_kept() {
-        return (RuleId::CudaKept, format!("CUDA {} is installed and fits", release.version));
-    }
-    let Some(driver) = driver else {
-        let fits =
-            if cards.is_empty() { format!("{what} fits this host; no GPU is known") } else { format!("{what} fits") };
-        let text = format!("{fits}; it needs driver {} or newer", release.minimum_driver);
-        return (RuleId::CudaTargetsGpu, text);
-    };
-    let branch = driver.branch.branch;
-    match driver.branch.max_cuda {
-        Some(native) if !is_native(release, driver) => {
-            let text = format!(
-                "newer than CUDA {native}, the newest native to driver branch {branch}. It runs through minor-version \
-                 compatibility (driver {} or newer), which loads no PTX: compile for the GPU's own compute capability",
-                release.minimum_driver
-            );
-            (RuleId::CudaNativeDriver, text)
-        }
-        Some(native) => (
-            RuleId::CudaNativeDriver,
-            format!("{what} fits and is native to driver branch {branch} (CUDA {native} or older)"),
-        ),
-        None => (RuleId::CudaRunsOnDriver, format!("{what} fits driver branch {branch}")),
-    }
-}
-
-fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
-    let branch = d.branch.branch;
-    if d.is_kept() {
-        return (RuleId::DriverKept, format!("driver {} is installed and fits", d.version));
-    }
-    if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
-        return (RuleId::DriverKnowsGpu, causes::last_branch(branch, &card.name));
-    }
-    if matches!(request.driver, Want::Meeting(_)) {
-        return (RuleId::DriverWanted, format!("{} was requested", request.driver));
-    }
-    if is_over(d, &request.today) {
-        return (RuleId::DriverBranchLife, format!("branch {branch} is past its end of life, but no newer one fits"));
-    }
-    let kind = match d.branch.kind {
-        crate::compat::BranchKind::LongTerm => "long-term",
-        crate::compat::BranchKind::Production => "production",
-        crate::compat::BranchKind::NewFeature => "new-feature",
-        crate::compat::BranchKind::Legacy => "legacy",
-        crate::compat::BranchKind::Unknown => "driver",
-    };
-    let life = d.branch.end_of_life.as_ref().map(|e| format!(", supported until {e}")).unwrap_or_default();
-    (RuleId::DriverBranchLife, format!("{branch} is the newest {kind} branch that fits{life}"))
-}
-
-fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
-    let only = cards.iter().find(|c| c.modules.len() == 1);
-    match (request.modules, only, d.modules) {
-        (Some(asked), _, _) => (RuleId::ModulesWanted, format!("{asked} modules were requested")),
-        (None, Some(card), ModuleFlavour::Open) => {
-            (RuleId::ModulesFitGpu, format!("{} needs the open kernel modules", card.name))
-        }
-        (None, Some(card), ModuleFlavour::Proprietary) => {
-            (RuleId::ModulesFitGpu, format!("{} has no GSP, so it needs the proprietary kernel modules", card.name))
-        }
-        (None, None, flavour) => {
-            (RuleId::ModulesDefault, format!("{flavour} is the default of branch {} for these GPUs", d.branch.branch))
-        }
-    }
-}
-
-fn method_reason(
-    facts: &Facts,
-    request: &Request,
-    unpackaged: Option<Unpackaged>,
-    d: &Candidate,
-) -> (RuleId, String, String) {
-    let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
-    match d.install {
-        Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
-        Install::Packages(offer) => {
-            let text = match &facts.offered {
-                Some(_) if offer.module_stream.is_none() => {
-                    format!("the package manager currently offers {}", d.version)
-                }
-                _ => format!("{} offers branch {}", offer.repository.name, d.branch.branch),
-            };
-            (RuleId::MethodPackages, text, offer.sources.join(", "))
-        }
-        Install::Runfile(a) if request.method == Method::Runfile => {
-            (RuleId::MethodWanted, "the runfile was requested".to_owned(), a.artifact.sources.join(", "))
-        }
-        Install::Runfile(a) => {
-            let text = match unpackaged {
-                Some(Unpackaged::Unknown) => format!("the database does not know the packages of {name}"),
-                Some(Unpackaged::Unlisted) => format!("the database lists no driver packages of {name}"),
-                Some(Unpackaged::Untold) => {
-                    format!("the package lists of {name}, which name its drivers, are missing")
-                }
-                None => {
-                    let branch = d.branch.branch;
-                    format!("no enabled repository has a driver of branch {branch} that fits")
-                }
-            };
-            (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
-        }
-        Install::CudaRunfile(a) => {
-            let text = format!("for this architecture it is published only inside the CUDA {} runfile", a.version);
-            (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
-        }
-    }
 }
