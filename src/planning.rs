@@ -7,7 +7,7 @@ use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
 use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair};
-use crate::resolve::{Conflict, Request, summary};
+use crate::resolve::{Conflict, ConflictKind, Request, summary};
 use crate::system::System;
 
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page for an example.
@@ -52,6 +52,11 @@ pub enum PlanningError {
 }
 
 impl PlanningError {
+    /// Whether the only reason is that the host has no GPU.
+    pub fn is_without_gpu(&self) -> bool {
+        matches!(self, Self::Conflict(conflict) if conflict.kind == ConflictKind::NoGpu)
+    }
+
     /// Whether it is a conflict by this rule.
     pub fn is_of(&self, rule: RuleId) -> bool {
         matches!(self, Self::Conflict(conflict) if conflict.rule == rule)

@@ -4,8 +4,8 @@ use super::files::read_plan;
 use super::host::{database, look};
 use super::locked::Locked;
 use super::options::{
-    BundleOptions, HostOptions, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions, StockOptions,
-    TrustOptions,
+    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
+    StockOptions, TrustOptions,
 };
 use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
 use super::{Problem, say};
@@ -189,10 +189,15 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 mirrors: Some(&config.sources.mirrors),
                 ..Planner::new(database)
             };
-            let planned = planner
-                .plan(facts.clone(), options.request.request(&options.host.prefix, &options.host.cache, assumed)?);
-            let planned =
-                planned.map_err(|e| locked.not_planned(e, &options.host.again(&StockOptions::default(), None)))?;
+            let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+            let planned = match planner.plan(facts.clone(), request) {
+                Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => {
+                    teller.end(super::NO_GPU_TO_PLAN_FOR);
+                    return Ok(done_without_changes(system, false));
+                }
+                Err(e) => return Err(locked.not_planned(e, &options.host.again(&StockOptions::default(), None))),
+                Ok(planned) => planned,
+            };
             planned.notes.iter().for_each(|note| say(note));
             planned.plan
         }
@@ -205,10 +210,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             Some(why) => teller.end(&format!("Nothing to install, but a reboot is required: {why}. Run: sudo reboot")),
         }
         reboot.iter().for_each(|_| account.requires_reboot());
-        // Nothing is written where nothing has changed.
-        let is_said = |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot.is_some();
-        let said = ended(system).ok().flatten().is_some_and(is_said);
-        return Ok(if said { Ended::Untouched } else { Ended::With(Ending::Done) });
+        return Ok(done_without_changes(system, reboot.is_some()));
     }
     if !options.run.asks_nothing() {
         propose(&plan, &options.look)?;
@@ -235,6 +237,13 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         teller.end(&format!("A reboot is required: {why}. Run: sudo reboot"));
     }
     Ok(ended)
+}
+
+/// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the record says so already.
+fn done_without_changes(system: &System, reboot_required: bool) -> Ended {
+    let is_said = |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot_required;
+    let said = ended(system).ok().flatten().is_some_and(is_said);
+    if said { Ended::Untouched } else { Ended::With(Ending::Done) }
 }
 
 /// Whether the plan installs a driver on the live host, which may need a reboot to work.

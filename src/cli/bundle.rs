@@ -19,7 +19,6 @@ use crate::paths;
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render::progress::ProgressPrinter;
-use crate::resolve::ConflictKind;
 use crate::sum::short;
 use crate::system::trust::Trust;
 use crate::system::{System, interrupt, output};
@@ -178,10 +177,10 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
     let facts = stock_facts(os, None, &options.gpu, database)?;
     let request = options.request.request(Path::new(paths::PREFIX), &options.cache, options.gpu.clone())?;
     let planner = Planner { lock: locked.file(), ..Planner::new(database) };
-    let planned = planner.plan(facts, request).map_err(|e| match e {
-        PlanningError::Conflict(conflict) if conflict.kind == ConflictKind::NoGpu => no_gpus(os),
-        e => locked.not_planned(e, &format!("--os {}", quoted(os))),
-    })?;
+    let refused = |e: PlanningError| {
+        if e.is_without_gpu() { no_gpus(os) } else { locked.not_planned(e, &format!("--os {}", quoted(os))) }
+    };
+    let planned = planner.plan(facts, request).map_err(refused)?;
     Ok(planned.plan)
 }
 

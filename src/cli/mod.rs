@@ -286,6 +286,9 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
     print(&(text::json(&text) + "\n"))
 }
 
+/// What `plan` and `apply` say where `--if-no-gpu skip` accepts a host without a GPU.
+const NO_GPU_TO_PLAN_FOR: &str = "this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)";
+
 /// Says something beside the result, on standard error.
 #[allow(clippy::print_stderr)]
 fn say(text: &str) {

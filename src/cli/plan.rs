@@ -16,7 +16,6 @@ use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::resolve::ConflictKind;
 use crate::text::{quoted, quoted_path};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -101,19 +100,18 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         ..Planner::new(database)
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
-    let plan = match planner.plan(facts, options.request.request(&options.host.prefix, &options.host.cache, assumed)?) {
-        Err(PlanningError::Conflict(conflict))
-            if conflict.kind == ConflictKind::NoGpu && options.request.if_no_gpu == IfNoGpu::Skip =>
-        {
-            super::say("this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)");
+    let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+    let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
+    let nothing = may_skip.then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
+    let plan = match planner.plan(facts, request) {
+        Err(e) if may_skip && e.is_without_gpu() => {
+            super::say(super::NO_GPU_TO_PLAN_FOR);
             if options.look.json || options.format == Format::Json {
-                super::print_json(&serde_json::Value::Null)?;
+                super::print_json(&nothing)?;
             }
             return Ok(Exit::Done);
         }
-        Err(PlanningError::Conflict(conflict))
-            if conflict.kind == ConflictKind::NoGpu && options.stock.os.is_some() =>
-        {
+        Err(e) if options.stock.os.is_some() && e.is_without_gpu() => {
             return Err(no_gpus(options.stock.os.as_deref().unwrap_or_default()));
         }
         Err(e) if e.is_of(RuleId::GpuFitsMachine) => {

@@ -540,6 +540,11 @@ impl Plan {
         }
     }
 
+    /// The plan for a host that needs nothing.
+    pub fn of_nothing(database: &Database, host: Facts, request: Request) -> Self {
+        Self::of(database, host, request, Vec::new(), Vec::new()).summed()
+    }
+
     /// The plan with its totals and fingerprint computed.
     pub(super) fn summed(self) -> Self {
         let mut plan = self.with_needs();

@@ -209,6 +209,20 @@ fn a_plan_needs_nothing_but_the_facts() {
     assert_eq!(other.code, 2, "{}", other.err);
 }
 
+/// A group of machines is set up alike: those without a GPU are done, and whoever waits for them hears so.
+#[test]
+fn a_host_without_a_gpu_is_done_where_that_is_accepted() {
+    let host = Tree::debian_12();
+    let plan = host.run(&["plan", "--if-no-gpu", "skip", "--json"]).json();
+    assert_eq!((&plan["schema"], &plan["steps"]), (&json!("gpusetup.plan/1"), &json!([])));
+    assert_eq!(host.run(&["apply", "--unattended"]).code, 9);
+    let applied = host.run(&["apply", "--unattended", "--if-no-gpu", "skip", "--json"]);
+    assert_eq!(applied.code, 0, "{}", applied.err);
+    assert_eq!(applied.json()["state"], "done");
+    assert!(applied.err.contains("nothing to do (--if-no-gpu skip)"), "{}", applied.err);
+    assert_eq!(host.run(&["status", "--wait", "--json"]).json()["state"], "done");
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_its_code() {
     let host = Tree::debian_12();
