@@ -82,6 +82,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             return version(options, language, layer, "latest");
         }
         [layer, wanted] if is_layer(layer, options)? => return version(options, language, layer, wanted),
+        // A range has blanks: `>=12.4, <13`.
+        [layer, range @ ..] if range.concat().starts_with(['<', '>', '=', '~', '^']) && is_layer(layer, options)? => {
+            return version(options, language, layer, &range.concat());
+        }
         _ => {}
     }
     match subject::article(&words, options, language) {

@@ -504,6 +504,7 @@ fn a_release_is_described_without_a_gpu() {
         (["driver", "580"], "driver branch 580"),
         (["cudnn", "9"], "cuDNN"),
         (["cuda", ">=12.4,<13"], "CUDA 12.9"),
+        (["cuda", ">=12.4, <13"], "CUDA 12.9"),
     ] {
         let ran = host.run(&[&["explain"][..], &words].concat());
         assert!(
