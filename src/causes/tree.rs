@@ -72,8 +72,13 @@ pub fn sentence(text: &str, root: &Path) -> String {
     })
 }
 
-/// A sentence in which what begins with `sudo` runs in the tree.
+/// A sentence in which what begins with `sudo` runs in the tree. Commands of which one acts on hardware or on the running
+/// system stay as they are: here they would act on the machine that they are typed on.
 pub fn in_chroot(text: &str, root: &Path) -> String {
+    let program = |part: &str| OF_MACHINES.iter().any(|name| part.split_whitespace().next() == Some(name));
+    if text.split("sudo ").skip(1).any(program) {
+        return format!("{text} (on the machine that runs this tree, and not here)");
+    }
     let mut parts = text.split("sudo ");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -121,38 +126,66 @@ fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
 
 /// Whether the shell outside would look for something in its own files: a pattern, another command's output, a redirection.
 fn needs_shell(command: &str) -> bool {
-    let mut quote = None;
-    command.chars().any(|c| match (quote, c) {
-        (None, '\'' | '"') => {
-            quote = Some(c);
-            false
-        }
-        (Some(open), c) if open == c => {
-            quote = None;
-            false
-        }
-        (Some('\''), _) => false,
-        (Some(_), c) => matches!(c, '$' | '`'),
-        (None, c) => matches!(c, '$' | '`' | '*' | '?' | '>' | '<'),
+    let mut reader = Reader::default();
+    command.chars().any(|c| match reader.read(c) {
+        Place::Bare => matches!(c, '$' | '`' | '*' | '?' | '>' | '<'),
+        Place::DoubleQuoted => matches!(c, '$' | '`'),
+        Place::Literal => false,
     })
+}
+
+/// Reads a command as a shell does, as far as quotes and backslashes go.
+#[derive(Default)]
+struct Reader {
+    quote: Option<char>,
+    escaped: bool,
+}
+
+/// Where a character of a command stands.
+#[derive(PartialEq)]
+enum Place {
+    /// Outside of quotes.
+    Bare,
+    /// Between double quotes, where a shell replaces variables.
+    DoubleQuoted,
+    /// A quotation mark, or a character that stands for itself.
+    Literal,
+}
+
+impl Reader {
+    fn read(&mut self, c: char) -> Place {
+        if std::mem::take(&mut self.escaped) {
+            return Place::Literal;
+        }
+        match (self.quote, c) {
+            (None | Some('"'), '\\') => self.escaped = true,
+            (None, '\'' | '"') => self.quote = Some(c),
+            (Some(open), c) if open == c => self.quote = None,
+            (None, _) => return Place::Bare,
+            (Some('"'), _) => return Place::DoubleQuoted,
+            (Some(_), _) => {}
+        }
+        Place::Literal
+    }
 }
 
 /// The parts of a command between `|`, `&&` and `;`, each with what follows it. Quoted text is not divided.
 fn parts(text: &str) -> Vec<(&str, &str)> {
-    let (mut out, mut start, mut quote, mut depth) = (Vec::new(), 0, None, 0usize);
+    let (mut out, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    let mut reader = Reader::default();
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
-        match (quote, c) {
-            (None, '\'' | '"') => quote = Some(c),
-            (Some(open), c) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '(') => depth += 1,
-            (None, ')') => depth = depth.saturating_sub(1),
-            (None, '|' | ';') if depth == 0 => {
+        if reader.read(c) != Place::Bare {
+            continue;
+        }
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' | ';' if depth == 0 => {
                 out.push((&text[start..at], &text[at..=at]));
                 start = at + 1;
             }
-            (None, '&') if depth == 0 && chars.peek().is_some_and(|(_, next)| *next == '&') => {
+            '&' if depth == 0 && chars.peek().is_some_and(|(_, next)| *next == '&') => {
                 chars.next();
                 out.push((&text[start..at], "&&"));
                 start = at + 2;
@@ -174,6 +207,10 @@ mod tests {
             ("sudo ldconfig", Some("sudo chroot /t ldconfig")),
             ("sudo ln -sfn a /usr/local/b", Some("sudo chroot /t ln -sfn a /usr/local/b")),
             ("printf 'a | sudo b\\n' | sudo tee /etc/f", Some("printf 'a | sudo b\\n' | sudo chroot /t tee /etc/f")),
+            (
+                "printf 'NVIDIA'\\''s | driver\\n' | sudo tee /etc/f",
+                Some("printf 'NVIDIA'\\''s | driver\\n' | sudo chroot /t tee /etc/f"),
+            ),
             (
                 "curl -fsSL https://k | sudo gpg --dearmor -o /k",
                 Some("curl -fsSL https://k | sudo chroot /t gpg --dearmor -o /k"),
@@ -219,6 +256,11 @@ mod tests {
         for text in ["gpusetup plan --os debian-12 --gpu h100", "gpusetup facts --json > FILE"] {
             assert_eq!(sentence(text, root), text);
         }
+        assert_eq!(
+            sentence("enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot", root),
+            "enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot (on the machine that runs this tree, and \
+             not here)"
+        );
         for text in ["read it, then: sudo chmod go-w plan.json", "sudo ./gpusetup apply", "run it with sudo"] {
             assert_eq!(in_chroot(text, root), text);
         }
