@@ -169,7 +169,9 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     };
     let said = |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
     let Some(drivers @ [one, two]) = seen.facts.two_drivers() else { return Verdict::pass().saw(said(driver)) };
-    let fail = Verdict::fail(causes::two_drivers(one.version, two.version)).alone();
+    let fail = Verdict::fail(causes::two_drivers(one.version, two.version));
+    // Files of another version of the packages are there until an interrupted update is finished (GS603); a runfile's stay.
+    let fail = if drivers.iter().any(|d| d.origin == Origin::Runfile) { fail.alone() } else { fail };
     let fail = fail.helped(keep_one_driver(drivers, &seen.facts)).then(["gpusetup plan"]);
     drivers.into_iter().fold(fail, |v, d| v.saw(said(d)))
 }
