@@ -179,6 +179,15 @@ pub fn unknown_origin(driver: impl Display, evidence: &str) -> String {
 pub const REMOVE_UNKNOWN: &str = "remove the driver the way it was installed (by the program or the image that brought it), then \
                                   uninstall again";
 
+/// A driver that no package manager installed, and that is incomplete (GS407).
+pub fn without_smi(driver: impl Display) -> String {
+    format!("driver {driver} was not installed from packages, and its nvidia-smi is missing")
+}
+
+/// What to do about it.
+pub const INSTALL_AGAIN: &str = "install the same driver again the way it was installed: NVIDIA's runfile contains nvidia-smi. A \
+                                 package with nvidia-smi would bring a second driver";
+
 /// Which package has nvidia-smi (GS407).
 pub const INSTALL_SMI: &str = "install the package that contains nvidia-smi, in the driver's version: nvidia-utils-BRANCH on \
                                Ubuntu, nvidia-smi on Debian, nvidia-driver-cuda on RHEL and its relatives";

@@ -217,6 +217,13 @@ fn two_drivers_over_each_other() {
     assert_eq!(found(|e| e.facts.other_drivers.push(runfile.clone())), ["GS401 fail"]);
     let half = other("570.1.1", Origin::Unknown, "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.1.1");
     assert_eq!(found(|e| e.facts.other_drivers.push(half.clone())), ["GS401 fail"]);
+    // An interrupted update explains the files of packages, and not those of a runfile.
+    let cut_off = |e: &mut Evidence, second: &InstalledDriver| {
+        e.facts.unfinished_packages = vec!["libcuda1".to_owned()];
+        e.facts.other_drivers.push(second.clone());
+    };
+    assert_eq!(found(|e| cut_off(e, &half)), ["GS603 fail", "GS401 fail < GS603"]);
+    assert_eq!(found(|e| cut_off(e, &runfile)), ["GS603 fail", "GS401 fail"]);
     // Debian's alternatives are several drivers side by side, and meant to be.
     let beside = |version| InstalledDriver { alternative: Some(true), ..other(version, Origin::Unknown, "a file") };
     let of_debian = |e: &mut Evidence| e.facts.driver.as_mut().expect("a driver").alternative = Some(true);
@@ -520,6 +527,12 @@ fn what_the_kernel_said_before_it_changed() {
 #[test]
 fn what_belongs_to_the_driver() {
     assert_eq!(found(|e| e.has_smi = false), ["GS407 fail"]);
+    let mut by_runfile = sound();
+    by_runfile.has_smi = false;
+    by_runfile.facts.driver.as_mut().expect("one").origin = Origin::Runfile;
+    let finding = examined(by_runfile).checks.into_iter().find(|f| f.id == CheckId::GS407).expect("there");
+    let cure = finding.remediation.expect("advice");
+    assert!(cure.commands.is_empty() && cure.text.contains("NVIDIA's runfile contains nvidia-smi"), "{cure:?}");
     let mut headless = sound();
     (headless.has_smi, headless.missing_packages) = (false, vec!["nvidia-utils-580-server".into()]);
     let finding = examined(headless).checks.into_iter().find(|f| f.id == CheckId::GS407).expect("there");

@@ -4,6 +4,7 @@ use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
 use crate::causes;
 use crate::doctor::{Evidence, Verdict};
+use crate::host::Origin;
 use crate::operation::{Operation, Packages, packages};
 use crate::packages::{ALL, of};
 use crate::text::bytes;
@@ -51,6 +52,11 @@ pub fn smi(seen: &Evidence) -> Verdict {
     }
     if seen.has_smi {
         return Verdict::pass();
+    }
+    if let Some(driver) =
+        seen.facts.driver.as_ref().filter(|driver| !matches!(driver.origin, Origin::Dpkg | Origin::Rpm))
+    {
+        return Verdict::fail(causes::without_smi(driver.version)).advise(causes::INSTALL_AGAIN, NOTHING);
     }
     let verdict = Verdict::fail("the driver is installed without nvidia-smi, which is in a separate package");
     match (seen.facts.os.package_manager, seen.missing_packages.as_slice()) {
