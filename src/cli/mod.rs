@@ -44,7 +44,7 @@ use options::{
     TrustOptions,
 };
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -290,9 +290,13 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
 const NO_GPU_TO_PLAN_FOR: &str = "this host has no NVIDIA GPU: nothing to do (--if-no-gpu skip)";
 
 /// Says something beside the result, on standard error.
-#[allow(clippy::print_stderr)]
 fn say(text: &str) {
-    eprintln!("{}", terminal::filled(&legible(text)));
+    complain(&terminal::filled(&legible(text)));
+}
+
+/// Writes a line to standard error. Where that is closed or full, the exit code is what is left to say.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 #[cfg(test)]

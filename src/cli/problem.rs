@@ -1,5 +1,6 @@
 //! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
 
+use super::complain;
 use super::locale::legible;
 use super::terminal::filled;
 use crate::causes::tree;
@@ -102,18 +103,17 @@ impl Problem {
     }
 
     /// Prints the failure on standard error.
-    #[allow(clippy::print_stderr)]
     pub fn report(&self) {
         // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
-        let line = |label: &str, text: &str| eprintln!("{}", filled(&legible(&format!("{label}: {}", message(text)))));
+        let line = |label: &str, text: &str| complain(&filled(&legible(&format!("{label}: {}", message(text)))));
         line("error", &self.message);
         self.because.iter().for_each(|fact| line("because", fact));
         // Commands are to be copied.
         for hint in &self.hints {
-            eprintln!("hint: {}", legible(&message(hint)));
+            complain(&format!("hint: {}", legible(&message(hint))));
         }
         for command in &self.tries {
-            eprintln!("try: {}", legible(&message(command)));
+            complain(&format!("try: {}", legible(&message(command))));
         }
     }
 }
