@@ -1,5 +1,6 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
+use super::help::variable;
 use super::{Problem, option_names, say};
 use crate::paths::CONFIG;
 use crate::system::environment;
@@ -10,7 +11,7 @@ use crate::yaml;
 use clap::Command;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -88,8 +89,10 @@ fn has_login(value: &str) -> bool {
 }
 
 fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
-    let map: BTreeMap<String, Texts> =
-        yaml::read(text).map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
+    // A file of comments sets nothing.
+    let map: BTreeMap<String, Texts> = yaml::read::<Option<_>>(text)
+        .map(Option::unwrap_or_default)
+        .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
     let known = option_names();
     if let Some(key) = map.keys().find(|k| !known.contains(k)) {
         let line = text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
@@ -121,8 +124,9 @@ pub fn with_defaults(command: Command, defaults: &Defaults) -> Command {
         command.mut_subcommand(name, |sub| {
             let ids: Vec<_> = sub
                 .get_arguments()
-                .filter(|a| a.get_env().is_some())
-                .filter_map(|a| Some((a.get_id().clone(), defaults.get(a.get_long()?)?.clone())))
+                .filter_map(|a| Some((a, a.get_long()?)))
+                .filter(|(a, long)| a.get_env() == Some(OsStr::new(&variable(long))))
+                .filter_map(|(a, long)| Some((a.get_id().clone(), defaults.get(long)?.clone())))
                 .collect();
             ids.into_iter().fold(sub, |sub, (id, values)| sub.mut_arg(id, |arg| arg.default_values(values)))
         })
@@ -141,6 +145,7 @@ mod tests {
         assert_eq!(defaults["upgrade"], ["true"]);
         assert_eq!(defaults["gpu"], ["h100", "t4"]);
         let mirrors = read("mirrors:\n  https://a.example/x: http://b.example\n").expect("valid");
+        assert!(read("# nothing yet\n").expect("no keys").is_empty() && read("").expect("no keys").is_empty());
         assert_eq!(mirrors["mirrors"], ["https://a.example/x=http://b.example"]);
         let unknown = read("cuda: \"12.8\"\ncudda: \"12.8\"\n").expect_err("an unknown key");
         assert!(unknown.message.contains("line 2") && unknown.message.contains("cudda"), "{}", unknown.message);

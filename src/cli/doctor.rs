@@ -36,7 +36,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
     format: Format,
     /// Checks to run: install (files on disk), runtime (state of the running host), or all
-    #[arg(long, value_enum, default_value = "all")]
+    #[arg(long, value_enum, env = "GPUSETUP_CHECKS", default_value = "all")]
     profile: Profile,
     /// Exit 20 for warnings too
     #[arg(long, env = "GPUSETUP_STRICT")]

@@ -280,8 +280,13 @@ fn with_environment(command: Command) -> Command {
         if !every || is_asked || arg.get_env().is_some() || NEVER_FROM_THE_ENVIRONMENT.contains(&long.as_str()) {
             return arg;
         }
-        arg.env(format!("GPUSETUP_{}", long.replace('-', "_").to_uppercase()))
+        arg.env(variable(&long))
     })
+}
+
+/// The variable that sets a long option.
+pub fn variable(long: &str) -> String {
+    format!("GPUSETUP_{}", long.replace('-', "_").to_uppercase())
 }
 
 fn short(command: Command, Short { command: name, options, examples }: &Short) -> Command {

@@ -1,6 +1,7 @@
 //! Common wrong command lines, and the right ones: what clap alone would answer with "unexpected argument".
 
 use super::Problem;
+use super::help::variable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -116,7 +117,7 @@ fn again(words: &[String], wrong: &str, right: &str) -> String {
 /// A value that no flag has comes from the environment.
 fn of_the_environment(option: &str, value: &str, words: &[String]) -> Option<Problem> {
     let flag = option.split(' ').next().unwrap_or(option);
-    let name = format!("GPUSETUP_{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
+    let name = variable(flag.trim_start_matches('-'));
     let is_given = words.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
     let set = crate::system::environment::raw(&name)?;
     if is_given || set.to_string_lossy() != value {

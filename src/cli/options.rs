@@ -580,10 +580,19 @@ impl RequestOptions {
             prefix: prefix.to_owned(),
             cache: cache.to_owned(),
             assumed_gpus,
-            leave_out: self.leave_out.clone(),
+            leave_out: self.leave_out.iter().map(|address| with_domain(address)).collect(),
             library_path: self.library_path,
             today: self.today(),
         })
+    }
+}
+
+/// A bus address as sysfs has it: lspci leaves out the domain where it is 0000.
+fn with_domain(address: &str) -> String {
+    if address.len() == "03:00.0".len() && address.contains('.') {
+        format!("0000:{address}")
+    } else {
+        address.to_owned()
     }
 }
 

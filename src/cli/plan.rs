@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, user_data};
-use crate::text::{quoted, quoted_path};
+use crate::text::{quoted, quoted_path, visible};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -210,12 +210,15 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
 
 /// The command that carries the plan out.
 fn next(options: &Options, plan: &Plan) -> String {
+    let folders = [("--root", &options.host.root), ("--database", &options.host.database.folder)];
+    let folders =
+        folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
     let apply = match &options.out {
-        Some(path) => format!("sudo gpusetup apply {}", quoted_path(path)),
+        Some(path) => {
+            let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([quoted_path(path)]);
+            parts.collect::<Vec<_>>().join(" ")
+        }
         None => {
-            let folders = [("--root", &options.host.root), ("--database", &options.host.database.folder)];
-            let folders =
-                folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
             // The host itself has the GPUs that were assumed here; a tree has none.
             let mut request = plan.request.clone();
             if options.host.root.is_none() {
@@ -230,9 +233,9 @@ fn next(options: &Options, plan: &Plan) -> String {
     };
     if options.facts.is_some() || options.stock.os.is_some() || options.host.lspci.is_some() || !options.host.is_meant()
     {
-        return format!("{apply}  # on that host");
+        return visible(&format!("{apply}  # on that host")).into_owned();
     }
-    apply
+    visible(&apply).into_owned()
 }
 
 /// An address that can stand in a shell's single quotes and a YAML text.

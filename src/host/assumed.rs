@@ -168,6 +168,10 @@ fn other_vendor(name: &str) -> Option<&'static str> {
 
 /// Splits `10de:2330x8` and `8x 10de:2330` into `10de:2330` and 8. The x in `rtx3090` is not a count.
 fn counted(spec: &str) -> Result<(&str, usize), String> {
+    // An id as sysfs has it.
+    if spec.starts_with("0x") {
+        return Ok((spec, 1));
+    }
     let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = spec.split_at(digits);
     if let Some(what) = rest.trim_start().strip_prefix(['x', 'X', '×']).filter(|_| digits > 0) {
@@ -178,7 +182,9 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     }
     let digits = spec.len() - spec.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (start, end) = spec.split_at(spec.len() - digits);
-    let Some(what) = start.strip_suffix(['x', 'X']).filter(|_| digits > 0) else { return Ok((spec, 1)) };
+    // The name of a GPU is longer than a letter: `tx2`.
+    let what = start.strip_suffix(['x', 'X']).filter(|what| digits > 0 && what.len() > 1);
+    let Some(what) = what else { return Ok((spec, 1)) };
     match end.parse::<usize>() {
         Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
         _ if what.ends_with(|c: char| c.is_ascii_digit() || c == ' ') => {
@@ -189,7 +195,8 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
 }
 
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
-    let number = |s: &str| (s.len() == 4).then(|| u16::from_str_radix(s, 16).ok()).flatten();
+    let digits = |s: &str| s.strip_prefix("0x").unwrap_or(s).to_owned();
+    let number = |s: &str| Some(digits(s)).filter(|s| s.len() == 4).and_then(|s| u16::from_str_radix(&s, 16).ok());
     let (vendor, device) = text.split_once(':').unwrap_or((text, ""));
     match (number(vendor), number(device)) {
         (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),
@@ -288,6 +295,7 @@ mod tests {
             (gpus.len(), gpus[0].pci_id.clone(), gpus[0].compute_capability.map(|c| c.to_string()))
         };
         assert_eq!(capability("10de:20b2"), (1, "10de:20b2".into(), Some("8.0".into())));
+        assert_eq!(capability("0x10de:0x2330"), (1, "10de:2330".into(), Some("9.0".into())));
         assert_eq!(capability("10DE:2330x8"), (8, "10de:2330".into(), Some("9.0".into())));
         assert_eq!(capability("sm_80"), (1, String::new(), Some("8.0".into())));
         assert_eq!(capability("12.0 x2"), (2, String::new(), Some("12.0".into())));
@@ -308,6 +316,7 @@ mod tests {
     #[test]
     fn an_x_counts_only_where_it_can() {
         assert_eq!(counted("10de:2330x8"), Ok(("10de:2330", 8)));
+        assert_eq!(counted("tx2"), Ok(("tx2", 1)));
         assert_eq!(counted("H100 X4"), Ok(("H100", 4)));
         assert_eq!(counted("rtx3090"), Ok(("rtx3090", 1)));
         assert_eq!(counted("titan x"), Ok(("titan x", 1)));

@@ -93,6 +93,10 @@ pub fn open(path: &Path) -> Result<File, InputError> {
 
 /// Opens a regular file that only trusted users can have written.
 pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
+    // Advice to make a directory trusted would be bad advice: /tmp must be writable.
+    if let Some(kind) = metadata(path).map(|meta| meta.file_type()).filter(|kind| kind.is_dir()) {
+        return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
+    }
     let file = open_any(path, trust)?;
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
     if kind.is_file() { Ok(file) } else { Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) }) }

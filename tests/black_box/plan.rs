@@ -209,6 +209,26 @@ fn a_plan_needs_nothing_but_the_facts() {
     assert_eq!(other.code, 2, "{}", other.err);
 }
 
+/// Where nothing can be said, the exit code is not that of a panic.
+#[test]
+fn a_full_standard_error_does_not_change_the_exit_code() {
+    for (arguments, code) in [(&["plan", "--gpu", "v100", "--gpu", "b200"][..], 4), (&["--bogus"][..], 2)] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux");
+        let status = common::program().args(arguments).stderr(full).status().expect("gpusetup runs");
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_to_do_next_is_for_the_tree_and_cannot_move_the_cursor() {
+    let host = Tree::debian_12();
+    let out = host.path().join("a\x1b[31mb.json");
+    let ran = host.run(&["plan", "--gpu", "h100", "--out", out.to_str().expect("a name")]);
+    let next = ran.out.lines().last().expect("a line");
+    let tree = format!("Next: sudo gpusetup apply --root {}", host.path().display());
+    assert!(next.starts_with(&tree) && next.contains(".json") && !next.contains('\x1b'), "{next:?}");
+}
+
 /// A group of machines is set up alike: those without a GPU are done, and whoever waits for them hears so.
 #[test]
 fn a_host_without_a_gpu_is_done_where_that_is_accepted() {
@@ -638,6 +658,8 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         assert_eq!(toolkit.code, 0, "{path}: no driver, nothing to refuse: {}", toolkit.err);
     }
     assert_eq!(planned("/gpus/1/bound_to", "vfio-pci".into(), &["--leave-out", "0000:65:00.0"]).code, 0);
+    // As lspci prints it.
+    assert_eq!(planned("/gpus/1/bound_to", "vfio-pci".into(), &["--leave-out", "65:00.0"]).code, 0);
     let mut secure = facts.clone();
     secure["secure_boot"] = "enabled".into();
     for (enrolled, code) in [(false, 5), (true, 0)] {
