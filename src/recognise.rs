@@ -5,7 +5,7 @@
 
 use crate::built_in;
 use crate::error_code::{Api, ErrorCode};
-use crate::message::{Message, longest_piece, pieces};
+use crate::message::{Message, anchors, longest_piece, pieces};
 use crate::subject::Subject;
 use crate::text::without_escapes;
 use aho_corasick::{AhoCorasick, BuildError, MatchKind};
@@ -304,6 +304,16 @@ impl Flat {
         self.lines.partition_point(|start| *start <= at)
     }
 
+    /// Whether a line begins at this byte.
+    fn begins_line(&self, at: usize) -> bool {
+        self.lines.binary_search(&at).is_ok()
+    }
+
+    /// Whether a line ends before this byte: at the end of the text, or before the space that stands for a line break.
+    fn ends_line(&self, at: usize) -> bool {
+        at == self.small.len() || self.begins_line(at + 1)
+    }
+
     /// The lines with a pattern whose longest piece is at `at`, in lower case, if the pattern is there: its pieces in their
     /// order, from the line before `at` to the end of the line after it, since a line may have been wrapped. Of long lines,
     /// only a part is looked at, so that the time for a text grows with its length alone.
@@ -324,7 +334,9 @@ impl Flat {
         for piece in after {
             from += self.small[from..end].find(piece)? + piece.len();
         }
-        Some(&self.small[start..end])
+        let (at_start, at_end) = anchors(pattern);
+        let is_whole = (!at_start || self.begins_line(to)) && (!at_end || self.ends_line(from));
+        is_whole.then(|| &self.small[start..end])
     }
 }
 
@@ -378,6 +390,23 @@ mod tests {
         assert_eq!(found(&messages, "not found: module version 5 for the running kernel").len(), 0);
         assert_eq!(found(&messages, "module version 5 for the running kernel\n\n\n\nnot found").len(), 0);
         assert_eq!(found(&messages, "for the running kernel 6.1 not found").len(), 0);
+    }
+
+    #[test]
+    fn an_anchor_stands_for_the_end_of_a_line() {
+        let messages = [message("a", &["^No devices were found$"], &[])];
+        for text in [
+            "No devices were found",
+            "$ smi\n  No devices were found \r\n\n$ ",
+            "adb: No devices were found\nno devices were found",
+        ] {
+            assert_eq!(found(&messages, text).len(), 1, "{text}");
+        }
+        for text in
+            ["adb: No devices were found", "No devices were found on the network", "x No devices were found", ""]
+        {
+            assert_eq!(found(&messages, text).len(), 0, "{text}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Message {
     /// A title of at most 60 characters.
     pub title: String,
     /// Any one of them tells the message: literal text of one line, compared without regard to ASCII case and to the width of
-    /// white space; `*` stands for anything in between.
+    /// white space; `*` stands for anything in between. A leading `^` and a final `$` stand for the two ends of a line.
     pub patterns: Vec<String>,
     /// Text that says, on the same lines, that the message is another program's: `HIP error:` before a message that CUDA has, too.
     #[serde(default)]
@@ -104,8 +104,15 @@ pub fn parse(text: &str) -> Result<Vec<Message>, String> {
     if wrong.is_empty() { Ok(messages) } else { Err(wrong) }
 }
 
+/// Whether a pattern begins where a line begins, and ends where a line ends.
+pub fn anchors(pattern: &str) -> (bool, bool) {
+    (pattern.starts_with('^'), pattern.ends_with('$'))
+}
+
 /// The literal pieces of a pattern, in their order.
 pub fn pieces(pattern: &str) -> impl Iterator<Item = &str> {
+    let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
+    let pattern = pattern.strip_suffix('$').unwrap_or(pattern);
     pattern.split('*').map(str::trim).filter(|piece| !piece.is_empty())
 }
 
@@ -147,5 +154,7 @@ mod tests {
     fn the_longest_piece_is_what_is_searched_for() {
         assert_eq!(longest_piece("a * bcd*ef"), "bcd");
         assert_eq!(pieces("* a *b ").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(pieces("^a * b$").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!((anchors("^a * b$"), anchors("a")), ((true, true), (false, false)));
     }
 }
