@@ -129,8 +129,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             Some(problem) => Err(problem),
             None if e.use_stderr() && wants_json => Err(Problem::usage(first_line(&e))),
             // Help and version are answers; anything else is exit 2, which is clap's own code too.
-            None => match e.print().and_then(|()| std::io::stdout().flush()) {
-                Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
+            None => match e.print().and_then(|()| io::stdout().flush()) {
+                Err(why) if !e.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&why)),
                 _ => return u8::try_from(e.exit_code()).unwrap_or(2),
             },
         },

@@ -169,7 +169,7 @@ fn other_vendor(name: &str) -> Option<&'static str> {
 /// Splits `10de:2330x8` and `8x 10de:2330` into `10de:2330` and 8. The x in `rtx3090` is not a count.
 fn counted(spec: &str) -> Result<(&str, usize), String> {
     // An id as sysfs has it.
-    if spec.starts_with("0x") {
+    if spec.starts_with("0x") && spec.contains(':') {
         return Ok((spec, 1));
     }
     let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();

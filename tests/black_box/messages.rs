@@ -215,19 +215,6 @@ fn found_in(recogniser: &Recogniser<'_>, text: &str) -> Vec<String> {
 /// Of how many texts about faults the set was, how many were answered before anything was learnt from it, and how many are now.
 const KEPT: (usize, usize, usize) = (105, 60, 93);
 
-/// Rows that were split after the set was collected, each with what was taken out of it: where the set expects the row, the part
-/// may be found as well.
-const SPLIT: [(&str, &str); 3] = [
-    ("nvc-rpc-failed", "nvc-request-failed"),
-    ("tf-cuda-library-missing", "tf-cudnn-missing"),
-    ("tf-cuda-library-missing", "tf-gpu-libraries-missing"),
-];
-
-/// Whether a text may be recognised as this.
-fn is_expected(expect: &[String], id: &str) -> bool {
-    expect.iter().any(|wanted| wanted == id || SPLIT.contains(&(wanted.as_str(), id)))
-}
-
 /// A set of texts that was collected without a look at the patterns; docs/src/recognition.md has what was measured. What was
 /// learnt from it since makes it a test of what was reached, and no measurement any more.
 #[test]
@@ -240,7 +227,7 @@ fn the_kept_apart_set_is_recognised_as_before() {
     for Fault { source, area, cause, expect, text, .. } in &kept.faults {
         let found = found_in(&recogniser, text);
         answered += usize::from(!found.is_empty());
-        if found.iter().any(|id| !is_expected(expect, id)) {
+        if found.iter().any(|id| !expect.contains(id)) {
             wrong += &format!("{source} ({area}: {cause})\n  found {found:?}, expected {expect:?}\n");
         }
     }
