@@ -188,6 +188,9 @@ pub fn without_smi(driver: impl Display) -> String {
 pub const INSTALL_AGAIN: &str = "install the same driver again the way it was installed: NVIDIA's runfile contains nvidia-smi. A \
                                  package with nvidia-smi would bring a second driver";
 
+/// What helps if something keeps the driver's modules from being loaded (GS204).
+pub const LET_LOAD: &str = "remove these lines, rebuild the initramfs, then load the module";
+
 /// Which package has nvidia-smi (GS407).
 pub const INSTALL_SMI: &str = "install the package that contains nvidia-smi, in the driver's version: nvidia-utils-BRANCH on \
                                Ubuntu, nvidia-smi on Debian, nvidia-driver-cuda on RHEL and its relatives";
@@ -369,7 +372,7 @@ pub fn of(id: CheckId) -> Cause {
              no driver",
         )
         .fix(
-            "remove these lines, rebuild the initramfs, then load the module",
+            LET_LOAD,
             ["grep -rnE '^ *(alias|blacklist|install) +nvidia' /etc/modprobe.d /lib/modprobe.d", "sudo modprobe nvidia"],
         ),
         CheckId::GS301 => Cause::new(

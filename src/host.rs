@@ -38,7 +38,7 @@ pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
 pub use holders::{Holder, holders};
-pub use lspci::names_devices;
+pub use lspci::{bus_address, names_devices};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};

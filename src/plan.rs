@@ -26,7 +26,7 @@ mod verify;
 
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
-pub use mixed::keep_one_driver;
+pub use mixed::{has_runfile, keep_one_driver};
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;
 pub use reboot::why_reboot;

@@ -75,14 +75,13 @@ pub fn sentence(text: &str, root: &Path) -> String {
 /// A sentence in which what begins with `sudo` runs in the tree. Commands of which one acts on hardware or on the running
 /// system stay as they are: here they would act on the machine that they are typed on.
 pub fn in_chroot(text: &str, root: &Path) -> String {
-    let program = |part: &str| OF_MACHINES.iter().any(|name| part.split_whitespace().next() == Some(name));
-    if text.split("sudo ").skip(1).any(program) {
+    if text.split("sudo ").skip(1).any(|part| OF_MACHINES.contains(&program(part))) {
         return format!("{text} (on the machine that runs this tree, and not here)");
     }
     let mut parts = text.split("sudo ");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let program = part.split_whitespace().next().unwrap_or_default();
+        let program = program(part);
         out += "sudo ";
         if program != "gpusetup" && program != "chroot" && !OF_CALLERS.contains(&program) {
             out += &format!("chroot {} ", quoted_path(root));
@@ -90,6 +89,11 @@ pub fn in_chroot(text: &str, root: &Path) -> String {
         out += part;
     }
     out
+}
+
+/// The first word of a command.
+fn program(command: &str) -> &str {
+    command.split_whitespace().next().unwrap_or_default()
 }
 
 fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {

@@ -9,6 +9,7 @@ use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
 use crate::database::{VERSION, embedded};
 use crate::fetch::{Sources, certificates};
+use crate::host::bus_address;
 use crate::mirrors::Mirrors;
 use crate::operation::valid::{self, Valid};
 use crate::paths;
@@ -580,19 +581,10 @@ impl RequestOptions {
             prefix: prefix.to_owned(),
             cache: cache.to_owned(),
             assumed_gpus,
-            leave_out: self.leave_out.iter().map(|address| with_domain(address)).collect(),
+            leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
             library_path: self.library_path,
             today: self.today(),
         })
-    }
-}
-
-/// A bus address as sysfs has it: lspci leaves out the domain where it is 0000.
-fn with_domain(address: &str) -> String {
-    if address.len() == "03:00.0".len() && address.contains('.') {
-        format!("0000:{address}")
-    } else {
-        address.to_owned()
     }
 }
 

@@ -102,13 +102,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
-    let nothing = may_skip.then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
+    let is_json = options.look.json || options.format == Format::Json;
+    let nothing = (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
     let plan = match planner.plan(facts, request) {
         Err(e) if may_skip && e.is_without_gpu() => {
             super::say(super::NO_GPU_TO_PLAN_FOR);
-            if options.look.json || options.format == Format::Json {
-                super::print_json(&nothing)?;
-            }
+            nothing.iter().try_for_each(super::print_json)?;
             return Ok(Exit::Done);
         }
         Err(e) if options.stock.os.is_some() && e.is_without_gpu() => {

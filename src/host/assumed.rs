@@ -195,8 +195,10 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
 }
 
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
-    let digits = |s: &str| s.strip_prefix("0x").unwrap_or(s).to_owned();
-    let number = |s: &str| Some(digits(s)).filter(|s| s.len() == 4).and_then(|s| u16::from_str_radix(&s, 16).ok());
+    let number = |s: &str| {
+        let digits = s.strip_prefix("0x").unwrap_or(s);
+        (digits.len() == 4).then(|| u16::from_str_radix(digits, 16).ok()).flatten()
+    };
     let (vendor, device) = text.split_once(':').unwrap_or((text, ""));
     match (number(vendor), number(device)) {
         (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),

@@ -51,17 +51,21 @@ pub fn names_devices(text: &str) -> bool {
 /// `3b:00.0 …` or `0000:3b:00.0 …`: the address with its domain, and the rest.
 fn device_line(line: &str) -> Option<(String, &str)> {
     let (address, rest) = line.split_once(' ')?;
-    let (place, function) = address.split_once('.')?;
+    Some((bus_address(&address.to_ascii_lowercase())?, rest))
+}
+
+/// A bus address as sysfs has it: lspci leaves out the domain where it is 0000. None for another text.
+pub fn bus_address(text: &str) -> Option<String> {
+    let (place, function) = text.split_once('.')?;
     let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
     let parts: Vec<_> = place.split(':').collect();
     if !hex(function) || function.len() != 1 || !parts.iter().all(|p| hex(p)) {
         return None;
     }
-    let address = address.to_ascii_lowercase();
     match parts.iter().map(|p| p.len()).collect::<Vec<_>>()[..] {
-        [2, 2] => Some((format!("0000:{address}"), rest)),
+        [2, 2] => Some(format!("0000:{text}")),
         // Azure and some servers have domains of five or more digits.
-        [domain, 2, 2] if domain >= 4 => Some((address, rest)),
+        [domain, 2, 2] if domain >= 4 => Some(text.to_owned()),
         _ => None,
     }
 }

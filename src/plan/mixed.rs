@@ -15,7 +15,8 @@ pub fn keep_one_driver(drivers: [&InstalledDriver; 2], facts: &Facts) -> Remedy 
     causes::left_over(evidence.into_iter().filter(|text| text.starts_with('/')), facts.os.package_manager)
 }
 
-fn has_runfile(drivers: [&InstalledDriver; 2]) -> bool {
+/// Whether a runfile installed one of them: no package manager replaces its files.
+pub fn has_runfile(drivers: [&InstalledDriver; 2]) -> bool {
     drivers.into_iter().any(|driver| driver.origin == Origin::Runfile)
 }
 

@@ -135,10 +135,10 @@ const EASINGS: [fn(&Request) -> Request; 8] = [
     |request| Request { cudnn: eased(&request.cudnn), add_ons: request.eased_add_ons(), ..request.clone() },
     |request| Request { add_ons: BTreeMap::new(), ..request.clone() },
     |request| Request {
-        driver: request.driver.clone(),
-        modules: request.modules,
-        method: request.method,
-        ..request.eased()
+        cuda: eased(&request.cuda),
+        cudnn: eased(&request.cudnn),
+        add_ons: request.eased_add_ons(),
+        ..request.clone()
     },
     |request| Request { driver: eased(&request.driver), ..request.clone() },
     Request::eased,

@@ -9,7 +9,7 @@ use super::trust::{Distrust, Trust};
 use super::{beneath, interrupt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
-use std::fs::{DirEntry, File, Metadata, OpenOptions};
+use std::fs::{DirEntry, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -93,13 +93,7 @@ pub fn open(path: &Path) -> Result<File, InputError> {
 
 /// Opens a regular file that only trusted users can have written.
 pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
-    // Advice to make a directory trusted would be bad advice: /tmp must be writable.
-    if let Some(kind) = metadata(path).map(|meta| meta.file_type()).filter(|kind| kind.is_dir()) {
-        return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
-    }
-    let file = open_any(path, trust)?;
-    let kind = file.metadata().map_err(InputError::io(path))?.file_type();
-    if kind.is_file() { Ok(file) } else { Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) }) }
+    open_kind(path, trust, |kind| kind.is_file())
 }
 
 /// The metadata of a path named by the caller; a link at its end is followed. None if it does not exist or cannot be read.
@@ -132,6 +126,11 @@ pub fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
 
 /// The same for a file or a directory; other kinds are refused too.
 pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
+    open_kind(path, trust, |kind| kind.is_file() || kind.is_dir())
+}
+
+/// The kind is judged before the trust: to make a directory such as /tmp trusted would be bad advice.
+fn open_kind(path: &Path, trust: &Trust, is_meant: fn(FileType) -> bool) -> Result<File, InputError> {
     let file = match trust {
         Trust::Users(users) if rustix::process::geteuid().is_root() && !beneath::is_descriptor(path) => {
             by_trusted_links(path, users)?
@@ -139,7 +138,7 @@ pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
         _ => opened(path).map_err(|e| unopened(path, e))?,
     };
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
-    if !kind.is_file() && !kind.is_dir() {
+    if !is_meant(kind) {
         return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
     }
     let judged = trust.judge(&file).map_err(InputError::io(path))?;

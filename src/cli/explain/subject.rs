@@ -45,13 +45,12 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(Some(of_error(found, language)));
     }
     let database = options.host.database()?;
-    if let Some(article) = pages::framework(database, &name, Some(&architecture(options)), &[], language) {
-        let cards = cards(options, database)?;
-        if cards.is_empty() {
-            return Ok(Some(article));
-        }
-        return Ok(pages::framework(database, &name, Some(&architecture(options)), &cards, language)
-            .map(|article| article.for_gpus(&options.host.gpu)));
+    let framework =
+        |cards: &[Rc<Card>]| pages::framework(database, &name, Some(&architecture(options)), cards, language);
+    if let Some(article) = framework(&[]) {
+        let gpus = &options.host.gpu;
+        let of_gpus = if gpus.is_empty() { Some(article) } else { framework(&cards(options, database)?) };
+        return Ok(of_gpus.map(|article| article.for_gpus(gpus)));
     }
     if let Some(problem) = unknown_release(database, &name) {
         return Err(problem);

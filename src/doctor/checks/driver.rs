@@ -8,7 +8,7 @@ use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Asked, Block, Evidence, LoggedGpu, Said, Status, Verdict};
 use crate::host::{Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
 use crate::ids::CheckId;
-use crate::plan::{keep_one_driver, rebuild_image, rebuild_images};
+use crate::plan::{has_runfile, keep_one_driver, rebuild_image, rebuild_images};
 use crate::resolve::Card;
 use crate::text::{quoted, quoted_path};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
     let Some(drivers @ [one, two]) = seen.facts.two_drivers() else { return Verdict::pass().saw(said(driver)) };
     let fail = Verdict::fail(causes::two_drivers(one.version, two.version));
     // Files of another version of the packages are there until an interrupted update is finished (GS603); a runfile's stay.
-    let fail = if drivers.iter().any(|d| d.origin == Origin::Runfile) { fail.alone() } else { fail };
+    let fail = if has_runfile(drivers) { fail.alone() } else { fail };
     let fail = fail.helped(keep_one_driver(drivers, &seen.facts)).then(["gpusetup plan"]);
     drivers.into_iter().fold(fail, |v, d| v.saw(said(d)))
 }
@@ -328,10 +328,7 @@ pub fn may_load(seen: &Evidence) -> Verdict {
     }
     let rebuild = rebuild_images(&seen.facts).map(|operation| operation.by_hand());
     let load = (is_loaded == Some(false)).then(|| "sudo modprobe nvidia".to_owned());
-    verdict.advise(
-        "remove these lines, rebuild the initramfs, then load the module",
-        unblock(blocks).into_iter().chain(rebuild).chain(load),
-    )
+    verdict.advise(causes::LET_LOAD, unblock(blocks).into_iter().chain(rebuild).chain(load))
 }
 
 /// `/etc/modprobe.d/x.conf:3`.
