@@ -1,14 +1,14 @@
 //! A machine that boots: Debian under QEMU, from its own disk and through GRUB, with an A100 on its PCI bus for the real kernel
 //! to list, for udev to load the real nouveau for, and for NVIDIA's real module to bind. cloud-init runs gpusetup on the
-//! first boot, and the machine boots itself in the middle. What counts is what the machine says afterwards.
+//! first boot, the power goes in the middle of that, and later the machine boots itself. What counts is what it says afterwards.
 //! `tests/run` runs this: it takes root, and minutes, since all of the machine is emulated.
 
 use crate::host::{Said, bench, gpusetup, machine, script, store, text, timed};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The whole stack, on packages of Debian 12 and a CUDA that every driver since 525 runs.
@@ -32,51 +32,19 @@ struct Machine {
     name: &'static str,
     dir: PathBuf,
     power: Option<(Child, ChildStdin)>,
-    answers: Answers,
     on_since: Instant,
     port: String,
 }
 
-/// What `tests/vm/machine` prints.
-type Answers = Box<dyn Iterator<Item = String> + Send>;
-
 impl Machine {
     /// A new one, off, that finds gpusetup and what it is to do on a second disk, as clouds hand it out.
     fn new(name: &'static str) -> Self {
-        let machine = Self::on(name, empty(name), "raw", &image().join("disk.raw"));
-        seed(&machine.dir);
-        machine
-    }
-
-    /// Another one that is off, and as far as the first one was. Its name for that one's disk stays when the first one goes.
-    fn halfway(name: &'static str, halfway: &Halfway) -> Self {
         let dir = empty(name);
-        let link = |from: &Path, to: &str| {
-            let to = dir.join(to);
-            fs::hard_link(from, &to).expect("one file system");
-            to
-        };
-        link(&halfway.disk.with_file_name("seed.img"), "seed.img");
-        let before = link(&halfway.disk, "before.qcow2");
-        Self::on(name, dir, "qcow2", &before)
-    }
-
-    /// One that is off, whose disk begins as another disk is; that one must not change any more.
-    fn on(name: &'static str, dir: PathBuf, format: &str, backing: &Path) -> Self {
-        let disk = dir.join("disk.qcow2");
-        machine("qemu-img", &["create", "-q", "-f", "qcow2", "-F", format, "-b", text(backing), text(&disk)])
+        let (disk, begins_as) = (dir.join("disk.qcow2"), image().join("disk.raw"));
+        machine("qemu-img", &["create", "-q", "-f", "qcow2", "-F", "raw", "-b", text(&begins_as), text(&disk)])
             .succeeds();
-        let answers = Box::new(std::iter::empty());
-        Self { name, dir, power: None, answers, on_since: Instant::now(), port: String::new() }
-    }
-
-    /// The disk as a power cut would leave it now: what the machine has not written to it is not there. The machine stays on.
-    fn freezes(&mut self) -> PathBuf {
-        let (_, input) = self.power.as_mut().expect("it is on");
-        writeln!(input, "freeze {}", self.dir.join("later.qcow2").display()).expect("it takes commands");
-        assert_eq!(self.answers.next().as_deref(), Some("frozen"));
-        self.tells("disk frozen");
-        self.dir.join("disk.qcow2")
+        seed(&dir);
+        Self { name, dir, power: None, on_since: Instant::now(), port: String::new() }
     }
 
     fn powers_on(&mut self) {
@@ -89,9 +57,9 @@ impl Machine {
             .spawn()
             .expect("the machine starts");
         self.on_since = Instant::now();
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        self.answers = Box::new(lines.map_while(Result::ok));
-        self.port = self.answers.next().expect("it says its port");
+        self.port.clear();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut self.port).expect("it says its port");
+        self.port.truncate(self.port.trim_end().len());
         let input = child.stdin.take().expect("piped");
         self.power = Some((child, input));
     }
@@ -163,9 +131,7 @@ impl Drop for Machine {
         if std::thread::panicking() {
             eprintln!("the machine's disk and console are kept: {}", self.dir.display());
         } else {
-            for disk in ["before.qcow2", "disk.qcow2", "later.qcow2"] {
-                let _ = fs::remove_file(self.dir.join(disk));
-            }
+            let _ = fs::remove_file(self.dir.join("disk.qcow2"));
         }
     }
 }
@@ -208,48 +174,22 @@ fn seed(dir: &Path) {
     fs::remove_dir_all(&seed).expect("removed");
 }
 
-/// A machine in the middle of gpusetup's install, and its disk at that moment. Both tests begin with them: what comes before
-/// is the same.
-struct Halfway {
-    machine: Mutex<Option<Machine>>,
-    boot_id: String,
-    disk: PathBuf,
-}
-
-fn halfway() -> &'static Halfway {
-    static HALFWAY: OnceLock<Halfway> = OnceLock::new();
-    HALFWAY.get_or_init(|| {
-        let mut machine = Machine::new("whole");
-        machine.powers_on();
-        nouveau_has_come(&mut machine);
-        let boot_id = machine.ask("cat /proc/sys/kernel/random/boot_id");
-        // In the middle of dpkg's work: the package's files are there, and nothing is configured. Later in it, all that the
-        // machine then undoes was made under emulation.
-        let unpacked = "tail -n +1 -F /var/log/dpkg.log | grep -m 1 'status unpacked nvidia-kernel-dkms'";
-        machine.ask_until(unpacked).succeeds();
-        let disk = machine.freezes();
-        Halfway { machine: Mutex::new(Some(machine)), boot_id, disk }
-    })
-}
-
 #[test]
 #[ignore = "needs root and QEMU: tests/run runs it"]
-fn cloud_init_and_a_reboot_bring_the_card_its_driver() {
-    let mut machine = halfway().machine.lock().expect("no panic beside").take().expect("nobody else takes it");
-    machine.comes_to_its_end();
-    assert_ne!(machine.ask("cat /proc/sys/kernel/random/boot_id"), halfway().boot_id, "it booted by itself");
-    assert_eq!(machine.boots(), 2);
-    works(&machine);
-}
+fn a_machine_cut_off_during_the_first_boots_install_brings_its_card_the_driver() {
+    let mut machine = Machine::new("cut-off");
+    machine.powers_on();
+    nouveau_has_come(&mut machine);
+    // In the middle of dpkg's work: the package's files are there, and nothing is configured.
+    let unpacked = "tail -n +1 -F /var/log/dpkg.log | grep -m 1 'status unpacked nvidia-kernel-dkms'";
+    machine.ask_until(unpacked).succeeds();
+    machine.is_cut_off();
 
-#[test]
-#[ignore = "needs root and QEMU: tests/run runs it"]
-fn a_machine_cut_off_during_the_install_finishes_after_the_next_boot() {
-    let mut machine = Machine::halfway("cut-off", halfway());
     machine.powers_on();
     machine.ask_until("true").succeeds();
     machine.tells("sshd answered again");
     machine.comes_to_its_end();
+    assert_eq!(machine.boots(), 3, "the first, the one after the cut, and the machine's own");
     works(&machine);
 }
 
