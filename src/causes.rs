@@ -188,8 +188,18 @@ pub fn without_smi(driver: impl Display) -> String {
 pub const INSTALL_AGAIN: &str = "install the same driver again the way it was installed: NVIDIA's runfile contains nvidia-smi. A \
                                  package with nvidia-smi would bring a second driver";
 
-/// What helps if something keeps the driver's modules from being loaded (GS204).
+/// A line of modprobe's configuration or of the kernel's command line that keeps a module from being loaded (GS204): at every
+/// attempt, or only during boot.
+pub fn keeps_out(place: &str, module: &str, always: bool) -> String {
+    let when = if always { "" } else { " during boot" };
+    format!("{place} keeps the kernel module {module} from being loaded{when}")
+}
+
+/// What helps.
 pub const LET_LOAD: &str = "remove these lines, rebuild the initramfs, then load the module";
+
+/// What helps before the driver is installed, and in a tree.
+pub const REMOVE_LINES: &str = "remove these lines, and rebuild the initramfs";
 
 /// Which package has nvidia-smi (GS407).
 pub const INSTALL_SMI: &str = "install the package that contains nvidia-smi, in the driver's version: nvidia-utils-BRANCH on \

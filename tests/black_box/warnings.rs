@@ -1,0 +1,33 @@
+//! What `plan` warns of beside its steps, and what a request that cannot be is answered with.
+
+use crate::common::{Tree, run, run_with_input};
+use serde_json::{Value, json};
+
+fn warnings(plan: &Value, check: &str) -> Vec<String> {
+    let all = plan["warnings"].as_array().expect("warnings").iter();
+    all.filter(|w| w["check"] == check).map(|w| w["text"].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let plan = host.run(&["plan", "--json"]).json();
+    assert_eq!(warnings(&plan, "GS204"), [""; 0]);
+    assert!(plan["host"].get("blocked_modules").is_none(), "facts without it stay as they were");
+    for (line, when) in [
+        ("blacklist nvidia", "during boot"),
+        ("alias nvidia off", "from being loaded;"),
+        ("install nvidia /bin/false", "from being loaded;"),
+    ] {
+        host.write("etc/modprobe.d/own.conf", &format!("# ours\n{line}\n"));
+        let plan = host.run(&["plan", "--json"]).json();
+        let [text] = warnings(&plan, "GS204").try_into().expect("one warning");
+        for part in
+            ["/etc/modprobe.d/own.conf:2 keeps the kernel module nvidia", when, "sed -i 2d /etc/modprobe.d/own.conf"]
+        {
+            assert!(text.contains(part), "{line}: {part}: {text}");
+        }
+        let toolkit = host.run(&["plan", "--json", "--profile", "toolkit"]).json();
+        assert_eq!(warnings(&toolkit, "GS204"), [""; 0], "no driver is installed");
+    }
+}
