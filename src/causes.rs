@@ -175,7 +175,11 @@ pub fn unknown_origin(driver: impl Display, evidence: &str) -> String {
     )
 }
 
-/// What to do about it.
+/// What to do about it before another driver is installed.
+pub const REMOVE_UNKNOWN_FIRST: &str =
+    "Remove it first, the way it was installed: leftover files of one driver break the other";
+
+/// What to do about it before the rest is uninstalled.
 pub const REMOVE_UNKNOWN: &str = "remove the driver the way it was installed (by the program or the image that brought it), then \
                                   uninstall again";
 
@@ -426,7 +430,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS409 => Cause::new(
             "it is unknown how the driver was installed, so gpusetup cannot tell which files to remove",
         )
-        .only("uninstall only: it refuses")
+        .only("plan and uninstall only: plan warns if it would install another driver, uninstall refuses")
         .fix(REMOVE_UNKNOWN, ["gpusetup uninstall --dry-run"]),
         CheckId::GS410 => Cause::new(
             "the packages of this distribution or release are not in the database: gpusetup uses those of a related one, or \

@@ -235,6 +235,15 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             let remedy = let_load(blocks, context.facts, driver.is_kept() && is_loaded == Some(false));
             say(CheckId::GS204, format!("{}; {remedy}", keeps_out(worst)));
         }
+        let unknown =
+            context.facts.driver.as_ref().filter(|there| there.origin == Origin::Unknown && !driver.is_kept());
+        if let Some(there) = unknown {
+            let cause = causes::unknown_origin(there.version, &there.evidence);
+            say(
+                CheckId::GS409,
+                format!("{cause}; {} would be installed over it. {}", driver.version, causes::REMOVE_UNKNOWN_FIRST),
+            );
+        }
         let kernel = context.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, context.facts.kernels.next_boot.as_deref())
             && running != next

@@ -31,3 +31,20 @@ fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
         assert_eq!(warnings(&toolkit, "GS204"), [""; 0], "no driver is installed");
     }
 }
+
+#[test]
+fn a_driver_of_unknown_origin_is_not_installed_over_without_a_word() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let mut facts = host.run(&["facts", "--json"]).json();
+    facts["driver"] = json!({"version": "535.104.05", "origin": "unknown", "modules": "open",
+        "evidence": "/usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05", "alternative": false});
+    let planned = |more: &[&str]| {
+        let arguments = [&["plan", "--facts", "-", "--json", "--profile", "driver"], more].concat();
+        let plan = run_with_input(&arguments, &facts.to_string()).json();
+        warnings(&plan, "GS409")
+    };
+    assert_eq!(planned(&[]), [""; 0], "it is kept");
+    let [text] = planned(&["--upgrade"]).try_into().expect("one warning");
+    assert!(text.contains("how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so"), "{text}");
+    assert!(text.contains("would be installed over it. Remove it first"), "{text}");
+}
