@@ -48,3 +48,16 @@ fn a_driver_of_unknown_origin_is_not_installed_over_without_a_word() {
     assert!(text.contains("how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so"), "{text}");
     assert!(text.contains("would be installed over it. Remove it first"), "{text}");
 }
+
+#[test]
+fn a_gpu_that_is_left_out_is_shown_so() {
+    let two = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--gpu", "a100", "--leave-out", "assumed:0"];
+    let ran = run(&two);
+    let lines = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(lines.contains("[10de:2330], compute capability 9.0, left out (--leave-out) GPU 1"), "{lines}");
+    assert!(lines.contains("--leave-out BUS_ID # on that host; BUS_ID is the address of NVIDIA H100"), "{lines}");
+    let none = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
+    assert_eq!(none.code, 9);
+    assert!(none.err.contains("--leave-out leaves no GPU to plan for"), "{}", none.err);
+    assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100\n"), "{}", none.err);
+}
