@@ -61,3 +61,13 @@ fn a_gpu_that_is_left_out_is_shown_so() {
     assert!(none.err.contains("--leave-out leaves no GPU to plan for"), "{}", none.err);
     assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100\n"), "{}", none.err);
 }
+
+#[test]
+fn a_failed_apply_is_an_error_and_no_result_of_an_earlier_one() {
+    let host = Tree::debian_12();
+    assert_eq!(host.run(&["apply", "--unattended", "--if-no-gpu", "skip"]).code, 0);
+    let failed = host.run(&["apply", "--unattended", "--json"]);
+    let error: Value = serde_json::from_str(&failed.out).expect("one object");
+    assert_eq!((failed.code, &error["schema"], &error["exit_code"]), (9, &json!("gpusetup.error/1"), &json!(9)));
+    assert!(error["because"].is_array() && error["try"].is_array(), "{error:#}");
+}
