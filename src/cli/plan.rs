@@ -8,10 +8,11 @@ use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
     TrustOptions,
 };
+use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{Gpu, Os, architecture_of, assumed_gpus, stock, system_named};
-use crate::ids::RuleId;
+use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
@@ -147,6 +148,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             planned.plan
         }
     };
+    if sources.offline
+        && opened.is_none()
+        && !is_elsewhere
+        && let Some(sentence) = apply::not_in_cache(&system, &plan)
+    {
+        super::say(&format!("warning: {}: {sentence}", CheckId::GS601));
+    }
     if let Some(path) = &options.lock {
         locked::write(path, &system, database, &plan)?;
     }

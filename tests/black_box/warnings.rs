@@ -71,3 +71,13 @@ fn a_failed_apply_is_an_error_and_no_result_of_an_earlier_one() {
     assert_eq!((failed.code, &error["schema"], &error["exit_code"]), (9, &json!("gpusetup.error/1"), &json!(9)));
     assert!(error["because"].is_array() && error["try"].is_array(), "{error:#}");
 }
+
+#[test]
+fn an_offline_plan_names_the_downloads_that_are_missing() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let ran = host.run(&["plan", "--offline"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("warning: GS601: https://") && text.contains("are not in the cache"), "{text}");
+    assert!(!host.run(&["plan"]).err.contains("GS601"));
+}
