@@ -81,3 +81,30 @@ fn an_offline_plan_names_the_downloads_that_are_missing() {
     assert!(text.contains("warning: GS601: https://") && text.contains("are not in the cache"), "{text}");
     assert!(!host.run(&["plan"]).err.contains("GS601"));
 }
+
+#[test]
+fn every_refusal_leads_to_a_command() {
+    for (arguments, sentence, attempt) in [
+        (&["--dry-run"][..], "is the dry run", "gpusetup plan"),
+        (&["plan", "--os", "nosuch-1"], "no distribution", "gpusetup db list systems"),
+        (&["plan", "--os", "ubuntu-24.04", "--root", "/"], "each name a host", "gpusetup plan --os ubuntu-24.04"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "quadro"], "is a brand", "gpusetup db list gpus --for quadro"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--for", "nosuch"], "--for", "gpusetup db list frameworks"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--with", "nosuch"], "--with", "gpusetup db list add-ons"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "x"], "--leave-out", "gpusetup facts"),
+        (
+            &["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "580-open"],
+            "--driver",
+            "gpusetup plan --driver 580 --modules open",
+        ),
+        (&["plan", "--cuda", "12", "--cuda", "13"], "only once", "gpusetup plan --cuda 13"),
+        (&["explain", "rtx 6000"], "could be any of", "gpusetup db list gpus --for 'rtx 6000'"),
+        (&["explain", "mi300x"], "is a GPU of AMD", "gpusetup db list gpus"),
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(sentence), "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(&format!("try: {attempt}")), "{arguments:?}: {}", ran.err);
+    }
+    assert_eq!(run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100 x 8"]).code, 0);
+}
