@@ -108,3 +108,14 @@ fn every_refusal_leads_to_a_command() {
     }
     assert_eq!(run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100 x 8"]).code, 0);
 }
+
+#[test]
+fn facts_name_nvidia_gpus_only() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let mut facts = host.run(&["facts", "--json"]).json();
+    for id in ["zzzz", "1002:744c", "10de:20b"] {
+        facts["gpus"][0]["pci_id"] = id.into();
+        let ran = run_with_input(&["plan", "--facts", "-"], &facts.to_string());
+        assert!(ran.code == 2 && ran.err.contains(&format!("has the PCI id `{id}`")), "{id}: {}", ran.err);
+    }
+}
