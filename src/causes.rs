@@ -183,6 +183,9 @@ pub const REMOVE_UNKNOWN_FIRST: &str =
 pub const REMOVE_UNKNOWN: &str = "remove the driver the way it was installed (by the program or the image that brought it), then \
                                   uninstall again";
 
+/// A driver from packages, without the one that contains nvidia-smi (GS407).
+pub const LACKS_SMI: &str = "the driver is installed without nvidia-smi, which is in a separate package";
+
 /// A driver that no package manager installed, and that is incomplete (GS407).
 pub fn without_smi(driver: impl Display) -> String {
     format!("driver {driver} was not installed from packages, and its nvidia-smi is missing")
@@ -423,7 +426,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS406 => Cause::new("a mirror lacks packages that its own lists name")
             .only("apply only: it updates the lists once more, then exits with 6")
             .fix("try again later", ["sudo gpusetup resume"]),
-        CheckId::GS407 => Cause::new("the driver is installed without nvidia-smi, which is in a separate package")
+        CheckId::GS407 => Cause::new(LACKS_SMI)
             .fix(INSTALL_SMI, ["sudo gpusetup doctor --fix"]),
         CheckId::GS408 => Cause::new("a program reported success without doing its work")
             .only("apply only: it verifies the result of every step and does not rely on exit statuses"),
