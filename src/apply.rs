@@ -24,6 +24,7 @@ pub use account::Account;
 pub use config::RunConfig;
 pub use lock::Lock;
 pub use news::{News, OnNews};
+pub use preflight::not_in_cache;
 pub use rollback::{RollbackScope, anything_to_take_back, recover, rollback, to_take_back};
 pub use run::{Outcome, Unfinished, apply, unfinished, waits_for_boot};
 pub use status::status;

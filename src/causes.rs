@@ -175,9 +175,16 @@ pub fn unknown_origin(driver: impl Display, evidence: &str) -> String {
     )
 }
 
-/// What to do about it.
+/// What to do about it before another driver is installed.
+pub const REMOVE_UNKNOWN_FIRST: &str =
+    "Remove it first, the way it was installed: leftover files of one driver break the other";
+
+/// What to do about it before the rest is uninstalled.
 pub const REMOVE_UNKNOWN: &str = "remove the driver the way it was installed (by the program or the image that brought it), then \
                                   uninstall again";
+
+/// A driver from packages, without the one that contains nvidia-smi (GS407).
+pub const LACKS_SMI: &str = "the driver is installed without nvidia-smi, which is in a separate package";
 
 /// A driver that no package manager installed, and that is incomplete (GS407).
 pub fn without_smi(driver: impl Display) -> String {
@@ -188,8 +195,18 @@ pub fn without_smi(driver: impl Display) -> String {
 pub const INSTALL_AGAIN: &str = "install the same driver again the way it was installed: NVIDIA's runfile contains nvidia-smi. A \
                                  package with nvidia-smi would bring a second driver";
 
-/// What helps if something keeps the driver's modules from being loaded (GS204).
+/// A line of modprobe's configuration or of the kernel's command line that keeps a module from being loaded (GS204): at every
+/// attempt, or only during boot.
+pub fn keeps_out(place: &str, module: &str, always: bool) -> String {
+    let when = if always { "" } else { " during boot" };
+    format!("{place} keeps the kernel module {module} from being loaded{when}")
+}
+
+/// What helps.
 pub const LET_LOAD: &str = "remove these lines, rebuild the initramfs, then load the module";
+
+/// What helps before the driver is installed, and in a tree.
+pub const REMOVE_LINES: &str = "remove these lines, and rebuild the initramfs";
 
 /// Which package has nvidia-smi (GS407).
 pub const INSTALL_SMI: &str = "install the package that contains nvidia-smi, in the driver's version: nvidia-utils-BRANCH on \
@@ -409,14 +426,14 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS406 => Cause::new("a mirror lacks packages that its own lists name")
             .only("apply only: it updates the lists once more, then exits with 6")
             .fix("try again later", ["sudo gpusetup resume"]),
-        CheckId::GS407 => Cause::new("the driver is installed without nvidia-smi, which is in a separate package")
+        CheckId::GS407 => Cause::new(LACKS_SMI)
             .fix(INSTALL_SMI, ["sudo gpusetup doctor --fix"]),
         CheckId::GS408 => Cause::new("a program reported success without doing its work")
             .only("apply only: it verifies the result of every step and does not rely on exit statuses"),
         CheckId::GS409 => Cause::new(
             "it is unknown how the driver was installed, so gpusetup cannot tell which files to remove",
         )
-        .only("uninstall only: it refuses")
+        .only("plan and uninstall only: plan warns if it would install another driver, uninstall refuses")
         .fix(REMOVE_UNKNOWN, ["gpusetup uninstall --dry-run"]),
         CheckId::GS410 => Cause::new(
             "the packages of this distribution or release are not in the database: gpusetup uses those of a related one, or \

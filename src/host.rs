@@ -18,6 +18,7 @@ mod libraries;
 mod loader;
 mod lspci;
 mod machine;
+pub mod modprobe;
 mod modules;
 mod offered;
 mod openpgp;
@@ -39,6 +40,7 @@ pub use elf::{
 };
 pub use holders::{Holder, holders};
 pub use lspci::{bus_address, names_devices};
+pub use modprobe::Block;
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe};
@@ -97,6 +99,10 @@ pub struct Facts {
     /// The loaded kernel modules that matter here: nvidia's, nouveau, nova, vfio-pci. None if they cannot be read, or for a
     /// tree, which has no running kernel.
     pub loaded_modules: Option<Vec<LoadedModule>>,
+    /// What keeps the driver's own modules from being loaded: lines of modprobe's configuration and of the kernel's command line.
+    /// Empty in facts of older gpusetup versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_modules: Vec<Block>,
     /// The installed driver.
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.

@@ -3,6 +3,7 @@
 //! opens a file or starts a program.
 
 mod add_on;
+mod blocked;
 mod build;
 pub mod compile;
 mod components;
@@ -24,6 +25,7 @@ mod step_id;
 mod toolkit;
 mod verify;
 
+pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use mixed::{has_runfile, keep_one_driver};

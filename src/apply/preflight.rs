@@ -94,6 +94,14 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
 
 /// Whether everything that is to be fetched can be had without a network, where none is to be asked.
 pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
+    if !config.sources.offline || config.bundle.is_some() {
+        return Ok(());
+    }
+    not_in_cache(on, plan).map_or(Ok(()), |sentence| Err(Failure::Blocked(sentence)))
+}
+
+/// The downloads of a plan that are not in its cache, as a sentence; none if all are.
+pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
     let missing = |o: &Operation| match o {
         Operation::Download(Download { url, sha256, size, to }) => {
             let wanted = Wanted { url, sha256, size: *size, to };
@@ -101,18 +109,18 @@ pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Fa
         }
         _ => None,
     };
-    let acts = plan.acts().filter(|a| !a.satisfied && config.sources.offline && config.bundle.is_none());
-    let missing: Vec<_> = acts.filter_map(|a| missing(&a.operation)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let sentence = format!(
-        "{} is not in the cache {}, and --offline forbids downloads: copy it there from another host, or name a folder that \
-         has it with --mirror file:///FOLDER",
+    let missing: Vec<_> = plan.acts().filter(|act| !act.satisfied).filter_map(|act| missing(&act.operation)).collect();
+    let (is, it, has) = match missing.len() {
+        0 => return None,
+        1 => ("is", "it", "has it"),
+        _ => ("are", "them", "has them"),
+    };
+    Some(format!(
+        "{} {is} not in the cache {}, and --offline forbids downloads: copy {it} there from another host, or name a folder \
+         that {has} with --mirror file:///FOLDER",
         missing.join(" and "),
         plan.request.cache.display()
-    );
-    Err(Failure::Blocked(sentence))
+    ))
 }
 
 /// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.

@@ -86,13 +86,12 @@ impl From<Failure> for Problem {
 
 /// Applies a plan.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
-    let began = jiff::Timestamp::now();
     let ended =
         writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
             carry_out(options, system, account)
         });
     if options.look.json {
-        tell_result(&options.host, began, &ended)?;
+        tell_result(&options.host, &ended)?;
     }
     ended
 }
@@ -109,10 +108,9 @@ fn idle(json: bool, text: &str) -> Result<Ended, Problem> {
 
 /// Resumes what was interrupted.
 pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
-    let began = jiff::Timestamp::now();
     let ended = go_on(options);
     if options.json {
-        tell_result(&options.host, began, &ended)?;
+        tell_result(&options.host, &ended)?;
     }
     ended
 }
@@ -152,7 +150,6 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
 
 /// Undoes the last apply.
 pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
-    let began = jiff::Timestamp::now();
     let ended = writing(&options.host, &options.run, false, |system, _| {
         if !apply::anything_to_take_back(system, RollbackScope::Last)? {
             forget(system)?;
@@ -165,7 +162,7 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
         take_back(&options.run, options.json, system, RollbackScope::Last)
     });
     if options.json {
-        tell_result(&options.host, began, &ended)?;
+        tell_result(&options.host, &ended)?;
     }
     ended
 }

@@ -117,7 +117,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     match words.as_slice() {
         [_] if is_path(&whole) => log(&whole).and_then(|text| paste::run(&text, options, language)),
         words if words.len() >= FEWEST_WORDS => Err(subject::unknown_text(&whole)),
-        _ => Err(subject::unknown(&whole)),
+        _ => Err(subject::unknown(&whole, options, language)),
     }
 }
 

@@ -22,7 +22,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.look.json {
         super::print_json(&facts)?;
     } else {
-        super::print(&render::facts::text(&facts))?;
+        super::print(&render::facts::text(&facts, super::width()))?;
     }
     Ok(Exit::Done)
 }

@@ -57,10 +57,21 @@ pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
     }
     let facts: Facts = serde_json::from_value(visible_json(value))
         .map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
+    if let Some(gpu) = facts.gpus.iter().find(|gpu| !is_nvidia(&gpu.pci_id)) {
+        let (at, id) = (&gpu.address, &gpu.pci_id);
+        return Err(Problem::usage(format!("{name}: the GPU at {at} has the PCI id `{id}`; NVIDIA's are 10de:xxxx"))
+            .hint("take the facts again: gpusetup facts --json > FILE"));
+    }
     match facts.unlikely_kernel() {
         Some(kernel) => Err(Problem::usage(format!("{name} names a kernel {kernel:?}, which no kernel is called"))),
         None => Ok(facts),
     }
+}
+
+/// Whether a GPU's id in a facts file is one of NVIDIA's, or empty, as of a GPU that was given by its compute capability.
+fn is_nvidia(id: &str) -> bool {
+    let is_device = |device: &str| device.len() == 4 && device.bytes().all(|b| b.is_ascii_hexdigit());
+    id.is_empty() || id.strip_prefix("10de:").is_some_and(is_device)
 }
 
 pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {

@@ -14,7 +14,7 @@ use crate::host::{
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::system::System;
-use crate::text::quoted;
+use crate::text::{quoted, quoted_path};
 use std::path::{Path, PathBuf};
 
 /// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
@@ -29,8 +29,10 @@ pub fn look_or_stock(
     database: &Database,
 ) -> Result<(Facts, Vec<String>), Problem> {
     let Some(spec) = &os.os else { return look(options, database) };
-    if options.root.is_some() {
-        return Err(Problem::usage("--os and --root each name a host").hint("use one of them"));
+    if let Some(root) = &options.root {
+        return Err(Problem::usage("--os and --root each name a host; use one of them")
+            .attempt(format!("gpusetup plan --os {}", quoted(spec)))
+            .attempt(format!("gpusetup plan --root {}", quoted_path(root))));
     }
     let lspci = options.lspci.as_deref().map(read_lspci).transpose()?;
     let facts = stock_facts(spec, lspci.as_deref(), &options.gpu, database)?;
@@ -67,7 +69,7 @@ pub fn no_gpus(os: &str) -> Problem {
 
 /// What a system that is not known comes to.
 pub fn no_such_system(e: &StockError) -> Problem {
-    let problem = Problem::usage(format!("--os: {e}"));
+    let problem = Problem::usage(format!("--os: {e}")).attempt("gpusetup db list systems");
     problem.hint(
         "on a host with that system, `gpusetup facts --json > FILE` writes what `gpusetup plan --facts FILE` reads",
     )
@@ -133,7 +135,13 @@ pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
 /// What a GPU that cannot be told from others, or is not known, comes to.
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
     let exit = if matches!(e, SpecError::Unsupported { .. }) { Exit::NothingFits } else { Exit::Usage };
-    let problem = Problem::new(exit, format!("--gpu {spec}: {e}"));
+    let problem = Problem { exit, ..named_gpu(spec, e) };
+    Problem { message: format!("--gpu {spec}: {}", problem.message), ..problem }
+}
+
+/// The same for a GPU that is no value of `--gpu`.
+pub fn named_gpu(spec: &str, e: &SpecError) -> Problem {
+    let problem = Problem::usage(e.to_string());
     match e {
         SpecError::Ambiguous { .. } => problem.attempt(format!("gpusetup db list gpus --for {}", quoted(spec))),
         SpecError::Family { kind, .. } => problem.attempt(format!("gpusetup db list {kind}")),

@@ -47,6 +47,9 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String]) -
             (words.first().is_some_and(|first| first == typed)).then(|| no_command(typed, &words, commands))
         }
         ErrorKind::UnknownArgument => no_argument(context(ContextKind::InvalidArg)?, &words, commands),
+        ErrorKind::ArgumentConflict if context(ContextKind::PriorArg) == context(ContextKind::InvalidArg) => {
+            given_twice(context(ContextKind::InvalidArg)?, &words)
+        }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
             of_the_environment(context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?, &words)
         }
@@ -94,6 +97,10 @@ fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Pro
             let right: Vec<_> = ["gpusetup", command, typed].into_iter().chain(rest).collect();
             Some(problem(format!("{typed} belongs after the command"))?.attempt(right.join(" ")))
         }
+        (None, "--dry-run" | "-n") => {
+            let sentence = "`gpusetup plan` is the dry run: it changes nothing".to_owned();
+            Some(problem(sentence)?.attempt(again(words, typed, "plan")))
+        }
         (None, "-v" | "--verbose") => {
             Some(problem(format!("{typed} needs a command"))?.attempt("gpusetup --version").attempt("gpusetup plan -v"))
         }
@@ -112,6 +119,15 @@ fn again(words: &[String], wrong: &str, right: &str) -> String {
         }
     }
     all.join(" ")
+}
+
+/// An option that takes one value, given twice: the last one is kept.
+fn given_twice(option: &str, words: &[String]) -> Option<Problem> {
+    let flag = option.split(' ').next().unwrap_or(option);
+    let at = words.iter().position(|word| word == flag || word.starts_with(&format!("{flag}=")))?;
+    let count = if words[at] == flag && option.contains(' ') { 2 } else { 1 };
+    let kept: Vec<_> = words[..at].iter().chain(words.get(at + count..)?).cloned().collect();
+    Some(Problem::usage(format!("{flag} can be given only once")).attempt(again(&kept, "", "")))
 }
 
 /// A value that no flag has comes from the environment.
@@ -156,6 +172,10 @@ mod tests {
             ("apply --dry-run --cuda 12", "gpusetup plan --cuda 12"),
             ("plan --dry-run", "gpusetup plan"),
             ("--json plan --gpu h100", "gpusetup plan --json --gpu h100"),
+            ("--dry-run", "gpusetup plan"),
+            ("--dry-run --gpu h100", "gpusetup plan --gpu h100"),
+            ("plan --cuda 12 --gpu h100 --cuda 13", "gpusetup plan --gpu h100 --cuda 13"),
+            ("plan --cuda=12 --cuda=13", "gpusetup plan --cuda=13"),
             ("-v", "gpusetup --version"),
             ("nothingofthekind", "gpusetup --help"),
         ] {

@@ -639,9 +639,9 @@ where
             let problem = Problem::usage(format!("--{flag}: {e}"));
             // `580-open` and `open` are a flavour of the kernel modules.
             match text.strip_suffix("open").map(|rest| rest.trim_end_matches(['-', ' '])) {
-                Some("") if flag == "driver" => problem.attempt("--modules open"),
+                Some("") if flag == "driver" => problem.attempt("gpusetup plan --modules open"),
                 Some(version) if flag == "driver" => {
-                    problem.attempt(format!("--driver {} --modules open", quoted(version)))
+                    problem.attempt(format!("gpusetup plan --driver {} --modules open", quoted(version)))
                 }
                 _ => problem.attempt(format!("gpusetup db list {}", if flag == "driver" { "drivers" } else { flag })),
             }

@@ -8,10 +8,11 @@ use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
     TrustOptions,
 };
+use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Os, architecture_of, assumed_gpus, stock, system_named};
-use crate::ids::RuleId;
+use crate::host::{Gpu, Os, architecture_of, assumed_gpus, stock, system_named};
+use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
@@ -101,6 +102,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+    let left_without = !facts.gpus.is_empty() && facts.gpus.iter().all(|gpu| request.leave_out.contains(&gpu.address));
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
     let is_json = options.look.json || options.format == Format::Json;
     let nothing = (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
@@ -109,6 +111,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             super::say(super::NO_GPU_TO_PLAN_FOR);
             nothing.iter().try_for_each(super::print_json)?;
             return Ok(Exit::Done);
+        }
+        Err(e) if left_without && e.is_without_gpu() => {
+            let host = options.host.again(&options.stock, options.facts.as_deref());
+            let gpus = options.host.gpu.iter().map(|gpu| format!(" --gpu {}", quoted(gpu))).collect::<String>();
+            let blank = if host.is_empty() { "" } else { " " };
+            return Err(Problem::new(Exit::NoGpu, "--leave-out leaves no GPU to plan for")
+                .attempt(format!("gpusetup plan{blank}{host}{gpus}")));
         }
         Err(e) if options.stock.os.is_some() && e.is_without_gpu() => {
             return Err(no_gpus(options.stock.os.as_deref().unwrap_or_default()));
@@ -139,6 +148,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             planned.plan
         }
     };
+    if sources.offline
+        && opened.is_none()
+        && !is_elsewhere
+        && let Some(sentence) = apply::not_in_cache(&system, &plan)
+    {
+        super::say(&format!("warning: {}: {sentence}", CheckId::GS601));
+    }
     if let Some(path) = &options.lock {
         locked::write(path, &system, database, &plan)?;
     }
@@ -212,6 +228,9 @@ fn next(options: &Options, plan: &Plan) -> String {
     let folders = [("--root", &options.host.root), ("--database", &options.host.database.folder)];
     let folders =
         folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
+    let is_left_out = |gpu: &&Gpu| gpu.assumed && plan.request.leave_out.contains(&gpu.address);
+    let is_whole = options.out.is_some() || options.host.root.is_some();
+    let left_out: Vec<_> = plan.host.gpus.iter().filter(is_left_out).filter(|_| !is_whole).collect();
     let apply = match &options.out {
         Some(path) => {
             let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([quoted_path(path)]);
@@ -221,18 +240,22 @@ fn next(options: &Options, plan: &Plan) -> String {
             // The host itself has the GPUs that were assumed here; a tree has none.
             let mut request = plan.request.clone();
             if options.host.root.is_none() {
-                let is_assumed = |address: &String| plan.host.gpus.iter().any(|g| g.assumed && g.address == *address);
                 request.assumed_gpus.clear();
-                request.leave_out.retain(|address| !is_assumed(address));
+                request.leave_out.retain(|address| !left_out.iter().any(|gpu| gpu.address == *address));
             }
-            let request = request.options();
-            let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request]);
+            // An assumed GPU has its bus address on that host only.
+            let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
+            let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request.options()]);
+            let parts = parts.chain(places);
             parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
         }
     };
     if options.facts.is_some() || options.stock.os.is_some() || options.host.lspci.is_some() || !options.host.is_meant()
     {
-        return visible(&format!("{apply}  # on that host")).into_owned();
+        let name = |gpu: &&Gpu| gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone());
+        let names = left_out.iter().map(name).collect::<Vec<_>>().join(" and ");
+        let places = if names.is_empty() { names } else { format!("; BUS_ID is the address of {names} there") };
+        return visible(&format!("{apply}  # on that host{places}")).into_owned();
     }
     visible(&apply).into_owned()
 }

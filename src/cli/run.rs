@@ -35,20 +35,17 @@ impl NothingApplied {
     pub const ANSWER: Self = Self { schema: "gpusetup.status/1", state: "nothing-applied" };
 }
 
-/// Prints what a run that began at this moment came to, as `result.json` has it, or that nothing was ever applied. What an
-/// earlier run came to is no answer for one that failed before it did anything: its error is.
-pub fn tell_result(host: &HostOptions, began: jiff::Timestamp, ended: &Result<Exit, Problem>) -> Result<(), Problem> {
-    let is_new = |result: &RunResult| {
-        result.started.parse().is_ok_and(|started: jiff::Timestamp| {
-            // Results have whole seconds.
-            started.as_second() >= began.as_second()
-        })
-    };
+/// Prints the result of a run that succeeded, as `result.json` has it, or that nothing was ever applied. A run that failed is
+/// answered by its error alone (`gpusetup.error/1`): the result in the file may be an earlier run's.
+pub fn tell_result(host: &HostOptions, ended: &Result<Exit, Problem>) -> Result<(), Problem> {
+    if ended.is_err() {
+        return Ok(());
+    }
     // Whoever may not run it may not read it either, and is told why it did not run.
     match self::ended(&system(host)) {
-        Ok(Some(result)) if ended.is_ok() || is_new(&result) => super::print_json(&result),
-        Ok(None) if ended.is_ok() => super::print_json(&NothingApplied::ANSWER),
-        Ok(_) | Err(_) => Ok(()),
+        Ok(Some(result)) => super::print_json(&result),
+        Ok(None) => super::print_json(&NothingApplied::ANSWER),
+        Err(_) => Ok(()),
     }
 }
 

@@ -50,7 +50,6 @@ impl Options {
 
 /// Removes.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
-    let began = jiff::Timestamp::now();
     let by_journal = options.unwanted() == Unwanted::default();
     if options.dry_run {
         let system = system(&options.host);
@@ -84,7 +83,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         Ok(ended)
     });
     if options.look.json {
-        tell_result(&options.host, began, &ended)?;
+        tell_result(&options.host, &ended)?;
     }
     ended
 }

@@ -20,7 +20,7 @@ pub use loader::Cached;
 pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
 };
-pub use rivals::{Block, Denial, FORCED, Image};
+pub use rivals::{Denial, FORCED, Image};
 pub use toolkit::Shells;
 
 use super::device;
@@ -29,7 +29,7 @@ use super::sense::{Sense, Senses};
 use crate::compat::{
     AddOn, AddOnId, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid, Xid,
 };
-use crate::host::Facts;
+use crate::host::{Block, Facts};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, distribution, known_card};
 use crate::system::{Ended, Program, System};

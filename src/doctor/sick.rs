@@ -7,12 +7,14 @@ mod python;
 mod senses;
 
 use super::{
-    Answer, Apt, Asked, Block, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources,
-    FabricManager, FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
+    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FabricManager,
+    FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
-use crate::host::{AddOnFiles, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot};
+use crate::host::{
+    AddOnFiles, Block, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot,
+};
 use crate::ids::CheckId;
 use crate::nvidia::Convolution;
 use crate::resolve::known_card;

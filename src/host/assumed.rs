@@ -3,7 +3,7 @@
 use super::Gpu;
 use super::pci::{NVIDIA, pci_id};
 use super::stock::USUAL_ARCHITECTURE;
-use crate::compat::{self, Ambiguous, Database, Instance, PciDevice, System};
+use crate::compat::{self, Ambiguous, Database, Instance, PciDevice, System, is_brand};
 use crate::version::{ComputeCapability, VersionError};
 
 /// The most GPUs in one specification; the largest hosts have sixteen.
@@ -22,6 +22,12 @@ pub enum SpecError {
     #[error("{problem}")]
     Unknown {
         /// The unknown name, and similar ones.
+        problem: String,
+    },
+    /// It is a GPU of another vendor.
+    #[error("{problem}")]
+    Foreign {
+        /// The vendor.
         problem: String,
     },
     /// It is known, and gpusetup does not install its driver.
@@ -61,6 +67,9 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
     let (what, count) = counted(spec.trim()).map_err(malformed)?;
     let gpu = if what.is_empty() {
         return Err(malformed("no GPU is named; use a PCI id, a name or a compute capability".to_owned()));
+    } else if is_brand(what) {
+        let problem = format!("`{what}` is a brand of GPUs with different needs; add the model, such as `tesla t4`");
+        return Err(SpecError::Ambiguous { problem });
     } else if what.contains(':') {
         by_id(database, what).map_err(malformed)?
     } else if let Some(capability) = capability(what) {
@@ -70,7 +79,8 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
     } else {
         let known = database.gpu_named(what).map_err(|e| match (&e, other_vendor(what)) {
             (Ambiguous::Unknown { .. }, Some(vendor)) => {
-                malformed(format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only"))
+                let problem = format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
+                SpecError::Foreign { problem }
             }
             (Ambiguous::Unknown { .. }, None) => {
                 family(database, what).unwrap_or_else(|| SpecError::Unknown { problem: e.to_string() })
@@ -182,8 +192,13 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     }
     let digits = spec.len() - spec.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (start, end) = spec.split_at(spec.len() - digits);
+    // `h100 x 8`
+    let apart = start
+        .strip_suffix(' ')
+        .map(str::trim_end)
+        .filter(|start| [" x", " X", "×"].iter().any(|times| start.ends_with(times)));
     // The name of a GPU is longer than a letter: `tx2`.
-    let what = start.strip_suffix(['x', 'X']).filter(|what| digits > 0 && what.len() > 1);
+    let what = apart.unwrap_or(start).strip_suffix(['x', 'X', '×']).filter(|what| digits > 0 && what.len() > 1);
     let Some(what) = what else { return Ok((spec, 1)) };
     match end.parse::<usize>() {
         Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
@@ -326,6 +341,10 @@ mod tests {
         assert_eq!(counted("2 x titan x"), Ok(("titan x", 2)));
         assert_eq!(counted("4× 10de:2330"), Ok(("10de:2330", 4)));
         assert_eq!(counted("3090ti"), Ok(("3090ti", 1)));
+        assert_eq!(counted("h100 x 8"), Ok(("h100", 8)));
+        assert_eq!(counted("h100 × 8"), Ok(("h100", 8)));
+        assert_eq!(counted("gtx 1060"), Ok(("gtx 1060", 1)));
+        assert_eq!(counted("rx 580"), Ok(("rx 580", 1)));
         assert!(counted("0x h100").is_err());
         assert!(counted("99x h100").is_err());
         assert!(counted("h100x0").is_err());
@@ -358,6 +377,10 @@ mod tests {
             ("8086:20b2", "is not NVIDIA"),
             ("", "no GPU is named"),
             ("mi300x", "`mi300x` is a GPU of AMD"),
+            ("tesla", "`tesla` is a brand"),
+            ("Quadro", "`Quadro` is a brand"),
+            ("geforce", "add the model"),
+            ("nvidia", "add the model"),
             ("RX 7900 XTX", "is a GPU of AMD"),
             ("arc a770", "is a GPU of Intel"),
             ("ampere", "Ampere is sm_80, sm_86"),

@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, Unreadable,
     add_on, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
-    modules, os, pci, repositories, secure_boot, toolkit,
+    modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::{AddOnId, Database, Fabric};
 use crate::paths::{BLACKLIST, CACHE, LOADER_PATH, PROFILE, host_compilers};
@@ -89,6 +89,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         signing_key: secure_boot::signing_key(reader),
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
         loaded_modules: modules::loaded(reader),
+        blocked_modules: modprobe::blocked(system),
         cudnn,
         add_ons,
         nvcc: toolkit::nvcc(reader),

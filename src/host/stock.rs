@@ -110,6 +110,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         secure_boot: SecureBoot::Disabled,
         signing_key: None,
         loaded_modules: None,
+        blocked_modules: Vec::new(),
         driver: None,
         other_drivers: Vec::new(),
         toolkits: Vec::new(),

@@ -90,7 +90,7 @@ pub fn checksum(text: &str) -> Valid {
     if text.len() == 64 && is_hex(text) {
         return Ok(());
     }
-    Err(format!("{:?} is no SHA-256", short(text)))
+    Err(format!("{:?} is not a SHA-256", short(text)))
 }
 
 fn size(bytes: u64) -> Valid {
@@ -108,7 +108,7 @@ fn argv(argv: &[String]) -> Valid {
     if program.starts_with('/') {
         path(Path::new(program))?;
     } else if program.is_empty() || program.starts_with(['-', '.']) || !program.chars().all(plain) {
-        return Err(format!("{:?} is no program", short(program)));
+        return Err(format!("{:?} is not the name of a program", short(program)));
     }
     argv.iter().try_for_each(|word| no_nul(word))
 }
@@ -118,7 +118,7 @@ fn variable(name: &str) -> Valid {
     if !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain) {
         return Ok(());
     }
-    Err(format!("{:?} is no variable of an environment", short(name)))
+    Err(format!("{:?} is not the name of an environment variable", short(name)))
 }
 
 /// Whether a text can be a package's name or version for every package manager: none reads it as an option, and apt reads
@@ -129,7 +129,7 @@ fn package(text: &str) -> Valid {
     if text.len() <= 256 && text.starts_with(begins) && !text.ends_with('-') && text.chars().all(plain) {
         return Ok(());
     }
-    Err(format!("{:?} is no package", short(text)))
+    Err(format!("{:?} is not the name of a package", short(text)))
 }
 
 /// Whether a text can be what a package manager says of a package that is installed; no command reads it as an option.
@@ -137,7 +137,7 @@ fn observed(text: &str) -> Valid {
     if !text.is_empty() && text.len() <= 512 && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_graphic()) {
         return Ok(());
     }
-    Err(format!("{:?} is no package", short(text)))
+    Err(format!("{:?} is not the name of a package", short(text)))
 }
 
 fn unit(name: &str) -> Valid {
@@ -145,7 +145,7 @@ fn unit(name: &str) -> Valid {
     if name.len() <= 256 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain) {
         return Ok(());
     }
-    Err(format!("{:?} is no unit", short(name)))
+    Err(format!("{:?} is not the name of a unit", short(name)))
 }
 
 fn url(url: &str) -> Valid {
@@ -153,13 +153,13 @@ fn url(url: &str) -> Valid {
     if known && url.len() <= 8192 && !url.contains(|c: char| c.is_whitespace() || crate::text::is_hidden(c)) {
         return Ok(());
     }
-    Err(format!("{:?} is no address of a file (https, http, file)", short(url)))
+    Err(format!("{:?} is not the address of a file (https, http, file)", short(url)))
 }
 
 fn target(target: &Path) -> Valid {
     let bytes = target.as_os_str().as_encoded_bytes();
     if bytes.is_empty() || bytes.len() > MOST_PATH || bytes.contains(&0) {
-        return Err(format!("{:?} is no target of a link", short(&target.to_string_lossy())));
+        return Err(format!("{:?} is not a valid target of a link", short(&target.to_string_lossy())));
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ impl Operation {
         match self {
             Self::WriteFile(WriteFile { path: at, mode, content: _ }) => {
                 path(at)?;
-                if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is no mode for {at:?}")) }
+                if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode for {at:?}")) }
             }
             Self::Link(Link { path: at, target: to, soname }) => {
                 path(at)?;
@@ -273,7 +273,7 @@ fn node(node: &Node) -> Valid {
     match node {
         Node::File { sha256, mode, .. } => {
             checksum(sha256)?;
-            if mode & !0o7777 == 0 { Ok(()) } else { Err(format!("{mode:o} is no mode")) }
+            if mode & !0o7777 == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode")) }
         }
         Node::Link { target: to } => target(to),
         Node::Absent | Node::Directory | Node::Other => Ok(()),

@@ -1,5 +1,6 @@
 //! Makes a plan from a request and facts: the choice, the steps in order, the totals and the fingerprint.
 
+use super::blocked::{keeps_out, kept_out, let_load};
 use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
@@ -226,6 +227,22 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         if let Some((kernel, text)) = context.facts.kernel().and_then(|k| Some((k, unlikely_to_build(driver, k)?))) {
             let when = if context.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
             say(CheckId::GS103, format!("kernel {kernel} {when}, but {text}"));
+        }
+        let loaded = context.facts.loaded_modules.as_ref();
+        let is_loaded = loaded.map(|modules| modules.iter().any(|module| module.name == "nvidia"));
+        let blocks = &context.facts.blocked_modules;
+        if let Some(worst) = kept_out(blocks, is_loaded) {
+            let remedy = let_load(blocks, context.facts, driver.is_kept() && is_loaded == Some(false));
+            say(CheckId::GS204, format!("{}; {remedy}", keeps_out(worst)));
+        }
+        let unknown =
+            context.facts.driver.as_ref().filter(|there| there.origin == Origin::Unknown && !driver.is_kept());
+        if let Some(there) = unknown {
+            let cause = causes::unknown_origin(there.version, &there.evidence);
+            say(
+                CheckId::GS409,
+                format!("{cause}; {} would be installed over it. {}", driver.version, causes::REMOVE_UNKNOWN_FIRST),
+            );
         }
         let kernel = context.facts.kernels.running.as_deref();
         if let (Some(running), Some(next)) = (kernel, context.facts.kernels.next_boot.as_deref())

@@ -4,10 +4,9 @@ use crate::host::{Facts, MachineKind, Origin, SecureBoot};
 use crate::text::{bytes, wrapped};
 
 /// The facts for a person, a line a thing; what is missing is said.
-pub fn text(facts: &Facts) -> String {
-    const WIDTH: usize = 80;
+pub fn text(facts: &Facts, width: usize) -> String {
     let mut out = String::new();
-    let mut line = |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, WIDTH);
+    let mut line = |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, width);
     let machine = &facts.machine;
     let kind = match machine.kind {
         MachineKind::Physical => "physical machine",

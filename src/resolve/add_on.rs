@@ -25,7 +25,8 @@ pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), 
         let others = database.add_ons.iter().filter(|a| a.id != AddOnId::CUDNN);
         let known: Vec<_> = others.map(|a| a.id.to_string()).collect();
         return Err(Conflict::request(format!("no add-on is called `{id}` (--with)"))
-            .hint(format!("known add-ons: {}", known.join(", "))));
+            .hint(format!("known add-ons: {}", known.join(", ")))
+            .hint(Hint::Command("gpusetup db list add-ons".to_owned())));
     }
     let required = database.add_ons.iter().find(|a| request.requires(a.id));
     if let Some(of) = required.filter(|_| !request.cuda.is_wanted()) {

@@ -72,7 +72,8 @@ pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Co
         if !facts.gpus.iter().any(|g| g.address == *address) {
             let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
             return Err(Conflict::request(format!("no GPU has the bus address {address} (--leave-out)"))
-                .hint(format!("the GPUs of this host are at: {}", there.join(", "))));
+                .hint(format!("the GPUs of this host are at: {}", there.join(", ")))
+                .hint(Hint::Command("gpusetup facts".to_owned())));
         }
     }
     let mut all = Vec::with_capacity(facts.gpus.len());

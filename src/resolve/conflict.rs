@@ -34,6 +34,8 @@ pub struct Conflict {
 pub enum Hint {
     /// Advice as text.
     Words(String),
+    /// Another command, such as one that lists what is known.
+    Command(String),
     /// Another plan for the same host.
     Plan {
         /// Its purpose, if not obvious: `leave the driver out`.
@@ -67,8 +69,12 @@ impl Hint {
 
     /// The command that plans it.
     pub fn command(&self) -> Option<String> {
-        let Self::Plan { host, request, .. } = self else { return None };
-        let parts = ["gpusetup plan", host, request].into_iter().filter(|part| !part.is_empty());
+        let (host, request) = match self {
+            Self::Words(_) => return None,
+            Self::Command(command) => return Some(command.clone()),
+            Self::Plan { host, request, .. } => (host, request),
+        };
+        let parts = ["gpusetup plan", host.as_str(), request.as_str()].into_iter().filter(|part| !part.is_empty());
         Some(parts.collect::<Vec<_>>().join(" "))
     }
 }
@@ -88,7 +94,7 @@ impl From<&str> for Hint {
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Words(words) => f.write_str(words),
+            Self::Words(words) | Self::Command(words) => f.write_str(words),
             Self::Plan { why, gives, .. } => {
                 f.write_str(&self.command().unwrap_or_default())?;
                 let comment = [Some(*why).filter(|why| !why.is_empty()), gives.as_deref()];

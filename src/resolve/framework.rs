@@ -185,7 +185,8 @@ fn wish<'a>(
     let Some(framework) = database.framework(name) else {
         let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
         return Err(Conflict::request(format!("no framework is called `{}` (--for)", name.trim()))
-            .hint(format!("known frameworks: {}", known.join(", "))));
+            .hint(format!("known frameworks: {}", known.join(", ")))
+            .hint(Hint::Command("gpusetup db list frameworks".to_owned())));
     };
     let Some(release) = database.framework_release(text) else {
         let known: Vec<_> = framework.releases.iter().map(|r| r.version.as_str()).collect();

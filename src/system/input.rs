@@ -159,7 +159,7 @@ fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
         false => InputError::io(path)(e),
     })?;
     if missing.is_some() {
-        return Err(InputError::io(path)(io::ErrorKind::NotFound.into()));
+        return Err(InputError::io(path)(rustix::io::Errno::NOENT.into()));
     }
     let place = File::from(place);
     let kind = place.metadata().map_err(InputError::io(path))?.file_type();

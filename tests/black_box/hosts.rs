@@ -53,7 +53,7 @@ fn assumed_gpus_are_not_named_by_an_address() {
     }
     assert!(!together.err.contains("assumed:"), "{}", together.err);
     let left = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "gt710,h100", "--leave-out", "assumed:0"]);
-    assert!(left.out.contains("\nNext: sudo gpusetup apply  #"), "{}", left.out);
+    assert!(left.out.contains("\nNext: sudo gpusetup apply --leave-out BUS_ID  # on that host"), "{}", left.out);
     // A GPU that no database has.
     let unknown = run(&["plan", "--json", "--os", "ubuntu-24.04", "--gpu", "10de:ffff"]);
     let told: Value = serde_json::from_str(&unknown.out).expect("an object");

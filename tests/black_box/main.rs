@@ -47,3 +47,4 @@ mod stock;
 mod strangers;
 mod update;
 mod ux;
+mod warnings;

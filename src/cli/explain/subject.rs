@@ -3,12 +3,12 @@
 use super::{Options, own};
 use crate::causes;
 use crate::cli::Problem;
-use crate::cli::host::one_gpu;
+use crate::cli::host::{named_gpu, one_gpu};
 use crate::compat::{Database, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
-use crate::host::{USUAL_ARCHITECTURE, machine};
+use crate::host::{SpecError, USUAL_ARCHITECTURE, assumed_gpus, machine};
 use crate::ids::CheckId;
 use crate::language;
 use crate::recognise::{error_codes, subjects};
@@ -59,7 +59,16 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(Some(article));
     }
     // Last, since a GPU may be called by a single number.
-    Ok(if name.len() > 1 { gpu(&name, database).ok() } else { None })
+    if name.len() <= 1 {
+        return Ok(None);
+    }
+    match assumed_gpus(database, &name) {
+        Ok(_) => Ok(gpu(&name, database).ok()),
+        Err(e @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. })) => {
+            Err(named_gpu(&name, &e))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// The problem with a release that a known framework does not have, as far as the database knows: `torch==99`.
@@ -114,16 +123,21 @@ fn short(text: &str) -> String {
 }
 
 /// The problem with words that name nothing.
-pub fn unknown(name: &str) -> Problem {
+pub fn unknown(name: &str, options: &Options, language: &Translation) -> Problem {
     let problem = Problem::usage(format!("cannot explain `{}`", short(name)));
     if name.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() {
-        return [
+        let kinds = [
             ("error", "an error of CUDA or a library"),
             ("xid", "an error of the driver"),
+            ("sxid", "an error of an NVSwitch"),
             ("exit", "an exit code"),
-        ]
-        .into_iter()
-        .fold(problem, |problem, (kind, what)| problem.attempt(format!("gpusetup explain {kind} {name}  # {what}")));
+        ];
+        let is_known = |(kind, _): &(&str, &str)| matches!(article(&[kind, name], options, language), Ok(Some(_)));
+        let known: Vec<_> = kinds.into_iter().filter(is_known).collect();
+        if !known.is_empty() {
+            let ask = |kind, what| format!("gpusetup explain {kind} {name}  # {what}");
+            return known.into_iter().fold(problem, |problem, (kind, what)| problem.attempt(ask(kind, what)));
+        }
     }
     let known = subjects();
     let distance = |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));

@@ -5,13 +5,12 @@ use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::causes;
 use crate::compat::ModuleFlavour;
-use crate::doctor::{Answer, Asked, Block, Evidence, LoggedGpu, Said, Status, Verdict};
-use crate::host::{Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
+use crate::doctor::{Answer, Asked, Evidence, LoggedGpu, Said, Status, Verdict};
+use crate::host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
 use crate::ids::CheckId;
-use crate::plan::{has_runfile, keep_one_driver, rebuild_image, rebuild_images};
+use crate::plan::{has_runfile, keep_one_driver, keeps_out, kept_out, let_load, rebuild_image};
 use crate::resolve::Card;
 use crate::text::{quoted, quoted_path};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and no GPU has a problem.
@@ -306,51 +305,28 @@ fn is_loaded(seen: &Evidence) -> Option<bool> {
     Some(seen.facts.loaded_modules.as_ref()?.iter().any(|m| m.name == "nvidia"))
 }
 
-/// Whether nothing keeps the driver's modules from being loaded. A module that is loaded all the same came from the initramfs or
-/// by its name; then only what holds for every attempt matters.
+/// Whether nothing keeps the driver's modules from being loaded.
 pub fn may_load(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
     let Some(blocks) = &seen.blocked else { return Verdict::skip("modprobe's configuration was not read") };
     let is_loaded = is_loaded(seen);
-    let Some(worst) = blocks.iter().find(|block| block.always).or(blocks.first()) else { return Verdict::pass() };
-    let when = if worst.always { "" } else { " during boot" };
-    let cause = format!("{} keeps the kernel module {} from being loaded{when}", place(worst), worst.module);
+    let Some(worst) = kept_out(blocks, is_loaded) else {
+        return blocks.iter().fold(Verdict::pass(), |v, block| v.saw(shown(block)));
+    };
+    let cause = keeps_out(worst);
     let verdict = match (is_loaded, worst.always) {
-        (Some(true), false) => Verdict::pass(),
-        (Some(true), true) | (None, false) => Verdict::warn(cause),
+        (Some(true), _) | (None, false) => Verdict::warn(cause),
         (Some(false), _) | (None, true) => Verdict::fail(cause),
     };
-    let verdict = blocks.iter().fold(verdict, |v, block| v.saw(format!("{}: {}", place(block), block.text)));
-    if verdict.status == Status::Pass {
-        return verdict;
-    }
-    let rebuild = rebuild_images(&seen.facts).map(|operation| operation.by_hand());
-    let load = (is_loaded == Some(false)).then(|| "sudo modprobe nvidia".to_owned());
-    verdict.advise(causes::LET_LOAD, unblock(blocks).into_iter().chain(rebuild).chain(load))
+    let verdict = blocks.iter().fold(verdict, |v, block| v.saw(shown(block)));
+    verdict.helped(let_load(blocks, &seen.facts, is_loaded == Some(false)))
 }
 
-/// `/etc/modprobe.d/x.conf:3`.
-fn place(block: &Block) -> String {
-    let line = block.line.map(|line| format!(":{line}")).unwrap_or_default();
-    format!("{}{line}", block.by.display())
-}
-
-/// The commands that remove these lines. The kernel's command line is written by the boot loader.
-fn unblock(blocks: &[Block]) -> Vec<String> {
-    let mut lines: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
-    for (path, line) in blocks.iter().filter_map(|block| Some((&*block.by, block.line?))) {
-        lines.entry(path).or_default().push(line);
-    }
-    let sed = |(path, lines): (&Path, Vec<usize>)| {
-        let script = lines.iter().map(|line| format!("{line}d")).collect::<Vec<_>>().join(";");
-        format!("sudo sed -i {} {}", quoted(&script), quoted_path(path))
-    };
-    let of_boot_loader = blocks.iter().filter(|block| block.line.is_none()).map(|block| {
-        format!("grep -rnF {} /etc/default/grub /etc/kernel/cmdline /boot/loader/entries", quoted(&block.text))
-    });
-    lines.into_iter().map(sed).chain(of_boot_loader).collect()
+/// `/etc/modprobe.d/x.conf:3: blacklist nvidia`.
+fn shown(block: &Block) -> String {
+    format!("{}: {}", block.place(), block.text)
 }
 
 /// CUDA needs /dev/nvidia-uvm; nvidia-smi does not.

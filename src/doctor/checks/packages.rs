@@ -58,7 +58,7 @@ pub fn smi(seen: &Evidence) -> Verdict {
     {
         return Verdict::fail(causes::without_smi(driver.version)).advise(causes::INSTALL_AGAIN, NOTHING);
     }
-    let verdict = Verdict::fail("the driver is installed without nvidia-smi, which is in a separate package");
+    let verdict = Verdict::fail(causes::LACKS_SMI);
     match (seen.facts.os.package_manager, seen.missing_packages.as_slice()) {
         (Some(manager), [_, ..]) => {
             let install = Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));

@@ -1,9 +1,9 @@
-//! modprobe's configuration: the blacklists for other drivers of the GPUs, and what keeps NVIDIA's own modules from being loaded.
-//! Also the other drivers in initramfs images.
+//! The blacklists for other drivers of the GPUs in modprobe's configuration and on the kernel's command line, and these drivers in
+//! initramfs images.
 
-use super::{Answer, initramfs, names, text};
+use super::{Answer, initramfs, text};
 use crate::compat::InitramfsTool;
-use crate::host::{Facts, Kernel, RIVALS};
+use crate::host::{Block, Facts, Kernel, RIVALS, modprobe};
 use crate::system::{System, on_all_cores};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,25 +22,6 @@ pub struct Denial {
     /// When that file was written, in seconds since 1970. None for the kernel's command line.
     pub modified: Option<i64>,
 }
-
-/// What keeps one of the driver's own modules from being loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub struct Block {
-    /// The kernel module, with underscores.
-    pub module: String,
-    /// The file that has it.
-    pub by: PathBuf,
-    /// The number of its line, from 1. None on the kernel's command line.
-    pub line: Option<usize>,
-    /// What the file says: `alias nvidia off`, `modprobe.blacklist=nvidia`.
-    pub text: String,
-    /// Whether it holds for every attempt. A blacklist of modprobe only prevents loading by a GPU's id, during boot.
-    pub always: bool,
-}
-
-/// The driver's modules that CUDA needs. Debian names the first one after its package.
-const OWN: [&str; 3] = ["nvidia", "nvidia_current", "nvidia_uvm"];
 
 /// What modprobe's configuration and the kernel's command line keep from being loaded.
 #[derive(Debug, Default)]
@@ -64,100 +45,34 @@ pub struct Image {
     pub forced: Vec<String>,
 }
 
-/// The directories of modprobe's configuration: a file in an earlier directory replaces those of the same name in later ones.
-const CONFIGURATION: [&str; 5] =
-    ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
-
 /// Reads modprobe's configuration and the kernel's command line.
 pub fn kept_out(system: &System) -> KeptOut {
-    let mut found = KeptOut::default();
-    let mut seen = BTreeSet::new();
-    for directory in CONFIGURATION {
-        for name in names(system, directory).filter(|n| n.ends_with(".conf")) {
-            if seen.insert(name.clone()) {
-                let by = Path::new(directory).join(name);
-                let modified = system.modified(&by);
-                let configuration = text(system, &by);
-                found.blocked.extend(blocked_by(&configuration, &by));
-                let modules = denied_by(&configuration).into_iter();
-                found.denied.extend(modules.map(|module| Denial { module, by: by.clone(), modified }));
-            }
-        }
+    let mut found = KeptOut { blocked: modprobe::blocked(system), denied: Vec::new() };
+    for (by, configuration) in modprobe::configuration(system) {
+        let modified = system.modified(&by);
+        let modules = denied_by(&configuration).into_iter();
+        found.denied.extend(modules.map(|module| Denial { module, by: by.clone(), modified }));
     }
-    let entries = names(system, "/boot/loader/entries").map(|n| Path::new("/boot/loader/entries").join(n));
-    let files: Vec<PathBuf> = if system.is_live() {
-        vec!["/proc/cmdline".into()]
-    } else {
-        ["/etc/kernel/cmdline", "/etc/default/grub"].map(PathBuf::from).into_iter().chain(entries).collect()
-    };
-    for by in files {
-        let line = text(system, &by);
-        found.blocked.extend(blocked_on_command_line(&line, &by));
+    for (by, line) in modprobe::command_lines(system) {
         let modules = denied_on_command_line(&line).into_iter();
         found.denied.extend(modules.map(|module| Denial { module, by: by.clone(), modified: None }));
     }
     found
 }
 
-/// The verb, the module with underscores, and the rest of a line of modprobe's configuration.
-fn parsed(line: &str) -> Option<(&str, String, Option<&str>)> {
-    let mut words = line.split_whitespace();
-    Some((words.next()?, words.next()?.replace('-', "_"), words.next()))
-}
-
-/// Whether a command of `install` loads nothing.
-fn is_nothing(command: Option<&str>) -> bool {
-    command.is_some_and(|c| c.ends_with("/false") || c.ends_with("/true") || ["false", "true", ":"].contains(&c))
-}
-
 /// `blacklist nouveau` and `install nouveau /bin/false`, for the rival drivers only.
 fn denied_by(configuration: &str) -> Vec<String> {
     let denied = |line: &str| {
-        let (verb, module, how) = parsed(line)?;
-        (verb == "blacklist" || verb == "install" && is_nothing(how)).then_some(module)
+        let (verb, module, how) = modprobe::parsed(line)?;
+        (verb == "blacklist" || verb == "install" && modprobe::is_nothing(how)).then_some(module)
     };
     rivals(configuration.lines().filter_map(denied))
-}
-
-/// `alias nvidia off`, `install nvidia /bin/false` and `blacklist nvidia`.
-fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
-    (1..).zip(configuration.lines()).filter_map(move |(number, line)| {
-        let (verb, module, how) = parsed(line)?;
-        let always = match verb {
-            "blacklist" => false,
-            "alias" if how == Some("off") => true,
-            "install" if is_nothing(how) => true,
-            _ => return None,
-        };
-        let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        OWN.contains(&&*module).then(|| Block { module, by: by.to_owned(), line: Some(number), text, always })
-    })
-}
-
-/// The lists of modules on the kernel's command line: the option, and its modules with underscores.
-fn lists(line: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
-    line.split(|c: char| c.is_whitespace() || c == '"' || c == '\'').filter_map(|word| {
-        let (option, list) = word.split_once('=')?;
-        Some((option, list.split(',').map(|module| module.replace('-', "_")).collect()))
-    })
-}
-
-/// `modprobe.blacklist=nvidia`, `module_blacklist=nvidia`. The kernel itself refuses what the second one names.
-fn blocked_on_command_line<'a>(line: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
-    let of_modules = |(option, _): &(&str, _)| ["modprobe.blacklist", "module_blacklist"].contains(option);
-    lists(line).filter(of_modules).flat_map(move |(option, modules)| {
-        let own = modules.into_iter().filter(|module| OWN.contains(&&**module));
-        own.map(move |module| {
-            let (text, always) = (format!("{option}={module}"), option == "module_blacklist");
-            Block { module, by: by.to_owned(), line: None, text, always }
-        })
-    })
 }
 
 /// `modprobe.blacklist=nouveau,nova_core`, `rd.driver.blacklist=nouveau`, the older `rdblacklist=nouveau`.
 fn denied_on_command_line(line: &str) -> Vec<String> {
     const OPTIONS: [&str; 4] = ["modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "rdblacklist"];
-    rivals(lists(line).filter(|(option, _)| OPTIONS.contains(option)).flat_map(|(_, modules)| modules))
+    rivals(modprobe::lists(line).filter(|(option, _)| OPTIONS.contains(option)).flat_map(|(_, modules)| modules))
 }
 
 /// Each of the rival drivers once.
@@ -249,7 +164,7 @@ impl Inside {
     /// A file of modprobe's configuration: its name, and its directory's place in the order of precedence.
     fn of_configuration(name: &str) -> Option<(usize, &str)> {
         let (directory, file) = name.rsplit_once('/').filter(|(_, file)| file.ends_with(".conf"))?;
-        let place = CONFIGURATION.iter().position(|known| known.trim_start_matches('/') == directory)?;
+        let place = modprobe::CONFIGURATION.iter().position(|known| known.trim_start_matches('/') == directory)?;
         Some((place, file))
     }
 }
@@ -306,40 +221,6 @@ mod tests {
         assert!(!certain(InitramfsTool::UpdateInitramfs, changed, &denied), "written an age ago, put there since");
         assert!(!certain(InitramfsTool::UpdateInitramfs, changed + 1, &denied[1..]), "nobody denies nouveau");
         assert!(!certain(InitramfsTool::Dracut, changed + 1, &denied), "a generic image has no files of /etc");
-    }
-
-    #[test]
-    fn what_keeps_the_drivers_own_modules_out_is_read() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let system = System::at(dir.path());
-        for directory in ["/etc/modprobe.d", "/usr/lib/modprobe.d", "/etc/default"] {
-            system.make_directories(directory, 0o755).expect("made");
-        }
-        let files = [
-            ("/etc/modprobe.d/a.conf", "# blacklist nvidia\nblacklist nvidia\n\nalias  nvidia-uvm\toff\n"),
-            ("/etc/modprobe.d/b.conf", "install nvidia /bin/false\noptions nvidia x=1\nblacklist nvidia_drm\n"),
-            ("/usr/lib/modprobe.d/b.conf", "alias nvidia off\n"),
-            ("/usr/lib/modprobe.d/nvidia.conf", "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n"),
-            (
-                "/etc/default/grub",
-                "GRUB_CMDLINE_LINUX=\"quiet modprobe.blacklist=nouveau,nvidia module_blacklist=nvidia\"\n",
-            ),
-        ];
-        for (path, text) in files {
-            system.write(path, text.as_bytes(), 0o644).expect("written");
-        }
-        let found = kept_out(&system).blocked;
-        let told: Vec<_> = found.iter().map(|b| (&*b.module, b.line, &*b.text, b.always)).collect();
-        assert_eq!(
-            told,
-            [
-                ("nvidia", Some(2), "blacklist nvidia", false),
-                ("nvidia_uvm", Some(4), "alias nvidia-uvm off", true),
-                ("nvidia", Some(1), "install nvidia /bin/false", true),
-                ("nvidia", None, "modprobe.blacklist=nvidia", false),
-                ("nvidia", None, "module_blacklist=nvidia", true),
-            ]
-        );
     }
 
     #[test]

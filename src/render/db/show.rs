@@ -34,11 +34,12 @@ pub fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article 
         article = article.with(label, text);
     }
     let name = quoted(asked);
-    article.run = vec![
-        format!("gpusetup plan --gpu {name}"),
-        format!("gpusetup db list drivers --for {name}"),
-        format!("gpusetup db list cuda --for {name}"),
-    ];
+    // The driver of a board is part of its system software.
+    if card.embedded.is_none() {
+        article.run.push(format!("gpusetup plan --gpu {name}"));
+        article.run.push(format!("gpusetup db list drivers --for {name}"));
+    }
+    article.run.push(format!("gpusetup db list cuda --for {name}"));
     article.sources = locations(database, &card.sources);
     article
 }

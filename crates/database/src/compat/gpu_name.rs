@@ -233,6 +233,11 @@ fn tells_model(name: &[&str], skipped: u32) -> bool {
     }
 }
 
+/// Whether a requested name is one of NVIDIA's brands and no model: `quadro`.
+pub fn is_brand(name: &str) -> bool {
+    BRANDS.iter().any(|brand| brand.eq_ignore_ascii_case(name))
+}
+
 /// The brand in a requested name, other than NVIDIA's own.
 fn brand(name: &str) -> Option<&'static str> {
     let small = name.to_lowercase();

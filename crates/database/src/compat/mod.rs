@@ -24,7 +24,7 @@ pub use check::check;
 pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, VersionRule};
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
-pub use gpu_name::Ambiguous;
+pub use gpu_name::{Ambiguous, is_brand};
 pub use index::{ArchiveRow, MACHINES, Published, PublishedAddOn, PublishedToolkit, cuda_arch};
 pub use load::{LoadError, Misshapen, files, load, parse};
 pub use machine::{Instance, Provider, System};

@@ -1,0 +1,121 @@
+//! What `plan` warns of beside its steps, and what a request that cannot be is answered with.
+
+use crate::common::{Tree, run, run_with_input};
+use serde_json::{Value, json};
+
+fn warnings(plan: &Value, check: &str) -> Vec<String> {
+    let all = plan["warnings"].as_array().expect("warnings").iter();
+    all.filter(|w| w["check"] == check).map(|w| w["text"].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let plan = host.run(&["plan", "--json"]).json();
+    assert_eq!(warnings(&plan, "GS204"), [""; 0]);
+    assert!(plan["host"].get("blocked_modules").is_none(), "facts without it stay as they were");
+    for (line, when) in [
+        ("blacklist nvidia", "during boot"),
+        ("alias nvidia off", "from being loaded;"),
+        ("install nvidia /bin/false", "from being loaded;"),
+    ] {
+        host.write("etc/modprobe.d/own.conf", &format!("# ours\n{line}\n"));
+        let plan = host.run(&["plan", "--json"]).json();
+        let [text] = warnings(&plan, "GS204").try_into().expect("one warning");
+        for part in
+            ["/etc/modprobe.d/own.conf:2 keeps the kernel module nvidia", when, "sed -i 2d /etc/modprobe.d/own.conf"]
+        {
+            assert!(text.contains(part), "{line}: {part}: {text}");
+        }
+        let toolkit = host.run(&["plan", "--json", "--profile", "toolkit"]).json();
+        assert_eq!(warnings(&toolkit, "GS204"), [""; 0], "no driver is installed");
+    }
+}
+
+#[test]
+fn a_driver_of_unknown_origin_is_not_installed_over_without_a_word() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let mut facts = host.run(&["facts", "--json"]).json();
+    facts["driver"] = json!({"version": "535.104.05", "origin": "unknown", "modules": "open",
+        "evidence": "/usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05", "alternative": false});
+    let planned = |more: &[&str]| {
+        let arguments = [&["plan", "--facts", "-", "--json", "--profile", "driver"], more].concat();
+        let plan = run_with_input(&arguments, &facts.to_string()).json();
+        warnings(&plan, "GS409")
+    };
+    assert_eq!(planned(&[]), [""; 0], "it is kept");
+    let [text] = planned(&["--upgrade"]).try_into().expect("one warning");
+    assert!(text.contains("how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so"), "{text}");
+    assert!(text.contains("would be installed over it. Remove it first"), "{text}");
+}
+
+#[test]
+fn a_gpu_that_is_left_out_is_shown_so() {
+    let two = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--gpu", "a100", "--leave-out", "assumed:0"];
+    let ran = run(&two);
+    let lines = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(lines.contains("[10de:2330], compute capability 9.0, left out (--leave-out) GPU 1"), "{lines}");
+    assert!(lines.contains("--leave-out BUS_ID # on that host; BUS_ID is the address of NVIDIA H100"), "{lines}");
+    let none = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
+    assert_eq!(none.code, 9);
+    assert!(none.err.contains("--leave-out leaves no GPU to plan for"), "{}", none.err);
+    assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100\n"), "{}", none.err);
+}
+
+#[test]
+fn a_failed_apply_is_an_error_and_no_result_of_an_earlier_one() {
+    let host = Tree::debian_12();
+    assert_eq!(host.run(&["apply", "--unattended", "--if-no-gpu", "skip"]).code, 0);
+    let failed = host.run(&["apply", "--unattended", "--json"]);
+    let error: Value = serde_json::from_str(&failed.out).expect("one object");
+    assert_eq!((failed.code, &error["schema"], &error["exit_code"]), (9, &json!("gpusetup.error/1"), &json!(9)));
+    assert!(error["because"].is_array() && error["try"].is_array(), "{error:#}");
+}
+
+#[test]
+fn an_offline_plan_names_the_downloads_that_are_missing() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let ran = host.run(&["plan", "--offline"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("warning: GS601: https://") && text.contains("are not in the cache"), "{text}");
+    assert!(!host.run(&["plan"]).err.contains("GS601"));
+}
+
+#[test]
+fn every_refusal_leads_to_a_command() {
+    for (arguments, sentence, attempt) in [
+        (&["--dry-run"][..], "is the dry run", "gpusetup plan"),
+        (&["plan", "--os", "nosuch-1"], "no distribution", "gpusetup db list systems"),
+        (&["plan", "--os", "ubuntu-24.04", "--root", "/"], "each name a host", "gpusetup plan --os ubuntu-24.04"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "quadro"], "is a brand", "gpusetup db list gpus --for quadro"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--for", "nosuch"], "--for", "gpusetup db list frameworks"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--with", "nosuch"], "--with", "gpusetup db list add-ons"),
+        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "x"], "--leave-out", "gpusetup facts"),
+        (
+            &["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "580-open"],
+            "--driver",
+            "gpusetup plan --driver 580 --modules open",
+        ),
+        (&["plan", "--cuda", "12", "--cuda", "13"], "only once", "gpusetup plan --cuda 13"),
+        (&["explain", "rtx 6000"], "could be any of", "gpusetup db list gpus --for 'rtx 6000'"),
+        (&["explain", "mi300x"], "is a GPU of AMD", "gpusetup db list gpus"),
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(sentence), "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(&format!("try: {attempt}")), "{arguments:?}: {}", ran.err);
+    }
+    assert_eq!(run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100 x 8"]).code, 0);
+}
+
+#[test]
+fn facts_name_nvidia_gpus_only() {
+    let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let mut facts = host.run(&["facts", "--json"]).json();
+    for id in ["zzzz", "1002:744c", "10de:20b"] {
+        facts["gpus"][0]["pci_id"] = id.into();
+        let ran = run_with_input(&["plan", "--facts", "-"], &facts.to_string());
+        assert!(ran.code == 2 && ran.err.contains(&format!("has the PCI id `{id}`")), "{id}: {}", ran.err);
+    }
+}
