@@ -12,6 +12,7 @@ use clap::Command;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ impl<'de> Deserialize<'de> for Texts {
         struct Visitor;
         impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = Texts;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a quoted text, true, false, or a list or a map of quoted texts")
             }
             fn visit_bool<E>(self, v: bool) -> Result<Texts, E> {
@@ -38,6 +39,9 @@ impl<'de> Deserialize<'de> for Texts {
             }
             fn visit_u64<E>(self, v: u64) -> Result<Texts, E> {
                 Ok(Texts(vec![v.to_string()]))
+            }
+            fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Texts, E> {
+                Err(E::custom("a version must be quoted, such as \"12.8\""))
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Texts, A::Error> {
                 let mut all = Vec::new();
@@ -58,9 +62,58 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
+/// The config file that the command line or the environment names.
+fn named(arguments: &[OsString]) -> Option<PathBuf> {
+    asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from))
+}
+
+/// Where the value of an option comes from that is not on the command line.
+pub enum Origin {
+    /// An environment variable.
+    Variable(String),
+    /// The config file.
+    File(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "the environment variable {name}"),
+            Self::File(path) => write!(f, "the config file {}", path.display()),
+        }
+    }
+}
+
+/// The origin of an option's value; none if the command line has the option, or nothing sets it.
+pub fn origin(option: &str, arguments: &[OsString]) -> Option<Origin> {
+    let is_it = |word: &str| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
+    if arguments.iter().any(|word| is_it(&word.to_string_lossy())) {
+        return None;
+    }
+    let key = option.strip_prefix("--")?;
+    let name = variable(key);
+    if environment::raw(&name).is_some() {
+        return Some(Origin::Variable(name));
+    }
+    let path = named(arguments).unwrap_or_else(|| CONFIG.into());
+    defaults(arguments).ok()?.contains_key(key).then_some(Origin::File(path))
+}
+
+/// The problem with a hint at where the option that it is about was set, if that is not the command line.
+pub fn traced(problem: Problem, arguments: &[OsString]) -> Problem {
+    let option = problem.message.split([':', ' ']).next().unwrap_or_default();
+    match origin(option, arguments) {
+        Some(origin) => {
+            let hint = format!("{option} is set by {origin}");
+            problem.hint(hint)
+        }
+        None => problem,
+    }
+}
+
 /// What the config file says; nothing where there is none.
 pub fn defaults(arguments: &[OsString]) -> Result<Defaults, Problem> {
-    let asked = asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from));
+    let asked = named(arguments);
     let path = asked.clone().unwrap_or_else(|| CONFIG.into());
     let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
         Ok(file) => file,

@@ -1,7 +1,8 @@
 //! Common wrong command lines, and the right ones: what clap alone would answer with "unexpected argument".
 
 use super::Problem;
-use super::help::variable;
+use super::config::{self, Origin};
+use crate::text::quoted_path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -51,7 +52,11 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String]) -
             given_twice(context(ContextKind::InvalidArg)?, &words)
         }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
-            of_the_environment(context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?, &words)
+            let valid = match error.get(ContextKind::ValidValue) {
+                Some(ContextValue::Strings(all)) => all.as_slice(),
+                _ => &[],
+            };
+            set_elsewhere(context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?, valid, arguments)
         }
         _ => None,
     }
@@ -130,17 +135,17 @@ fn given_twice(option: &str, words: &[String]) -> Option<Problem> {
     Some(Problem::usage(format!("{flag} can be given only once")).attempt(again(&kept, "", "")))
 }
 
-/// A value that no flag has comes from the environment.
-fn of_the_environment(option: &str, value: &str, words: &[String]) -> Option<Problem> {
+/// A value that an option cannot have and that is not on the command line.
+fn set_elsewhere(option: &str, value: &str, valid: &[String], arguments: &[OsString]) -> Option<Problem> {
     let flag = option.split(' ').next().unwrap_or(option);
-    let name = variable(flag.trim_start_matches('-'));
-    let is_given = words.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
-    let set = crate::system::environment::raw(&name)?;
-    if is_given || set.to_string_lossy() != value {
-        return None;
-    }
-    let sentence = format!("the environment variable {name} is `{value}`, which {flag} cannot be");
-    Some(Problem::usage(sentence).attempt(format!("unset {name}")))
+    let origin = config::origin(flag, arguments)?;
+    let can_be = (!valid.is_empty()).then(|| format!("it can be {}", valid.join(", ")));
+    let sentence = format!("{origin} sets {flag} to `{value}`, which it cannot be");
+    let command = match origin {
+        Origin::Variable(name) => format!("unset {name}"),
+        Origin::File(path) => format!("sudoedit {}", quoted_path(&path)),
+    };
+    Some(can_be.into_iter().fold(Problem::usage(sentence), Problem::hint).attempt(command))
 }
 
 #[cfg(test)]

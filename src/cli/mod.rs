@@ -137,6 +137,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Err(Refused::Config(problem)) => Err(problem),
     };
     done.unwrap_or_else(|problem| {
+        let problem = config::traced(problem, &arguments);
         let problem = match root_of(&arguments) {
             Some(root) => problem.in_tree(&root),
             None => problem,

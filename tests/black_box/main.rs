@@ -19,6 +19,7 @@ mod book;
 mod bundle;
 mod cache;
 mod completions;
+mod configuration;
 mod database;
 mod device;
 mod doctor;

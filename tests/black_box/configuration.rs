@@ -1,0 +1,29 @@
+//! What the config file and the environment set, and how a wrong value there is reported.
+
+use crate::common::{program, run};
+
+#[test]
+fn a_wrong_value_is_traced_to_where_it_is_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.yaml");
+    let path = file.display().to_string();
+    let here = format!("the config file {path}");
+    for (text, parts) in [
+        ("cuda: \"banana\"\n", ["`banana` is not a CUDA version", &format!("hint: --cuda is set by {here}")]),
+        ("profile: nonsense\n", [&format!("{here} sets --profile to `nonsense`"), "hint: it can be compute, driver"]),
+        ("cuda: 12.10\n", ["a version must be quoted, such as \"12.8\"", "line 1"]),
+    ] {
+        std::fs::write(&file, text).expect("written");
+        let said = run(&["plan", "--gpu", "h100", "--config", &path]);
+        assert_eq!(said.code, 2, "{text}");
+        let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(parts.iter().all(|part| words.contains(part)), "{text}: {}", said.err);
+    }
+    std::fs::write(&file, "cuda: \"banana\"\n").expect("written");
+    let said = run(&["plan", "--gpu", "h100", "--config", &path, "--cuda", "pear"]);
+    assert!(said.err.contains("`pear`") && !said.err.contains("is set by"), "{}", said.err);
+
+    let set = program().args(["plan", "--gpu", "h100"]).env("GPUSETUP_CUDA", "banana").output().expect("it runs");
+    let err = String::from_utf8_lossy(&set.stderr);
+    assert!(err.contains("hint: --cuda is set by the environment variable GPUSETUP_CUDA"), "{err}");
+}
