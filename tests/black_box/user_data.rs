@@ -1,0 +1,73 @@
+//! What `plan --format cloud-init` prints, and the examples of deploy/.
+
+use crate::common::run;
+use serde_json::Value;
+
+fn text<'a>(json: &'a Value, path: &str) -> &'a str {
+    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
+}
+
+/// The config file that user-data puts on a machine.
+fn config_in(user_data: &str) -> String {
+    assert!(user_data.starts_with("#cloud-config\n"), "{user_data}");
+    let value: Value = serde_yaml::from_str(user_data).expect("YAML");
+    assert_eq!(value["write_files"][0]["path"], "/etc/gpusetup/config.yaml");
+    text(&value, "/write_files/0/content").to_owned()
+}
+
+#[test]
+fn user_data_leads_to_the_same_choice() {
+    let ask = ["plan", "--gpu", "10de:20b2", "--cuda", "12.4", "--format", "cloud-init", "--accept-eula"];
+    let said = run(&ask);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("\n  - [gpusetup, apply, --unattended]\n"), "{}", said.out);
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(config.path(), config_in(&said.out)).expect("written");
+    let config = config.path().display().to_string();
+    let there = run(&["plan", "--config", &config, "--gpu", "10de:20b2", "--json"]).json();
+    let here = run(&["plan", "--gpu", "10de:20b2", "--cuda", "12.4", "--json"]).json();
+    assert_eq!(there["selection"], here["selection"]);
+
+    let parts = ["--components", "nvcc,cublas"];
+    let said = run(&[&ask[..], &parts].concat());
+    assert!(config_in(&said.out).contains("components: \"nvcc,cublas\"\n"), "{}", said.out);
+    let below = "https://developer.download.nvidia.com/compute=http://me:hunter2@two.example/n";
+    let mirrored = run(&[&ask[..], &["--mirror", "http://one.example", "--mirrors", below]].concat()).out;
+    assert!(!mirrored.contains("hunter2"), "{mirrored}");
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(config.path(), config_in(&mirrored)).expect("written");
+    let config = config.path().display().to_string();
+    let there = run(&["plan", "--config", &config, "--gpu", "10de:20b2", "--format", "sh"]).out;
+    assert!(there.contains(" http://two.example/n/cuda/12.4"), "{there}");
+
+    let sum = "0".repeat(64);
+    let fetched = run(&[
+        &ask[..],
+        &["--reboot", "external", "--binary-url", "https://e.org/g", "--binary-sha256", &sum],
+    ]
+    .concat());
+    assert!(fetched.out.contains("condition: [gpusetup, reboot-required]"), "{}", fetched.out);
+    assert!(fetched.out.contains(&format!("'{sum}  /usr/local/bin/gpusetup' | sha256sum -c")), "{}", fetched.out);
+    for wrong in ["https://e.org/'; rm -rf /;'", "http://e.org/g", "https://e.org/a b"] {
+        let said = run(&[&ask[..], &["--binary-url", wrong, "--binary-sha256", &sum]].concat());
+        assert_eq!(said.code, 2, "{wrong}: {}", said.out);
+    }
+}
+
+#[test]
+fn the_examples_of_user_data_have_a_config_that_is_understood() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/cloud-init");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|e| e == "yaml") {
+            let config = tempfile::NamedTempFile::new().expect("a file");
+            let user_data = std::fs::read_to_string(&path).expect("readable");
+            std::fs::write(config.path(), config_in(&user_data)).expect("written");
+            let said = run(&["plan", "--config", &config.path().display().to_string(), "--gpu", "10de:2330"]);
+            assert_eq!(said.code, 0, "{}: {}", path.display(), said.err);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 3);
+}
