@@ -18,7 +18,7 @@ use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::{quoted, quoted_path};
 use crate::translation;
-use crate::version::{AddOnVersion, Want};
+use crate::version::{AddOnVersion, DriverVersion, Want};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ pub struct DatabaseOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request")]
 pub struct RequestOptions {
-    /// Driver version: 580, 580.159.04, ">=570", latest, none
+    /// Driver version: 580, 580.159.04, 580-open, ">=570", latest, none
     ///
     /// `latest` is the newest production branch that fits.
     #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
@@ -547,6 +547,25 @@ impl RequestOptions {
         jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
     }
 
+    /// The driver and the flavour of its modules, which may be named together as Ubuntu's packages do: `580-open`.
+    fn driver_and_modules(&self, layer: bool) -> Result<(Want<DriverVersion>, Option<ModuleFlavour>), Problem> {
+        let modules = match self.modules {
+            ModulesOption::Auto => None,
+            ModulesOption::Open => Some(ModuleFlavour::Open),
+            ModulesOption::Proprietary => Some(ModuleFlavour::Proprietary),
+        };
+        let Some(text) = self.driver.as_deref() else { return Ok((want("driver", None, layer)?, modules)) };
+        let flavours = [ModuleFlavour::Open, ModuleFlavour::Proprietary];
+        let named = flavours.into_iter().find_map(|f| Some((f, text.trim_end().strip_suffix(&f.to_string())?)));
+        let Some((flavour, version)) = named else { return Ok((want("driver", Some(text), layer)?, modules)) };
+        if let Some(other) = modules.filter(|modules| *modules != flavour) {
+            return Err(Problem::usage(format!("--driver {text} and --modules {other} contradict each other"))
+                .attempt(format!("gpusetup plan --driver {}", quoted(text))));
+        }
+        let version = Some(version.trim_end_matches(['-', ' '])).filter(|version| !version.is_empty());
+        Ok((want("driver", version, true)?, Some(flavour)))
+    }
+
     /// What was asked for, read once and never guessed at again.
     pub fn request(&self, prefix: &Path, cache: &Path, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
         let (with_driver, with_toolkit) = match self.profile {
@@ -554,8 +573,9 @@ impl RequestOptions {
             Profile::Driver => (true, false),
             Profile::Toolkit => (false, true),
         };
+        let (driver, modules) = self.driver_and_modules(with_driver)?;
         Ok(Request {
-            driver: want("driver", self.driver.as_deref(), with_driver)?,
+            driver,
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
             add_ons: add_ons(&self.with)?,
@@ -567,11 +587,7 @@ impl RequestOptions {
                 MethodOption::Packages => Method::Packages,
                 MethodOption::Runfile => Method::Runfile,
             },
-            modules: match self.modules {
-                ModulesOption::Auto => None,
-                ModulesOption::Open => Some(ModuleFlavour::Open),
-                ModulesOption::Proprietary => Some(ModuleFlavour::Proprietary),
-            },
+            modules,
             prefer: match self.prefer {
                 PreferOption::Stable => Prefer::Stable,
                 PreferOption::Latest => Prefer::Latest,
@@ -636,15 +652,8 @@ where
 {
     match text {
         Some(text) => text.parse().map_err(|e| {
-            let problem = Problem::usage(format!("--{flag}: {e}"));
-            // `580-open` and `open` are a flavour of the kernel modules.
-            match text.strip_suffix("open").map(|rest| rest.trim_end_matches(['-', ' '])) {
-                Some("") if flag == "driver" => problem.attempt("gpusetup plan --modules open"),
-                Some(version) if flag == "driver" => {
-                    problem.attempt(format!("gpusetup plan --driver {} --modules open", quoted(version)))
-                }
-                _ => problem.attempt(format!("gpusetup db list {}", if flag == "driver" { "drivers" } else { flag })),
-            }
+            let known = if flag == "driver" { "drivers" } else { flag };
+            Problem::usage(format!("--{flag}: {e}")).attempt(format!("gpusetup db list {known}"))
         }),
         None if layer => Ok(Want::Best),
         None => Ok(Want::Nothing),

@@ -93,9 +93,9 @@ fn every_refusal_leads_to_a_command() {
         (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--with", "nosuch"], "--with", "gpusetup db list add-ons"),
         (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "x"], "--leave-out", "gpusetup facts"),
         (
-            &["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "580-open"],
+            &["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "580-opne"],
             "--driver",
-            "gpusetup plan --driver 580 --modules open",
+            "gpusetup db list drivers",
         ),
         (&["plan", "--cuda", "12", "--cuda", "13"], "only once", "gpusetup plan --cuda 13"),
         (&["explain", "rtx 6000"], "could be any of", "gpusetup db list gpus --for 'rtx 6000'"),
@@ -118,4 +118,19 @@ fn facts_name_nvidia_gpus_only() {
         let ran = run_with_input(&["plan", "--facts", "-"], &facts.to_string());
         assert!(ran.code == 2 && ran.err.contains(&format!("has the PCI id `{id}`")), "{id}: {}", ran.err);
     }
+}
+
+#[test]
+fn a_driver_and_its_modules_can_be_named_together() {
+    let ask = |more: &[&str]| run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "a100"], more].concat());
+    let named = |more: &[&str]| ask(&[more, &["--json"]].concat()).json()["request"].clone();
+    let apart = named(&["--driver", "580", "--modules", "open"]);
+    for name in ["580-open", "nvidia-driver-580-open", "580 open"] {
+        assert_eq!(named(&["--driver", name]), apart, "{name}");
+    }
+    assert_eq!(named(&["--driver", "open"]), named(&["--modules", "open"]));
+    assert_eq!(named(&["--driver", "580-proprietary"])["modules"], "proprietary");
+    let said = ask(&["--driver", "580-open", "--modules", "proprietary"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("contradict each other"), "{}", said.err);
 }
