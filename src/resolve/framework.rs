@@ -2,7 +2,9 @@
 //! that work together.
 
 use super::{Card, Conflict, Hint, PythonPackage, Request};
-use crate::compat::{Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, framework_and_version};
+use crate::compat::{
+    Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label, framework_and_version,
+};
 use crate::host::Facts;
 use crate::ids::RuleId;
 use crate::version::{AddOnVersion, Want, dotted};
@@ -196,7 +198,7 @@ fn wish<'a>(
         )
         .hint(format!("known versions: {}", nearest(&known, version.trim()).join(", "))));
     };
-    let builds = published(facts, framework, release, request)?;
+    let builds = labelled(published(facts, framework, release, request)?, framework, release, request, text)?;
     let unfit = |b: &FrameworkBuild| cards.iter().find(|card| card.lacks_kernels_in(b));
     let runs: Vec<_> = builds.iter().copied().filter(|b| unfit(b).is_none()).collect();
     if let (true, Some(card)) = (runs.is_empty(), builds.iter().find_map(|b| unfit(b))) {
@@ -246,6 +248,34 @@ fn published<'a>(
     let other = other.map(|r| format!("{} {} supports CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
     let hints = other.map(Hint::from).into_iter().chain(otherwise(release, request));
     Err(hints.fold(conflict, Conflict::hint))
+}
+
+/// The builds that the request names after the version: `torch==2.9+cu128` is the one for CUDA 12.8.
+fn labelled<'a>(
+    builds: Choice<'a>,
+    framework: &Framework,
+    release: &FrameworkRelease,
+    request: &Request,
+    text: &str,
+) -> Result<Choice<'a>, Conflict> {
+    let Some(label) = build_label(text) else { return Ok(builds) };
+    let of = |build: &FrameworkBuild| format!("cu{}{}", build.cuda.major, build.cuda.minor);
+    let meant: Vec<_> = builds.iter().copied().filter(|build| of(build).eq_ignore_ascii_case(label)).collect();
+    if !meant.is_empty() {
+        return Ok(meant);
+    }
+    let known: Vec<_> = builds.iter().map(|build| format!("+{}", of(build))).collect();
+    let sentence = format!(
+        "{} {} has no build +{label} with CUDA; its builds are {}",
+        framework.title,
+        release.version,
+        known.join(", ")
+    );
+    let plain =
+        |wish: &String| if wish == text { wish.split('+').next().unwrap_or(wish).to_owned() } else { wish.clone() };
+    let frameworks = request.frameworks.iter().map(plain).collect();
+    let hint = Hint::asking("with one of them", Request { frameworks, ..request.clone() });
+    Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))
 }
 
 /// Alternatives to wheels: a plan for a container, and a plan for a build from source.

@@ -447,3 +447,28 @@ fn explain_has_every_build_of_a_release_with_its_index() {
     assert!(ran.out.contains("'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu128"), "{}", ran.out);
     assert!(!ran.out.contains("conda install"), "{}", ran.out);
 }
+
+#[test]
+fn a_label_behind_the_version_names_the_build() {
+    let host = Tree::ubuntu_24_04();
+    let of = |wish: &str| plan(&host, "h100", &["--for", wish, "--profile", "driver"]);
+    for (wish, cuda, index) in [
+        ("torch==2.7.1+cu128", "12.8", "https://download.pytorch.org/whl/cu128"),
+        ("torch==2.6.0+cu118", "11.8", "https://download.pytorch.org/whl/cu118"),
+        ("torch 2.7+CU128", "12.8", "https://download.pytorch.org/whl/cu128"),
+    ] {
+        let ran = of(wish);
+        assert_eq!(ran.code, 0, "{wish}: {}", ran.err);
+        let python = &ran.json()["python"][0];
+        assert_eq!(python["cuda"], cuda, "{wish}");
+        let commands = python["commands"].to_string();
+        assert!(commands.contains(index), "{wish}: {commands}");
+        assert!(!wish.contains("2.7.1") || commands.contains("torch==2.7.1"), "{wish}: {commands}");
+    }
+    for label in ["cpu", "rocm6.3", "cu999"] {
+        let ran = of(&format!("torch==2.7.1+{label}"));
+        assert_eq!(ran.code, 4, "{label}: {}", ran.out);
+        assert!(ran.err.contains(&format!("has no build +{label} with CUDA; its builds are +cu126")), "{}", ran.err);
+        assert!(ran.err.contains("--for torch==2.7.1"), "{}", ran.err);
+    }
+}
