@@ -185,8 +185,10 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = spec.split_at(digits);
     if let Some(what) = rest.trim_start().strip_prefix(['x', 'X', '×']).filter(|_| digits > 0) {
-        return match number.parse::<usize>() {
-            Ok(count @ 1..=MOST) => Ok((what.trim_start(), count)),
+        return match (number.parse::<usize>(), what.trim_start().parse::<usize>()) {
+            (Ok(count @ 1..=MOST), _) => Ok((what.trim_start(), count)),
+            // `3090x2`
+            (_, Ok(count @ 1..=MOST)) => Ok((number, count)),
             _ => Err(format!("`{spec}`: the number of GPUs must be 1 to {MOST}")),
         };
     }
@@ -333,6 +335,8 @@ mod tests {
     #[test]
     fn an_x_counts_only_where_it_can() {
         assert_eq!(counted("10de:2330x8"), Ok(("10de:2330", 8)));
+        assert_eq!(counted("3090x2"), Ok(("3090", 2)));
+        assert_eq!(counted("3090 x 2"), Ok(("3090", 2)));
         assert_eq!(counted("tx2"), Ok(("tx2", 1)));
         assert_eq!(counted("H100 X4"), Ok(("H100", 4)));
         assert_eq!(counted("rtx3090"), Ok(("rtx3090", 1)));
