@@ -17,7 +17,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Options and the values that the file gives them.
-pub type Defaults = BTreeMap<String, Vec<String>>;
+type Defaults = BTreeMap<String, Vec<String>>;
+
+/// What the config file says; nothing where there is none.
+#[derive(Debug, Default)]
+pub struct Config {
+    path: PathBuf,
+    defaults: Defaults,
+}
 
 /// One text or several. Read by hand: an untagged enum would make `12.10` the number 12.1.
 #[derive(Debug)]
@@ -62,11 +69,6 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// The config file that the command line or the environment names.
-fn named(arguments: &[OsString]) -> Option<PathBuf> {
-    asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from))
-}
-
 /// Where the value of an option comes from that is not on the command line.
 pub enum Origin {
     /// An environment variable.
@@ -84,51 +86,73 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The origin of an option's value; none if the command line has the option, or nothing sets it.
-pub fn origin(option: &str, arguments: &[OsString]) -> Option<Origin> {
-    let is_it = |word: &str| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
-    if arguments.iter().any(|word| is_it(&word.to_string_lossy())) {
-        return None;
-    }
-    let key = option.strip_prefix("--")?;
-    let name = variable(key);
-    if environment::raw(&name).is_some() {
-        return Some(Origin::Variable(name));
-    }
-    let path = named(arguments).unwrap_or_else(|| CONFIG.into());
-    defaults(arguments).ok()?.contains_key(key).then_some(Origin::File(path))
+/// Whether a word of the command line is this option, with its value or before it.
+pub fn is_option(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
-/// The problem with a hint at where the option that it is about was set, if that is not the command line.
-pub fn traced(problem: Problem, arguments: &[OsString]) -> Problem {
-    let option = problem.message.split([':', ' ']).next().unwrap_or_default();
-    match origin(option, arguments) {
-        Some(origin) => {
-            let hint = format!("{option} is set by {origin}");
-            problem.hint(hint)
+impl Config {
+    /// Reads the file that the command line or the environment names, else the usual one.
+    pub fn read(arguments: &[OsString]) -> Result<Self, Problem> {
+        let asked = asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from));
+        let path = asked.clone().unwrap_or_else(|| CONFIG.into());
+        let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
+            Ok(file) => file,
+            Err(e) if e.is_absent() && asked.is_none() => return Ok(Self::default()),
+            Err(e) => return Err(of_config(e)),
+        };
+        let mode = file.metadata().map_or(0, |meta| meta.mode());
+        let text = input::bytes(file, &path, input::MOST_CONFIG).map_err(of_config)?;
+        let text = String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
+        let defaults = read(&path, &text)?;
+        if mode & 0o044 != 0 && defaults.values().flatten().any(|value| has_login(value)) {
+            let path = quoted_path(&path);
+            say(&format!("warning: the config file holds a password, and others can read it: chmod 600 {path}"));
         }
-        None => problem,
+        Ok(Self { path, defaults })
     }
-}
 
-/// What the config file says; nothing where there is none.
-pub fn defaults(arguments: &[OsString]) -> Result<Defaults, Problem> {
-    let asked = named(arguments);
-    let path = asked.clone().unwrap_or_else(|| CONFIG.into());
-    let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
-        Ok(file) => file,
-        Err(e) if e.is_absent() && asked.is_none() => return Ok(Defaults::new()),
-        Err(e) => return Err(of_config(e)),
-    };
-    let mode = file.metadata().map_or(0, |meta| meta.mode());
-    let text = input::bytes(file, &path, input::MOST_CONFIG).map_err(of_config)?;
-    let text = String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
-    let defaults = read(&path, &text)?;
-    if mode & 0o044 != 0 && defaults.values().flatten().any(|value| has_login(value)) {
-        let path = quoted_path(&path);
-        say(&format!("warning: the config file holds a password, and others can read it: chmod 600 {path}"));
+    /// The origin of an option's value; none if the command line has the option, or nothing sets it.
+    pub fn origin(&self, option: &str, arguments: &[OsString]) -> Option<Origin> {
+        if arguments.iter().any(|word| is_option(&word.to_string_lossy(), option)) {
+            return None;
+        }
+        let key = option.strip_prefix("--")?;
+        let name = variable(key);
+        if environment::raw(&name).is_some() {
+            return Some(Origin::Variable(name));
+        }
+        self.defaults.contains_key(key).then(|| Origin::File(self.path.clone()))
     }
-    Ok(defaults)
+
+    /// The problem with a hint at where the option that it is about was set, if that is not the command line.
+    pub fn traced(&self, problem: Problem, arguments: &[OsString]) -> Problem {
+        let option = problem.message.split([':', ' ']).next().unwrap_or_default();
+        match self.origin(option, arguments) {
+            Some(origin) => {
+                let hint = format!("{option} is set by {origin}");
+                problem.hint(hint)
+            }
+            None => problem,
+        }
+    }
+
+    /// The command line with these defaults. An option without a twin in the environment is a command's own, whatever it is
+    /// called: `uninstall --cuda` must not be set by the toolkit that a config file wants installed.
+    pub fn with_defaults(&self, command: Command) -> Command {
+        let subcommands: Vec<_> = command.get_subcommands().map(|s| s.get_name().to_owned()).collect();
+        subcommands.into_iter().fold(command, |command, name| {
+            command.mut_subcommand(name, |sub| {
+                let ids: Vec<_> = sub
+                    .get_arguments()
+                    .filter_map(|a| Some((a, a.get_long()?)))
+                    .filter(|(a, long)| a.get_env() == Some(OsStr::new(&variable(long))))
+                    .filter_map(|(a, long)| Some((a.get_id().clone(), self.defaults.get(long)?.clone())))
+                    .collect();
+                ids.into_iter().fold(sub, |sub, (id, values)| sub.mut_arg(id, |arg| arg.default_values(values)))
+            })
+        })
+    }
 }
 
 fn of_config(e: InputError) -> Problem {
@@ -167,23 +191,6 @@ fn asked(arguments: &[OsString]) -> Option<PathBuf> {
         }
     }
     None
-}
-
-/// The command line with these defaults. An option without a twin in the environment is a command's own, whatever it is
-/// called: `uninstall --cuda` must not be set by the toolkit that a config file wants installed.
-pub fn with_defaults(command: Command, defaults: &Defaults) -> Command {
-    let subcommands: Vec<_> = command.get_subcommands().map(|s| s.get_name().to_owned()).collect();
-    subcommands.into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |sub| {
-            let ids: Vec<_> = sub
-                .get_arguments()
-                .filter_map(|a| Some((a, a.get_long()?)))
-                .filter(|(a, long)| a.get_env() == Some(OsStr::new(&variable(long))))
-                .filter_map(|(a, long)| Some((a.get_id().clone(), defaults.get(long)?.clone())))
-                .collect();
-            ids.into_iter().fold(sub, |sub, (id, values)| sub.mut_arg(id, |arg| arg.default_values(values)))
-        })
-    })
 }
 
 #[cfg(test)]

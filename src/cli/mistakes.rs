@@ -1,8 +1,8 @@
 //! Common wrong command lines, and the right ones: what clap alone would answer with "unexpected argument".
 
 use super::Problem;
-use super::config::{self, Origin};
-use crate::text::quoted_path;
+use super::config::{Config, Origin, is_option};
+use crate::text::{quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -35,7 +35,7 @@ const ELSEWHERE: [(&[&str], &[&str]); 12] = [
 ];
 
 /// The problem with a command line that clap refused, if it is a mistake with a known answer.
-pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String]) -> Option<Problem> {
+pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], config: &Config) -> Option<Problem> {
     let words: Vec<_> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -56,7 +56,9 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String]) -
                 Some(ContextValue::Strings(all)) => all.as_slice(),
                 _ => &[],
             };
-            set_elsewhere(context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?, valid, arguments)
+            let (option, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
+            let flag = flag(option);
+            Some(set_elsewhere(&config.origin(flag, arguments)?, flag, value, valid))
         }
         _ => None,
     }
@@ -126,26 +128,30 @@ fn again(words: &[String], wrong: &str, right: &str) -> String {
     all.join(" ")
 }
 
+/// An option without the name of its value: `--cuda` of `--cuda <REQ>`.
+fn flag(option: &str) -> &str {
+    option.split(' ').next().unwrap_or(option)
+}
+
 /// An option that takes one value, given twice: the last one is kept.
 fn given_twice(option: &str, words: &[String]) -> Option<Problem> {
-    let flag = option.split(' ').next().unwrap_or(option);
-    let at = words.iter().position(|word| word == flag || word.starts_with(&format!("{flag}=")))?;
+    let flag = flag(option);
+    let at = words.iter().position(|word| is_option(word, flag))?;
     let count = if words[at] == flag && option.contains(' ') { 2 } else { 1 };
-    let kept: Vec<_> = words[..at].iter().chain(words.get(at + count..)?).cloned().collect();
-    Some(Problem::usage(format!("{flag} can be given only once")).attempt(again(&kept, "", "")))
+    let kept = words[..at].iter().chain(words.get(at + count..)?).map(|word| quoted(word));
+    let right: Vec<_> = std::iter::once("gpusetup".to_owned()).chain(kept).collect();
+    Some(Problem::usage(format!("{flag} can be given only once")).attempt(right.join(" ")))
 }
 
 /// A value that an option cannot have and that is not on the command line.
-fn set_elsewhere(option: &str, value: &str, valid: &[String], arguments: &[OsString]) -> Option<Problem> {
-    let flag = option.split(' ').next().unwrap_or(option);
-    let origin = config::origin(flag, arguments)?;
+fn set_elsewhere(origin: &Origin, flag: &str, value: &str, valid: &[String]) -> Problem {
     let can_be = (!valid.is_empty()).then(|| format!("it can be {}", valid.join(", ")));
     let sentence = format!("{origin} sets {flag} to `{value}`, which it cannot be");
     let command = match origin {
         Origin::Variable(name) => format!("unset {name}"),
-        Origin::File(path) => format!("sudoedit {}", quoted_path(&path)),
+        Origin::File(path) => format!("sudoedit {}", quoted_path(path)),
     };
-    Some(can_be.into_iter().fold(Problem::usage(sentence), Problem::hint).attempt(command))
+    can_be.into_iter().fold(Problem::usage(sentence), Problem::hint).attempt(command)
 }
 
 #[cfg(test)]
@@ -155,7 +161,7 @@ mod tests {
     fn answer(line: &str) -> Option<Vec<String>> {
         let words: Vec<_> = std::iter::once("gpusetup").chain(line.split(' ')).map(OsString::from).collect();
         let error = super::super::command().try_get_matches_from(&words).expect_err("it is wrong");
-        known(&error, &words, &super::super::commands()).map(|problem| problem.tries)
+        known(&error, &words, &super::super::commands(), &Config::default()).map(|problem| problem.tries)
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::system::environment;
 use crate::text;
 use clap::builder::TypedValueParser as _;
 use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
+use config::Config;
 use options::{
     BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions, RunOptions, SourceOptions,
     TrustOptions,
@@ -123,25 +124,16 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         return print_bytes(&answer).map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
     }
     let wants_json = wants_json(&arguments);
-    let done = match parse(&arguments) {
-        Ok(cli) => dispatch(cli.command),
-        Err(Refused::Clap(e)) => match mistakes::known(&e, &arguments, &commands()) {
-            Some(problem) => Err(problem),
-            None if e.use_stderr() && wants_json => Err(Problem::usage(first_line(&e))),
-            // Help and version are answers; anything else is exit 2, which is clap's own code too.
-            None => match e.print().and_then(|()| io::stdout().flush()) {
-                Err(why) if !e.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&why)),
-                _ => return u8::try_from(e.exit_code()).unwrap_or(2),
-            },
-        },
-        Err(Refused::Config(problem)) => Err(problem),
-    };
+    let done = Config::read(&arguments).and_then(|config| {
+        configured(&arguments, &config, wants_json).map_err(|problem| {
+            let problem = config.traced(problem, &arguments);
+            match root_of(&arguments, &config) {
+                Some(root) => problem.in_tree(&root),
+                None => problem,
+            }
+        })
+    });
     done.unwrap_or_else(|problem| {
-        let problem = config::traced(problem, &arguments);
-        let problem = match root_of(&arguments) {
-            Some(root) => problem.in_tree(&root),
-            None => problem,
-        };
         problem.report();
         if wants_json && !PRINTED_JSON.load(Ordering::Relaxed) {
             // Whoever reads it is gone if this fails; the exit code says the rest.
@@ -149,6 +141,23 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         }
         problem.exit.code()
     })
+}
+
+/// Runs what `arguments` ask for, with the defaults of the config file; the number is the exit code.
+fn configured(arguments: &[OsString], config: &Config, wants_json: bool) -> Result<u8, Problem> {
+    let e = match parse(arguments, config) {
+        Ok(cli) => return dispatch(cli.command),
+        Err(e) => e,
+    };
+    match mistakes::known(&e, arguments, &commands(), config) {
+        Some(problem) => Err(problem),
+        None if e.use_stderr() && wants_json => Err(Problem::usage(first_line(&e))),
+        // Help and version are answers; anything else is exit 2, which is clap's own code too.
+        None => match e.print().and_then(|()| io::stdout().flush()) {
+            Err(why) if !e.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&why)),
+            _ => Ok(u8::try_from(e.exit_code()).unwrap_or(2)),
+        },
+    }
 }
 
 /// Whether a failure is to be an object on standard output: found before clap reads the rest, which it may refuse.
@@ -171,10 +180,8 @@ fn wants_json(arguments: &[OsString]) -> bool {
 }
 
 /// The tree that `--root` names, as far as the command line can be read.
-fn root_of(arguments: &[OsString]) -> Option<PathBuf> {
-    let defaults = config::defaults(arguments).ok()?;
-    let matches =
-        config::with_defaults(command(), &defaults).ignore_errors(true).try_get_matches_from(arguments).ok()?;
+fn root_of(arguments: &[OsString], config: &Config) -> Option<PathBuf> {
+    let matches = config.with_defaults(command()).ignore_errors(true).try_get_matches_from(arguments).ok()?;
     let mut matches = &matches;
     while let Some((_, below)) = matches.subcommand() {
         matches = below;
@@ -228,16 +235,8 @@ fn commands() -> Vec<String> {
     Cli::command().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned()).collect()
 }
 
-enum Refused {
-    Clap(clap::Error),
-    Config(Problem),
-}
-
-fn parse(arguments: &[OsString]) -> Result<Cli, Refused> {
-    let defaults = config::defaults(arguments).map_err(Refused::Config)?;
-    let command = config::with_defaults(command(), &defaults);
-    let matches = command.try_get_matches_from(arguments).map_err(Refused::Clap)?;
-    Cli::from_arg_matches(&matches).map_err(Refused::Clap)
+fn parse(arguments: &[OsString], config: &Config) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&config.with_defaults(command()).try_get_matches_from(arguments)?)
 }
 
 /// The names of all long options that a config file may set.
