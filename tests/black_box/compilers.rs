@@ -1,11 +1,7 @@
 //! Which compiler nvcc gets, and what a plan installs for it.
 
-use crate::common::{Tree, run_with_input};
+use crate::common::{Tree, run_with_input, text};
 use serde_json::Value;
-
-fn text<'a>(json: &'a Value, path: &str) -> &'a str {
-    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
-}
 
 /// The packages that the first step installs.
 fn packages(plan: &Value) -> Vec<&str> {

@@ -1,13 +1,8 @@
 //! Toolkits of single components.
 
-use crate::common;
-use crate::common::Tree;
+use crate::common::{Tree, program, text};
 use crate::schema;
 use serde_json::Value;
-
-fn text<'a>(json: &'a Value, path: &str) -> &'a str {
-    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
-}
 
 /// The components that a plan comes to.
 fn components(plan: &Value) -> Vec<&str> {
@@ -59,7 +54,7 @@ fn components_are_named_in_every_way_there_is() {
     let by_flags = host.run(&[&ask[..], &["--components", "cuda_cudart", "--components", "curand"]].concat()).json();
     assert_eq!(components(&by_flags), ["cuda_cudart", "libcurand", "cuda_cccl"]);
     let root = host.path().display().to_string();
-    let mut program = common::program();
+    let mut program = program();
     program.args(ask).args(["--root", &root]).env("GPUSETUP_COMPONENTS", "cudart,curand");
     let by_environment: Value = serde_json::from_slice(&program.output().expect("it runs").stdout).expect("JSON");
     assert_eq!(by_environment["selection"], by_flags["selection"]);

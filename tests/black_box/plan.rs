@@ -1,14 +1,10 @@
 //! `gpusetup plan` and `facts`, as a user runs them.
 
 use crate::common;
-use crate::common::{Tree, run, run_with_input};
+use crate::common::{Tree, run, run_with_input, text};
 use crate::schema;
 use gpusetup::causes::{self, Cause};
 use serde_json::{Value, json};
-
-fn text<'a>(json: &'a Value, path: &str) -> &'a str {
-    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
-}
 
 const STEPS: [&str; 9] = [
     "prerequisites",

@@ -1,11 +1,7 @@
 //! What `plan --format cloud-init` prints, and the examples of deploy/.
 
-use crate::common::run;
+use crate::common::{run, text};
 use serde_json::Value;
-
-fn text<'a>(json: &'a Value, path: &str) -> &'a str {
-    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
-}
 
 /// The config file that user-data puts on a machine.
 fn config_in(user_data: &str) -> String {

@@ -201,3 +201,8 @@ pub fn run_with_input(arguments: &[&str], input: &str) -> Ran {
     let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
     Ran::of(child.wait_with_output().expect("it ends"))
 }
+
+/// The text at this JSON pointer.
+pub fn text<'a>(json: &'a Value, path: &str) -> &'a str {
+    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
+}
