@@ -534,6 +534,11 @@ impl Facts {
         self.gpus.is_empty() && !unseen
     }
 
+    /// Whether NVIDIA's kernel module is loaded; none if that cannot be read, or for a tree.
+    pub fn driver_is_loaded(&self) -> Option<bool> {
+        Some(self.loaded_modules.as_ref()?.iter().any(|module| module.name == "nvidia"))
+    }
+
     /// The lines of an lspci listing that name an NVIDIA GPU without its ids.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))

@@ -33,7 +33,7 @@ pub use search::{Resolution, summary};
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
-use crate::host::{Facts, UNKNOWN_ARCHITECTURE};
+use crate::host::{Facts, Gpu, UNKNOWN_ARCHITECTURE};
 use crate::ids::{Recorded, Rule, RuleId};
 use crate::paths::CACHE;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
@@ -94,6 +94,11 @@ impl Request {
     /// Whether an installed version that fits is preferred to a newer one.
     fn keeps<V>(&self, want: &Want<V>) -> bool {
         !self.upgrade && !matches!(want, Want::Latest)
+    }
+
+    /// Whether the user leaves a GPU out of the plan.
+    pub fn leaves_out(&self, gpu: &Gpu) -> bool {
+        self.leave_out.contains(&gpu.address)
     }
 
     /// The default request on this day: nothing is named.

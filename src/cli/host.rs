@@ -135,8 +135,7 @@ pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
 /// What a GPU that cannot be told from others, or is not known, comes to.
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
     let exit = if matches!(e, SpecError::Unsupported { .. }) { Exit::NothingFits } else { Exit::Usage };
-    let problem = Problem { exit, ..named_gpu(spec, e) };
-    Problem { message: format!("--gpu {spec}: {}", problem.message), ..problem }
+    Problem { exit, message: format!("--gpu {spec}: {e}"), ..named_gpu(spec, e) }
 }
 
 /// The same for a GPU that is no value of `--gpu`.

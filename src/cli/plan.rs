@@ -102,7 +102,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
-    let left_without = !facts.gpus.is_empty() && facts.gpus.iter().all(|gpu| request.leave_out.contains(&gpu.address));
+    let left_without = !facts.gpus.is_empty() && facts.gpus.iter().all(|gpu| request.leaves_out(gpu));
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
     let is_json = options.look.json || options.format == Format::Json;
     let nothing = (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
@@ -114,10 +114,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         Err(e) if left_without && e.is_without_gpu() => {
             let host = options.host.again(&options.stock, options.facts.as_deref());
-            let gpus = options.host.gpu.iter().map(|gpu| format!(" --gpu {}", quoted(gpu))).collect::<String>();
-            let blank = if host.is_empty() { "" } else { " " };
+            let gpus = options.host.gpu.iter().map(|gpu| format!("--gpu {}", quoted(gpu)));
+            let parts = ["gpusetup plan".to_owned(), host].into_iter().filter(|part| !part.is_empty()).chain(gpus);
             return Err(Problem::new(Exit::NoGpu, "--leave-out leaves no GPU to plan for")
-                .attempt(format!("gpusetup plan{blank}{host}{gpus}")));
+                .attempt(parts.collect::<Vec<_>>().join(" ")));
         }
         Err(e) if options.stock.os.is_some() && e.is_without_gpu() => {
             return Err(no_gpus(options.stock.os.as_deref().unwrap_or_default()));
@@ -228,7 +228,7 @@ fn next(options: &Options, plan: &Plan) -> String {
     let folders = [("--root", &options.host.root), ("--database", &options.host.database.folder)];
     let folders =
         folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
-    let is_left_out = |gpu: &&Gpu| gpu.assumed && plan.request.leave_out.contains(&gpu.address);
+    let is_left_out = |gpu: &&Gpu| gpu.assumed && plan.request.leaves_out(gpu);
     let is_whole = options.out.is_some() || options.host.root.is_some();
     let left_out: Vec<_> = plan.host.gpus.iter().filter(is_left_out).filter(|_| !is_whole).collect();
     let apply = match &options.out {

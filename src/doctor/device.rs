@@ -89,7 +89,7 @@ fn silent(system: &System, facts: &Facts) -> Option<String> {
     }
     // A client would make nvidia-modprobe load it, which changes the host.
     let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
-    let loaded = facts.loaded_modules.as_ref().is_none_or(|all| all.iter().any(|m| m.name == "nvidia"));
+    let loaded = facts.driver_is_loaded() != Some(false);
     (own_kernel && !loaded).then(|| "the nvidia module is not loaded".to_owned())
 }
 

@@ -39,7 +39,7 @@ use driver::{
     unlinked_headers,
 };
 use loader::{cached, forward_compatible, loader_directories, resolved};
-use rivals::{KeptOut, images, kept_out};
+use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -225,9 +225,9 @@ pub fn gather(
             Answer::NotAsked(why) => Answer::NotAsked(why),
         },
     });
-    let kept_out = senses.at(Sense::Denials, || Some(kept_out(system)));
-    let blocked = kept_out.as_ref().map(|all| all.blocked.clone());
-    let denied = kept_out.map(|KeptOut { denied, .. }| denied).unwrap_or_default();
+    let denied = senses.at(Sense::Denials, || Some(denied(system)));
+    let blocked = denied.as_ref().map(|_| facts.blocked_modules.clone());
+    let denied = denied.unwrap_or_default();
     let signer = senses.at(Sense::Signer, || signer(system, &facts));
     let main = database.add_on(AddOnId::CUDNN).map(|cudnn| main_libraries(&facts, cudnn)).unwrap_or_default();
     // The slow ones wait for other programs, so they run in parallel.

@@ -173,7 +173,7 @@ fn installs_driver(chosen: &Resolution) -> bool {
 /// Refuses to install a driver for a GPU that is passed through to a virtual machine.
 fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let handed_over = |g: &&crate::host::Gpu| {
-        g.bound_to.as_deref() == Some("vfio-pci") && !request.leave_out.contains(&g.address) && installs_driver(chosen)
+        g.bound_to.as_deref() == Some("vfio-pci") && !request.leaves_out(g) && installs_driver(chosen)
     };
     let Some(gpu) = facts.gpus.iter().find(handed_over) else { return Ok(()) };
     Err(Conflict::blocked(CheckId::GS203, causes::held_for_vm(&gpu.address))
@@ -228,8 +228,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             let when = if context.facts.kernels.next_boot.is_some() { "boots next" } else { "runs" };
             say(CheckId::GS103, format!("kernel {kernel} {when}, but {text}"));
         }
-        let loaded = context.facts.loaded_modules.as_ref();
-        let is_loaded = loaded.map(|modules| modules.iter().any(|module| module.name == "nvidia"));
+        let is_loaded = context.facts.driver_is_loaded();
         let blocks = &context.facts.blocked_modules;
         if let Some(worst) = kept_out(blocks, is_loaded) {
             let remedy = let_load(blocks, context.facts, driver.is_kept() && is_loaded == Some(false));

@@ -125,7 +125,7 @@ impl RemovalPlanner<'_> {
                 }
             };
         }
-        if self.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia") {
+        if self.facts.driver_is_loaded() == Some(true) {
             warnings.push(Warning {
                 check: CheckId::GS501.into(),
                 text: "the driver's modules stay loaded until the next reboot".to_owned(),

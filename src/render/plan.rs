@@ -59,9 +59,8 @@ fn head(plan: &Plan, paint: Paint, width: usize) -> String {
     for (n, gpu) in host.gpus.iter().enumerate() {
         let name = gpu.name.as_deref().unwrap_or("unknown");
         let capability = gpu.compute_capability.map(|c| format!(", compute capability {c}")).unwrap_or_default();
-        let is_left_out = plan.request.leave_out.contains(&gpu.address);
         let state = match (&gpu.bound_to, gpu.assumed) {
-            _ if is_left_out => ", left out (--leave-out)".to_owned(),
+            _ if plan.request.leaves_out(gpu) => ", left out (--leave-out)".to_owned(),
             (_, true) => ", assumed (--gpu)".to_owned(),
             (Some(driver), false) => format!(", driven by {driver} now"),
             (None, false) => String::new(),

@@ -153,7 +153,7 @@ const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |requ
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
     let served = host.served(request);
     let Ok(cards) = &served.cards else { return conflict };
-    let there = host.facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address));
+    let there = host.facts.gpus.iter().filter(|g| !request.leaves_out(g));
     let named: Vec<_> = cards.iter().map(|card| card.name.as_str()).zip(there.map(|g| &g.address)).collect();
     let mut kinds: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
     kinds.dedup();

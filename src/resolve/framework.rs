@@ -4,6 +4,7 @@
 use super::{Card, Conflict, Hint, PythonPackage, Request};
 use crate::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label, framework_and_version,
+    without_label,
 };
 use crate::host::Facts;
 use crate::ids::RuleId;
@@ -271,8 +272,7 @@ fn labelled<'a>(
         release.version,
         known.join(", ")
     );
-    let plain =
-        |wish: &String| if wish == text { wish.split('+').next().unwrap_or(wish).to_owned() } else { wish.clone() };
+    let plain = |wish: &String| if wish == text { without_label(wish) } else { wish }.to_owned();
     let frameworks = request.frameworks.iter().map(plain).collect();
     let hint = Hint::asking("with one of them", Request { frameworks, ..request.clone() });
     Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))

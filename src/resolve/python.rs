@@ -2,7 +2,7 @@
 
 use super::Card;
 use crate::compat::{Brought, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
-use crate::compat::{PythonInstall, framework_and_version};
+use crate::compat::{PythonInstall, framework_and_version, without_label};
 use crate::text::quoted;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -186,7 +186,7 @@ fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Librari
 /// The version for pip: the requested one if it is exact, otherwise all of the release, `2.9.*`.
 fn version(release: &FrameworkRelease, wish: &str) -> String {
     let (_, asked) = framework_and_version(wish);
-    let asked = asked.split('+').next().unwrap_or_default().trim_start_matches('=').trim();
+    let asked = without_label(asked).trim_start_matches('=').trim();
     let is_plain = !asked.is_empty() && asked.chars().all(|c| c.is_ascii_digit() || c == '.');
     let exact = if is_plain && asked.starts_with(&release.version) { asked } else { &release.version };
     // A release with three numbers is one version, one with fewer is a series.

@@ -8,7 +8,7 @@ use crate::compat::{Database, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
 use crate::exit::{EXITS, Exit};
-use crate::host::{SpecError, USUAL_ARCHITECTURE, assumed_gpus, machine};
+use crate::host::{Gpu, SpecError, USUAL_ARCHITECTURE, assumed_gpus, machine};
 use crate::ids::CheckId;
 use crate::language;
 use crate::recognise::{error_codes, subjects};
@@ -63,7 +63,7 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(None);
     }
     match assumed_gpus(database, &name) {
-        Ok(_) => Ok(gpu(&name, database).ok()),
+        Ok(found) => Ok(found.first().and_then(|found| page(&name, found, database).ok())),
         Err(e @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. })) => {
             Err(named_gpu(&name, &e))
         }
@@ -250,7 +250,9 @@ fn sxid(number: &str, database: &Database, language: &Translation) -> Result<Art
 }
 
 fn gpu(name: &str, database: &Database) -> Result<Article, Problem> {
-    let found = one_gpu(database, name)?;
-    let card = known_card(database, &found)?;
-    Ok(pages::gpu(database, name, &found, &card))
+    page(name, &one_gpu(database, name)?, database)
+}
+
+fn page(name: &str, gpu: &Gpu, database: &Database) -> Result<Article, Problem> {
+    Ok(pages::gpu(database, name, gpu, &known_card(database, gpu)?))
 }

@@ -34,7 +34,7 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
                 COMMANDS,
             );
     }
-    let loaded = facts.loaded_modules.as_ref().is_some_and(|all| all.iter().any(|m| m.name == "nvidia"));
+    let loaded = facts.driver_is_loaded() == Some(true);
     let state = match (&facts.driver, loaded) {
         (_, true) => "loaded",
         (Some(_), false) => "installed",
@@ -233,8 +233,8 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
-    if let Some(refusal) =
-        refusal(seen).filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && is_loaded(seen) != Some(true))
+    if let Some(refusal) = refusal(seen)
+        .filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && seen.facts.driver_is_loaded() != Some(true))
     {
         let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
         return Verdict::fail(cause).saw(refusal).advise(
@@ -269,7 +269,7 @@ fn certificate(seen: &Evidence) -> PathBuf {
 
 /// Whether the key that signed the module is enrolled. A loaded module was accepted.
 fn key(seen: &Evidence, signer: &str) -> Verdict {
-    if is_loaded(seen) == Some(true) {
+    if seen.facts.driver_is_loaded() == Some(true) {
         return Verdict::pass();
     }
     let enrol = |v: Verdict| v.helped(causes::enrol_key(Some(&certificate(seen))));
@@ -283,7 +283,7 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
                 .saw("neither shim's key list nor the firmware's contains it"),
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
-        (None, None) if is_loaded(seen) == Some(false) => {
+        (None, None) if seen.facts.driver_is_loaded() == Some(false) => {
             let test = format!("sudo mokutil --test-key {}", quoted_path(&certificate(seen)));
             Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled").advise(
                 "check whether the key is enrolled; if not, enrol it (mokutil --import)",
@@ -300,18 +300,13 @@ fn refusal(seen: &Evidence) -> Option<String> {
     said.iter().find_map(|s| if let Said::Refused(line) = s { Some(line.clone()) } else { None })
 }
 
-/// Whether the nvidia module is loaded. None if no kernel runs (a tree).
-fn is_loaded(seen: &Evidence) -> Option<bool> {
-    Some(seen.facts.loaded_modules.as_ref()?.iter().any(|m| m.name == "nvidia"))
-}
-
 /// Whether nothing keeps the driver's modules from being loaded.
 pub fn may_load(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
     let Some(blocks) = &seen.blocked else { return Verdict::skip("modprobe's configuration was not read") };
-    let is_loaded = is_loaded(seen);
+    let is_loaded = seen.facts.driver_is_loaded();
     let Some(worst) = kept_out(blocks, is_loaded) else {
         return blocks.iter().fold(Verdict::pass(), |v, block| v.saw(shown(block)));
     };
@@ -331,7 +326,7 @@ fn shown(block: &Block) -> String {
 
 /// CUDA needs /dev/nvidia-uvm; nvidia-smi does not.
 pub fn devices(seen: &Evidence) -> Verdict {
-    let Some(devices) = seen.devices.as_ref().filter(|_| is_loaded(seen) == Some(true)) else {
+    let Some(devices) = seen.devices.as_ref().filter(|_| seen.facts.driver_is_loaded() == Some(true)) else {
         return Verdict::skip("the driver is not loaded here");
     };
     let has = |name: &str| devices.iter().any(|d| d == name);

@@ -21,7 +21,7 @@ pub fn faults(seen: &Evidence) -> Verdict {
 fn is_driver_gone(seen: &Evidence) -> bool {
     let facts = &seen.facts;
     let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
-    let is_loaded = facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia");
+    let is_loaded = facts.driver_is_loaded() == Some(true);
     let drives = facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
     own_kernel && facts.driver.is_none() && !is_loaded && !drives && !facts.gpus.is_empty()
 }

@@ -3,7 +3,7 @@
 
 use super::{Answer, initramfs, text};
 use crate::compat::InitramfsTool;
-use crate::host::{Block, Facts, Kernel, RIVALS, modprobe};
+use crate::host::{Facts, Kernel, RIVALS, modprobe};
 use crate::system::{System, on_all_cores};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,15 +23,6 @@ pub struct Denial {
     pub modified: Option<i64>,
 }
 
-/// What modprobe's configuration and the kernel's command line keep from being loaded.
-#[derive(Debug, Default)]
-pub struct KeptOut {
-    /// Rivals of the driver.
-    pub denied: Vec<Denial>,
-    /// The driver's own modules.
-    pub blocked: Vec<Block>,
-}
-
 /// The relevant contents of an initramfs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
@@ -45,17 +36,17 @@ pub struct Image {
     pub forced: Vec<String>,
 }
 
-/// Reads modprobe's configuration and the kernel's command line.
-pub fn kept_out(system: &System) -> KeptOut {
-    let mut found = KeptOut { blocked: modprobe::blocked(system), denied: Vec::new() };
+/// The rivals of the driver that modprobe's configuration and the kernel's command line keep from being loaded.
+pub fn denied(system: &System) -> Vec<Denial> {
+    let mut found = Vec::new();
     for (by, configuration) in modprobe::configuration(system) {
         let modified = system.modified(&by);
         let modules = denied_by(&configuration).into_iter();
-        found.denied.extend(modules.map(|module| Denial { module, by: by.clone(), modified }));
+        found.extend(modules.map(|module| Denial { module, by: by.clone(), modified }));
     }
     for (by, line) in modprobe::command_lines(system) {
         let modules = denied_on_command_line(&line).into_iter();
-        found.denied.extend(modules.map(|module| Denial { module, by: by.clone(), modified: None }));
+        found.extend(modules.map(|module| Denial { module, by: by.clone(), modified: None }));
     }
     found
 }

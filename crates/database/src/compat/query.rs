@@ -49,7 +49,7 @@ impl Database {
     /// match if one is a prefix of the other: `torch==2.9.1` matches the record for all 2.9.
     pub fn framework_releases<'a>(&'a self, wish: &str) -> impl Iterator<Item = &'a FrameworkRelease> {
         let (name, asked) = framework_and_version(wish);
-        let exact = asked.split('+').next().unwrap_or_default().trim_start_matches('=').trim().trim_end_matches(".*");
+        let exact = without_label(asked).trim_start_matches('=').trim().trim_end_matches(".*");
         let range: Option<Requirement<FrameworkVersion>> =
             if exact.starts_with(['<', '>', '~', '^']) || exact.contains(',') { exact.parse().ok() } else { None };
         let meets = move |r: &&FrameworkRelease| match &range {
@@ -208,6 +208,11 @@ pub fn framework_and_version(wish: &str) -> (&str, &str) {
     let end = wish.find(|c: char| c.is_whitespace() || "=<>~^!".contains(c)).unwrap_or(wish.len());
     let (name, version) = wish.split_at(end);
     (name, version.trim())
+}
+
+/// A wish or its version without the build that it names.
+pub fn without_label(wish: &str) -> &str {
+    wish.split_once('+').map_or(wish, |(before, _)| before)
 }
 
 /// The build that a wish names after its version, as PyTorch's wheels do: `cu128` of `torch==2.9+cu128`.
