@@ -130,7 +130,6 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
         step.state = State::Needed;
         step.operations = [&download, &unpack].map(|o| Act { operation: o.clone(), satisfied: false }).to_vec();
     }
-    plan.fingerprint = plan.expected_fingerprint();
     let file = root.join("plan.json");
     fs::write(&file, serde_json::to_string(&plan).expect("JSON")).expect("written");
     run(Command::new("sync").arg("-f").arg(root));

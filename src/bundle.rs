@@ -197,7 +197,7 @@ impl Bundle {
         let read = |id: &'_ PlanId| {
             let bytes = self.small.get(&id.file).map(Vec::as_slice).unwrap_or_default();
             match Plan::read(bytes) {
-                Ok(plan) if plan.fingerprint == id.fingerprint => Ok(plan),
+                Ok(plan) if plan.fingerprint() == id.fingerprint => Ok(plan),
                 Ok(_) | Err(PlanError::Altered) => Err(BundleError::Altered(vec![id.file.clone()])),
                 Err(e) => Err(BundleError::Manifest(format!("{}: {e}", id.file))),
             }

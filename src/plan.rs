@@ -42,15 +42,16 @@ use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
 use crate::operation::{Download, Operation, Packages};
 use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 use std::path::PathBuf;
 
 /// The schema that [`Plan`] is printed in.
 pub const SCHEMA: &str = "gpusetup.plan/1";
 
 /// Everything that `apply` needs; it makes no decisions itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields, transform = with_fingerprint))]
 pub struct Plan {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -59,10 +60,6 @@ pub struct Plan {
     pub tool: String,
     /// The database used for the plan.
     pub database: DatabaseId,
-    /// SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one.
-    /// Download URLs are not included, because the checksums of the files are.
-    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
-    pub fingerprint: String,
     /// The facts about the host.
     pub host: Facts,
     /// The request.
@@ -74,7 +71,8 @@ pub struct Plan {
     /// Candidates that were not chosen, and why.
     pub rejected: Vec<Rejection>,
     /// How the requested frameworks are installed with Python's package managers; gpusetup does not do that.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
+    #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "Vec::is_empty"))]
     pub python: Vec<PythonPackage>,
     /// The steps in order.
     pub steps: Vec<Step>,
@@ -82,6 +80,60 @@ pub struct Plan {
     pub totals: Totals,
     /// What the user should know before applying the plan.
     pub warnings: Vec<Warning>,
+}
+
+/// As a plan is printed and saved, with its fingerprint.
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            schema,
+            tool,
+            database,
+            host,
+            request,
+            selection,
+            reasons,
+            rejected,
+            python,
+            steps,
+            totals,
+            warnings,
+        } = self;
+        let mut form = to.serialize_struct("Plan", 13)?;
+        form.serialize_field("schema", schema)?;
+        form.serialize_field("tool", tool)?;
+        form.serialize_field("database", database)?;
+        form.serialize_field("fingerprint", &self.fingerprint())?;
+        form.serialize_field("host", host)?;
+        form.serialize_field("request", request)?;
+        form.serialize_field("selection", selection)?;
+        form.serialize_field("reasons", reasons)?;
+        form.serialize_field("rejected", rejected)?;
+        if python.is_empty() {
+            form.skip_field("python")?;
+        } else {
+            form.serialize_field("python", python)?;
+        }
+        form.serialize_field("steps", steps)?;
+        form.serialize_field("totals", totals)?;
+        form.serialize_field("warnings", warnings)?;
+        form.end()
+    }
+}
+
+/// The schema of what is printed: the fields, and the fingerprint that is computed of them.
+#[cfg(feature = "schemas")]
+fn with_fingerprint(schema: &mut schemars::Schema) {
+    let described = serde_json::json!({
+        "description": "SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one. Download URLs are not included, because the checksums of the files are.",
+        "$ref": "#/$defs/Sha256"
+    });
+    if let Some(serde_json::Value::Object(properties)) = schema.get_mut("properties") {
+        properties.insert("fingerprint".to_owned(), described);
+    }
+    if let Some(serde_json::Value::Array(required)) = schema.get_mut("required") {
+        required.insert(3, "fingerprint".into());
+    }
 }
 
 /// The version and content of a database.

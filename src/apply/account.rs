@@ -32,7 +32,7 @@ impl Account {
     /// It carries out this plan.
     pub fn plan(&mut self, plan: &Plan) {
         let state = |s: State| if s == State::Skipped { StepState::Skipped } else { StepState::Pending };
-        self.fingerprint = Some(plan.fingerprint.clone());
+        self.fingerprint = Some(plan.fingerprint());
         self.steps = plan.steps.iter().map(|s| StepResult { id: s.id, state: state(s.state) }).collect();
     }
 

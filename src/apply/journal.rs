@@ -269,7 +269,7 @@ impl Journal {
                 let packages = packages.as_deref();
                 count += 1;
                 open = Some(match open.take() {
-                    Some(before) if before.plan.fingerprint == plan.fingerprint => {
+                    Some(before) if before.plan.fingerprint() == plan.fingerprint() => {
                         Apply { finished: false, packages, ..before }
                     }
                     before => {

@@ -42,7 +42,7 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> R
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice.
-    let same = journal.newest_apply().filter(|a| a.plan.fingerprint == plan.fingerprint);
+    let same = journal.newest_apply().filter(|a| a.plan.fingerprint() == plan.fingerprint());
     let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());

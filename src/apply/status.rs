@@ -30,7 +30,7 @@ fn by_journal(on: &System, written: Option<RunResult>) -> Result<Option<RunResul
     let journal = Journal::open(on)?;
     let history = History::of(journal.events());
     let Some((state, why)) = history.ending else { return Ok(written) };
-    let fingerprint = history.progress.as_ref().map(|p| p.plan.fingerprint.clone());
+    let fingerprint = history.progress.as_ref().map(|p| p.plan.fingerprint());
     // A run writes its result last, so the result is at least as new as the journal.
     let is_final = |r: &RunResult| {
         !r.is_provisional() && (!is_newer_than_result(on) || r.fingerprint == fingerprint && agree(r.state, state))
@@ -91,7 +91,7 @@ impl<'a> History<'a> {
             };
             match event {
                 Event::Run { plan, .. } => {
-                    let earlier = history.progress.filter(|p| p.plan.fingerprint == plan.fingerprint);
+                    let earlier = history.progress.filter(|p| p.plan.fingerprint() == plan.fingerprint());
                     history.progress = Some(Progress::resuming(earlier, plan, runs));
                     runs += 1;
                 }
@@ -185,7 +185,6 @@ mod tests {
         let mut plan = plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]);
         let step = plan.steps[0].clone();
         plan.steps.extend([step.clone(), step]);
-        plan.fingerprint = plan.expected_fingerprint();
         plan
     }
 

@@ -531,7 +531,7 @@ fn identity(facts: &Facts) -> Identity<'_> {
 }
 
 impl Plan {
-    /// A plan with these steps and an empty selection, without totals and fingerprint.
+    /// A plan with these steps and an empty selection, without totals.
     pub(super) fn of(
         database: &Database,
         host: Facts,
@@ -543,7 +543,6 @@ impl Plan {
             schema: SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             database: DatabaseId::of(database),
-            fingerprint: String::new(),
             selection: Selection::default(),
             reasons: Vec::new(),
             rejected: Vec::new(),
@@ -561,16 +560,17 @@ impl Plan {
         Self::of(database, host, request, Vec::new(), Vec::new()).summed()
     }
 
-    /// The plan with its totals and fingerprint computed.
+    /// The plan with its totals computed.
     pub(super) fn summed(self) -> Self {
         let mut plan = self.with_needs();
         plan.totals = totals(&plan.steps);
-        plan.fingerprint = plan.expected_fingerprint();
         plan
     }
 
-    /// The fingerprint of this content.
-    pub fn expected_fingerprint(&self) -> String {
+    /// SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one.
+    /// Download URLs are not included, because the checksums of the files are. It is computed each time: of the plans for a fleet
+    /// only those that are saved need one.
+    pub fn fingerprint(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(CoveredStep::of).collect();
         let content = (&self.database, identity(&self.host), &self.request, &self.selection, &steps);
         let mut sum = Sum::default();

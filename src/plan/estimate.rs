@@ -190,7 +190,7 @@ mod tests {
         let [two, many, unknown] = [Some(2), Some(64), None].map(|cores| planned(cores, "13.2.1"));
         let of = |plan: &Plan| seconds(plan, StepId::InstallDriver).expect("known");
         assert!(of(&two) > of(&many) + 120 && of(&unknown) < of(&two), "{} {}", of(&two), of(&many));
-        assert_eq!(two.fingerprint, many.fingerprint);
+        assert_eq!(two.fingerprint(), many.fingerprint());
         assert_eq!(seconds(&two, StepId::InstallCuda), seconds(&many, StepId::InstallCuda));
         let total = two.totals.estimate_seconds.expect("known");
         // 5.3 GB at 100 Mbit/s take seven minutes; nothing of it takes an hour.

@@ -40,7 +40,6 @@ pub fn plan(host: &Host, steps: Vec<Step>) -> Plan {
     let said = host.gpusetup_plain(&["plan", "--profile", "toolkit", "--cuda", "12.4", "--json"]).succeeds();
     let mut plan: Plan = serde_json::from_str(&said.out).expect("a plan");
     plan.steps = steps;
-    plan.fingerprint = plan.expected_fingerprint();
     plan
 }
 
