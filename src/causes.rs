@@ -85,7 +85,7 @@ pub fn unknown_packages(system: &str) -> String {
 }
 
 /// The hint for hosts where gpusetup must not install a driver, and the options to pass.
-pub const WITHOUT_DRIVER: (&str, &str) = ("leave the driver out", "--profile toolkit");
+pub const WITHOUT_DRIVER: &str = "leave the driver out";
 
 /// A GPU that is reserved for a virtual machine (GS203).
 pub fn held_for_vm(gpu: &str) -> String {
@@ -617,7 +617,7 @@ pub fn of(id: CheckId) -> Cause {
         .helps(without_driver("install the guest driver from the cloud provider or NVIDIA, then only the toolkit")),
         CheckId::GS911 => Cause::new(CONTAINER)
             .only("plan only: it warns")
-            .helps(without_driver(WITHOUT_DRIVER.0)),
+            .helps(without_driver(WITHOUT_DRIVER)),
     }
 }
 
@@ -628,11 +628,11 @@ fn look(text: &str, id: CheckId) -> Remedy {
 
 /// For hosts on which gpusetup does not install a driver.
 fn not_ours(means: &'static str) -> Cause {
-    Cause::new(means).only("plan only: it refuses to install a driver").helps(without_driver(WITHOUT_DRIVER.0))
+    Cause::new(means).only("plan only: it refuses to install a driver").helps(without_driver(WITHOUT_DRIVER))
 }
 
 fn without_driver(text: &str) -> Remedy {
-    Remedy::new(text, [format!("gpusetup plan {}", WITHOUT_DRIVER.1)])
+    Remedy::new(text, ["gpusetup plan --profile toolkit".to_owned()])
 }
 
 #[cfg(test)]

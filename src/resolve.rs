@@ -22,7 +22,7 @@ mod wanted;
 pub use add_on::ChosenAddOn;
 pub use card::{Card, known_card};
 pub use component::Part;
-pub use conflict::{Alternative, Conflict, ConflictKind, Hint};
+pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
@@ -189,8 +189,8 @@ fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<
     }
     if !request.driver.is_wanted() && !request.cuda.is_wanted() && request.frameworks.is_empty() {
         return Err(Conflict::request("nothing was requested: the driver and the toolkit are both left out")
-            .hint(Hint::plan("with a driver", "--profile driver"))
-            .hint(Hint::plan("with a toolkit", "--profile toolkit")));
+            .hint(Hint::plan("with a driver", Change::Driver))
+            .hint(Hint::plan("with a toolkit", Change::Toolkit)));
     }
     none_is_impossible(database, request)
 }

@@ -178,7 +178,9 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
     let request = options.request.request(Path::new(paths::PREFIX), &options.cache, options.gpu.clone())?;
     let planner = Planner { lock: locked.file(), ..Planner::new(database) };
     let refused = |e: PlanningError| {
-        if e.is_without_gpu() { no_gpus(os) } else { locked.not_planned(e, &format!("--os {}", quoted(os))) }
+        let is_without_gpu = e.is_without_gpu();
+        let problem = locked.not_planned(e, &format!("--os {}", quoted(os)));
+        if is_without_gpu { no_gpus(problem) } else { problem }
     };
     let planned = planner.plan(facts, request).map_err(refused)?;
     Ok(planned.plan)

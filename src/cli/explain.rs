@@ -213,7 +213,7 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
     let answer = match resolve(database, &facts, &request) {
         Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
         Err(conflict @ Conflict { kind: ConflictKind::NothingFits, .. }) => {
-            Err(conflict.for_gpus(&request.assumed_gpus).on_host(&options.host.again(&options.stock, None)))
+            Err(conflict.for_request(&request).on_host(&options.host.again(&options.stock, None)))
         }
         // What a release is, needs no GPU.
         Err(Conflict { kind: ConflictKind::NoGpu, .. }) if wanted != NONE => {

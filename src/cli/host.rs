@@ -61,10 +61,9 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
     Ok(facts.visible())
 }
 
-/// A system is named, and no GPU.
-pub fn no_gpus(os: &str) -> Problem {
-    Problem::new(Exit::NoGpu, "--os describes a system without GPUs")
-        .attempt(format!("gpusetup plan --os {} --gpu h100", quoted(os)))
+/// The same problem, where a system is named and no GPU.
+pub fn no_gpus(problem: Problem) -> Problem {
+    Problem { message: "--os describes a system without GPUs".to_owned(), ..problem }
 }
 
 /// What a system that is not known comes to.
@@ -87,7 +86,11 @@ fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Fa
         None => GpuSource::Bus,
     };
     let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
-    let mut facts = probe(&system(options), database, &look).map_err(|e| Problem::usage(e.to_string()))?;
+    let system = system(options);
+    if options.root.is_some() {
+        must_be_a_host(&system)?;
+    }
+    let mut facts = probe(&system, database, &look).map_err(|e| Problem::usage(e.to_string()))?;
     add(&mut facts);
     // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
     if options.root.is_some() || options.lspci.is_some() {
@@ -164,7 +167,8 @@ pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
     }
     let what = format!("{} is not a Linux host: it has no etc/os-release", system.root().display());
     Err(Problem::usage(what)
-        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there"))
+        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there")
+        .attempt("gpusetup explain option root"))
 }
 
 /// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.

@@ -2,6 +2,8 @@
 
 use super::Problem;
 use super::config::{Config, Origin, is_option};
+use crate::database::embedded;
+use crate::host::assumed_gpus;
 use crate::text::{quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -47,7 +49,12 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
             // `gpusetup db lst`: clap knows the commands of db.
             (words.first().is_some_and(|first| first == typed)).then(|| no_command(typed, &words, commands))
         }
-        ErrorKind::UnknownArgument => no_argument(context(ContextKind::InvalidArg)?, &words, commands),
+        ErrorKind::UnknownArgument => {
+            let typed = context(ContextKind::InvalidArg)?;
+            let is_near = |meant: &&str| strsim::damerau_levenshtein(typed, meant) <= MOST_EDITS;
+            let meant = context(ContextKind::SuggestedArg).filter(is_near).map(|meant| misspelled(typed, meant, &words));
+            no_argument(typed, &words, commands).or(meant)
+        }
         ErrorKind::ArgumentConflict if context(ContextKind::PriorArg) == context(ContextKind::InvalidArg) => {
             given_twice(context(ContextKind::InvalidArg)?, &words)
         }
@@ -74,8 +81,16 @@ fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
     let edits = |command: &&String| strsim::damerau_levenshtein(&lower, command);
     match commands.iter().min_by_key(edits).filter(|command| edits(command) <= MOST_EDITS) {
         Some(meant) => problem.attempt(again(words, typed, meant)),
+        None if assumed_gpus(&embedded(), &words.join(" ")).is_ok() => {
+            problem.attempt(format!("gpusetup plan --gpu {}", quoted(&words.join(" "))))
+        }
         None => problem.attempt("gpusetup --help"),
     }
+}
+
+/// An option that clap found to be like another.
+fn misspelled(typed: &str, meant: &str, words: &[String]) -> Problem {
+    Problem::usage(format!("there is no option {typed}; did you mean {meant}?")).attempt(again(words, typed, meant))
 }
 
 fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Problem> {
@@ -188,6 +203,9 @@ mod tests {
             ("plan --cuda 12 --gpu h100 --cuda 13", "gpusetup plan --gpu h100 --cuda 13"),
             ("plan --cuda=12 --cuda=13", "gpusetup plan --cuda=13"),
             ("-v", "gpusetup --version"),
+            ("plan --gpus h100", "gpusetup plan --gpu h100"),
+            ("h100", "gpusetup plan --gpu h100"),
+            ("rtx 4090", "gpusetup plan --gpu 'rtx 4090'"),
             ("nothingofthekind", "gpusetup --help"),
         ] {
             assert_eq!(answer(line).unwrap_or_else(|| panic!("{line}"))[0], right);

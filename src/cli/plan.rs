@@ -102,7 +102,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
-    let left_without = !facts.gpus.is_empty() && facts.gpus.iter().all(|gpu| request.leaves_out(gpu));
+    let has_gpus = !facts.gpus.is_empty();
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
     let is_json = options.look.json || options.format == Format::Json;
     let nothing = (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
@@ -112,15 +112,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             nothing.iter().try_for_each(super::print_json)?;
             return Ok(Exit::Done);
         }
-        Err(e) if left_without && e.is_without_gpu() => {
-            let host = options.host.again(&options.stock, options.facts.as_deref());
-            let gpus = options.host.gpu.iter().map(|gpu| format!("--gpu {}", quoted(gpu)));
-            let parts = ["gpusetup plan".to_owned(), host].into_iter().filter(|part| !part.is_empty()).chain(gpus);
-            return Err(Problem::new(Exit::NoGpu, "--leave-out leaves no GPU to plan for")
-                .attempt(parts.collect::<Vec<_>>().join(" ")));
-        }
-        Err(e) if options.stock.os.is_some() && e.is_without_gpu() => {
-            return Err(no_gpus(options.stock.os.as_deref().unwrap_or_default()));
+        Err(e) if options.stock.os.is_some() && !has_gpus && e.is_without_gpu() => {
+            return Err(no_gpus(locked.not_planned(e, &options.host.again(&options.stock, None))));
         }
         Err(e) if e.is_of(RuleId::GpuFitsMachine) => {
             let host = options.host.again(&options.stock, options.facts.as_deref());
@@ -210,17 +203,18 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
         needed.into_iter().all(|needed| needed == **other)
     };
     let others = ["aarch64", "x86_64"].into_iter().filter(|other| *other != arch).filter(has_gpus);
+    let gpus = options.host.gpu.as_slice();
+    if gpus.is_empty() {
+        return None;
+    }
+    let request = options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec()).ok()?;
     let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
         let Ok(mut facts) = stock(database, spec, None) else { return false };
-        for gpu in &options.host.gpu {
-            facts.gpus.extend(assumed_gpus(database, gpu).unwrap_or_default());
-        }
-        let request = options.request.request(&options.host.prefix, &options.host.cache, options.host.gpu.clone());
-        request.is_ok_and(|request| Planner::new(database).plan(facts, request).is_ok())
+        facts.gpus.extend(gpus.iter().flat_map(|gpu| assumed_gpus(database, gpu).unwrap_or_default()));
+        Planner::new(database).plan(facts, request.clone()).is_ok()
     });
     let spec = fitting.next()?;
-    let gpus: Vec<_> = options.host.gpu.iter().map(|gpu| format!(" --gpu {}", quoted(gpu))).collect();
-    (!gpus.is_empty()).then(|| format!("gpusetup plan --os {spec}{}  # on such a machine", gpus.concat()))
+    Some(format!("gpusetup plan --os {spec} {}  # on such a machine", request.options()))
 }
 
 /// The command that carries the plan out.

@@ -13,7 +13,8 @@ use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
-    Card, ChosenDriver, Conflict, Hint, Install, Joined, KnownHost, Method, Request, Resolution, Selection, is_over,
+    Card, Change, ChosenDriver, Conflict, Hint, Install, Joined, KnownHost, Method, Request, Resolution, Selection,
+    is_over,
 };
 use crate::sum::Sum;
 use crate::text::bytes;
@@ -39,7 +40,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
         said.sort();
         said.dedup();
-        said.into_iter().fold(conflict, Conflict::hint).for_gpus(&request.assumed_gpus)
+        said.into_iter().fold(conflict, Conflict::hint).for_request(&request)
     })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
@@ -124,8 +125,7 @@ fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
         _ if facts.os.immutable => (CheckId::GS908, causes::IMMUTABLE),
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
     };
-    let (why, options) = causes::WITHOUT_DRIVER;
-    Err(Conflict::blocked(check, sentence).hint(Hint::plan(why, options)))
+    Err(Conflict::blocked(check, sentence).hint(Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit)))
 }
 
 /// Refuses a runfile over packages, or packages over a runfile: that breaks hosts.

@@ -32,7 +32,7 @@ pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), 
     if let Some(of) = required.filter(|_| !request.cuda.is_wanted()) {
         let sentence = format!("{} needs a CUDA toolkit, which --profile driver and --cuda none leave out", of.title);
         let with_toolkit = Request { cuda: Want::Best, cudnn: Want::Best, ..request.clone() };
-        return Err(Conflict::request(sentence).hint(Hint::plan("with a toolkit", with_toolkit.options())));
+        return Err(Conflict::request(sentence).hint(Hint::asking("with a toolkit", with_toolkit)));
     }
     Ok(())
 }

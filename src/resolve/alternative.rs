@@ -188,7 +188,7 @@ fn eased<V>(want: &Want<V>) -> Want<V> {
 /// A hint with the command for a request and its result.
 fn as_hint(host: &KnownHost, asks: Request, why: &'static str, gives: String) -> Hint {
     let request = without_left_out(host, &asks).options();
-    Hint::Plan { why, host: String::new(), request, asks: Some(Box::new(asks)), gives: Some(gives) }
+    Hint::Plan { why, host: String::new(), request, change: None, asks: Some(Box::new(asks)), gives: Some(gives) }
 }
 
 /// The same request, in which assumed GPUs are not named in place of being left out: they have no bus address of their own. One that
@@ -249,13 +249,20 @@ impl Request {
         let all = |values: &[String]| values.join(",");
         self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));
         self.frameworks.iter().for_each(|framework| say("--for", framework));
-        if self.driver != Want::Best {
+        let no_driver_is_said = self.driver == Want::Nothing && self.cuda.is_wanted();
+        if self.driver != Want::Best && !no_driver_is_said {
             say("--driver", &self.driver.to_string());
         }
         match &self.cuda {
             Want::Nothing => say("--profile", "driver"),
-            Want::Best => {}
-            cuda => say("--cuda", &cuda.to_string()),
+            cuda => {
+                if self.driver == Want::Nothing {
+                    say("--profile", "toolkit");
+                }
+                if *cuda != Want::Best {
+                    say("--cuda", &cuda.to_string());
+                }
+            }
         }
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
             say("--cudnn", &self.cudnn.to_string());

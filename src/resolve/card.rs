@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each one can run, and which drivers support it.
 
 use super::driver::{DriverWish, oldest_branch};
-use super::{Conflict, Hint, KnownHost};
+use super::{Change, Conflict, Hint, KnownHost};
 use crate::causes;
 use crate::compat::{BranchKind, Database, FrameworkBuild, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
@@ -192,8 +192,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
     let conflict = Conflict::new(RuleId::GpuKnown, sentence).hint(causes::report_gpu(&selects).to_string());
     let branches = database.driver_branches.iter().filter(|branch| branch.kind == BranchKind::Production);
     let Some(newest) = branches.map(|branch| branch.branch).max() else { return Err(conflict) };
-    let options = format!("--driver {newest} --modules open --profile driver");
-    Err(conflict.hint(Hint::plan("if this is the driver and the flavour that it needs", options)))
+    Err(conflict.hint(Hint::plan("if this is the driver and the flavour that it needs", Change::OpenDriver(newest))))
 }
 
 /// Why no driver at all can be installed for a GPU on a machine of this architecture.
@@ -210,7 +209,7 @@ fn no_driver(database: &Database, card: &Card, gpu: &Gpu, arch: &str) -> Option<
         // Of many boards the toolkit is JetPack's, too.
         let is_served = card.capability.and_then(|c| database.architecture(c)).is_some_and(|a| a.sbsa_from.is_some());
         return Some(if is_served {
-            conflict.hint(Hint::plan("the toolkit alone; the driver comes with JetPack", "--profile toolkit"))
+            conflict.hint(Hint::plan("the toolkit alone; the driver comes with JetPack", Change::Toolkit))
         } else {
             conflict.hint("use the toolkit of JetPack, too")
         });
@@ -240,7 +239,7 @@ fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
     Conflict::new(RuleId::GpuIsPhysical, sentence).hint(Hint::plan(
         "install the guest driver for the host's vGPU release from your cloud provider or NVIDIA's licensing portal, then the \
          toolkit alone",
-        "--profile toolkit",
+        Change::Toolkit,
     ))
 }
 

@@ -2,11 +2,12 @@
 
 use super::derive::{Premise, premises};
 use super::refusal::{Explanation, Refusal, Subject};
-use super::{Reason, Request, Selection};
+use super::{Method, Reason, Request, Selection};
 use crate::causes;
+use crate::compat::ModuleFlavour;
 use crate::exit::Exit;
 use crate::ids::{CheckId, Rule, RuleId};
-use crate::text::quoted;
+use crate::version::Want;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -44,6 +45,8 @@ pub enum Hint {
         host: String,
         /// The options of the request: `--profile toolkit`.
         request: String,
+        /// How it differs from what was asked for, until that is known (`Conflict::for_request`).
+        change: Option<Change>,
         /// The same as a request; none if it was not tried.
         asks: Option<Box<Request>>,
         /// Its result, if known: `driver 580.159.04, CUDA 13.0.3`.
@@ -52,14 +55,17 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Another plan for the same host: its purpose and its options.
-    pub fn plan(why: &'static str, request: impl Into<String>) -> Self {
-        Self::Plan { why, host: String::new(), request: request.into(), asks: None, gives: None }
+    /// Another plan for the same host, which was not tried: its purpose, and how it differs from what was asked for.
+    pub fn plan(why: &'static str, change: Change) -> Self {
+        let request = change.of(&Request::no_wishes(String::new())).options();
+        Self::Plan { why, host: String::new(), request, change: Some(change), asks: None, gives: None }
     }
 
     /// A plan that must be tried before it is suggested.
     pub fn asking(why: &'static str, request: Request) -> Self {
-        Self::Plan { why, host: String::new(), request: request.options(), asks: Some(Box::new(request)), gives: None }
+        let options = request.options();
+        let asks = Some(Box::new(request));
+        Self::Plan { why, host: String::new(), request: options, change: None, asks, gives: None }
     }
 
     /// The request, if known.
@@ -76,6 +82,48 @@ impl Hint {
         };
         let parts = ["gpusetup plan", host.as_str(), request.as_str()].into_iter().filter(|part| !part.is_empty());
         Some(parts.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// A difference between what was asked for and what is suggested instead. Everything else stays as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The toolkit without a driver.
+    Toolkit,
+    /// The toolkit without a driver, for this GPU.
+    ToolkitFor(String),
+    /// The driver without a toolkit.
+    Driver,
+    /// The driver of this branch with open modules, without a toolkit.
+    OpenDriver(u16),
+    /// This GPU, as if it were there.
+    Gpu(&'static str),
+    /// With the GPUs that were left out.
+    AllGpus,
+}
+
+impl Change {
+    /// The changed request.
+    fn of(&self, request: &Request) -> Request {
+        match self {
+            Self::Toolkit => {
+                let asked = request.cuda.is_wanted();
+                let cuda = if asked { request.cuda.clone() } else { Want::Best };
+                Request { driver: Want::Nothing, modules: None, method: Method::Auto, cuda, ..request.clone() }
+            }
+            Self::ToolkitFor(gpu) => Request { assumed_gpus: vec![gpu.clone()], ..Self::Toolkit.of(request) },
+            Self::Driver => {
+                let driver = if request.driver.is_wanted() { request.driver.clone() } else { Want::Best };
+                Request { driver, ..request.driver_alone() }
+            }
+            Self::OpenDriver(branch) => Request {
+                driver: branch.to_string().parse().unwrap_or(Want::Best),
+                modules: Some(ModuleFlavour::Open),
+                ..request.driver_alone()
+            },
+            Self::AllGpus => Request { leave_out: Vec::new(), ..request.clone() },
+            Self::Gpu(gpu) => Request { assumed_gpus: vec![(*gpu).to_owned()], ..request.clone() },
+        }
     }
 }
 
@@ -175,7 +223,13 @@ impl Conflict {
             kind: ConflictKind::NoGpu,
             ..Self::new(RuleId::GpuPresent, "this host has no NVIDIA GPU on its PCI bus")
         }
-        .hint(Hint::plan("plan as if there were one", "--gpu h100"))
+        .hint(Hint::plan("plan as if there were one", Change::Gpu("h100")))
+    }
+
+    /// There are GPUs, and the request leaves all of them out.
+    pub fn all_left_out() -> Self {
+        Self { kind: ConflictKind::NoGpu, ..Self::new(RuleId::GpuPresent, "--leave-out leaves no GPU to plan for") }
+            .hint(Hint::plan("with all GPUs", Change::AllGpus))
     }
 
     /// Sets the id of the doctor check that finds the same problem.
@@ -200,14 +254,11 @@ impl Conflict {
         self
     }
 
-    /// Adds the GPUs that the request assumes to the suggested plans that do not name them.
-    pub fn for_gpus(mut self, assumed: &[String]) -> Self {
-        let named: Vec<_> = assumed.iter().map(|spec| format!("--gpu {} ", quoted(spec))).collect();
+    /// Makes the suggested plans that were not tried into changes of this request.
+    pub fn for_request(mut self, asked: &Request) -> Self {
         for hint in &mut self.hints {
-            if let Hint::Plan { request, asks: None, .. } = hint
-                && !request.contains("--gpu ")
-            {
-                request.insert_str(0, &named.concat());
+            if let Hint::Plan { request, change: Some(change), .. } = hint {
+                *request = change.of(asked).options();
             }
         }
         self

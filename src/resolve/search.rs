@@ -12,8 +12,8 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Conflict, Hint, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
-    SelectedDriver, Selection,
+    Card, Change, Conflict, Hint, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
+    SelectedCuda, SelectedDriver, Selection,
 };
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, short};
 use crate::host::MachineKind;
@@ -89,7 +89,11 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
     };
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
-        return Err(if unreadable == 0 { Conflict::no_gpu() } else { unreadable_gpus(unreadable) });
+        return Err(match unreadable {
+            0 if facts.gpus.is_empty() => Conflict::no_gpu(),
+            0 => Conflict::all_left_out(),
+            count => unreadable_gpus(count),
+        });
     }
     if cards.is_empty() && facts.machine.kind == MachineKind::Jetson && request.cuda.is_wanted() {
         return Err(unknown_board(database));
@@ -164,10 +168,9 @@ fn unknown_board(database: &Database) -> Conflict {
         "NVIDIA's toolkits for servers (sbsa) support only these Jetson boards: {}. The model of this board is not known",
         served.join(", ")
     );
-    Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907).hint(Hint::plan(
-        "on such a board (other boards get their toolkit from JetPack)",
-        format!("--profile toolkit --gpu {gpu}"),
-    ))
+    Conflict::new(RuleId::CudaTargetsGpu, sentence)
+        .check(CheckId::GS907)
+        .hint(Hint::plan("on such a board (other boards get their toolkit from JetPack)", Change::ToolkitFor(gpu)))
 }
 
 fn unreadable_gpus(count: usize) -> Conflict {

@@ -127,6 +127,17 @@ fn what_is_missing_or_contradicts_itself_is_said() {
 }
 
 #[test]
+fn suggested_plans_keep_what_was_asked_for() {
+    let asked = ["--for", "torch==2.7", "--cuda", "12.8", "--upgrade"];
+    let with = |more: &[&str]| run(&[&["plan"], more, &asked].concat()).err;
+    let all = "--for torch==2.7 --cuda 12.8 --upgrade";
+    let none = with(&["--os", "ubuntu-24.04"]);
+    assert!(none.contains(&format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}")), "{none}");
+    let left = with(&["--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
+    assert!(left.contains(&format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}")), "{left}");
+}
+
+#[test]
 fn a_gpu_of_other_machines_leads_to_such_a_machine() {
     let arch = |arguments: &[&str]| {
         let plan = run(&[&["plan", "--json"], arguments].concat()).json();

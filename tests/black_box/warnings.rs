@@ -59,7 +59,7 @@ fn a_gpu_that_is_left_out_is_shown_so() {
     let none = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
     assert_eq!(none.code, 9);
     assert!(none.err.contains("--leave-out leaves no GPU to plan for"), "{}", none.err);
-    assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100\n"), "{}", none.err);
+    assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100  # with all GPUs\n"), "{}", none.err);
 }
 
 #[test]
