@@ -3,7 +3,7 @@
 use super::Gpu;
 use super::pci::{NVIDIA, pci_id};
 use super::stock::USUAL_ARCHITECTURE;
-use crate::compat::{self, Ambiguous, Database, Instance, PciDevice, System, is_brand};
+use crate::compat::{self, Ambiguous, Architecture, Database, Instance, PciDevice, System, is_brand};
 use crate::version::{ComputeCapability, VersionError};
 
 /// The most GPUs in one specification; the largest hosts have sixteen.
@@ -72,24 +72,37 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         return Err(SpecError::Ambiguous { problem });
     } else if what.contains(':') {
         by_id(database, what).map_err(malformed)?
+    } else if let Some(device) = device_alone(what) {
+        assumed(pci_id(device), None, database.gpu(PciDevice(device), None))
     } else if let Some(capability) = capability(what) {
         by_capability(database, capability.parse().map_err(|e: VersionError| malformed(e.to_string()))?)?
-    } else if database.architectures.iter().any(|a| a.name.eq_ignore_ascii_case(what)) {
+    } else if database.architectures.iter().any(|a| is_called(a, what)) {
         by_architecture(database, what)?
     } else {
-        let known = database.gpu_named(what).map_err(|e| match (&e, other_vendor(what)) {
-            (Ambiguous::Unknown { .. }, Some(vendor)) => {
-                let problem = format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
-                SpecError::Foreign { problem }
-            }
-            (Ambiguous::Unknown { .. }, None) => {
-                family(database, what).unwrap_or_else(|| SpecError::Unknown { problem: e.to_string() })
-            }
-            (Ambiguous::Several { .. }, _) => SpecError::Ambiguous { problem: e.to_string() },
-        })?;
-        assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
+        match database.gpu_named(what) {
+            Ok(known) => assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known)),
+            Err(e) => return by_family(database, what, count, e),
+        }
     };
     Ok(times(&gpu, count))
+}
+
+/// The GPUs of the only member of a family: `p5en` is `p5en.48xlarge`. Otherwise what is wrong with a name that no GPU has.
+fn by_family(database: &Database, what: &str, count: usize, unknown: Ambiguous) -> Result<Vec<Gpu>, SpecError> {
+    let problem = unknown.to_string();
+    if matches!(unknown, Ambiguous::Several { .. }) {
+        return Err(SpecError::Ambiguous { problem });
+    }
+    if let Some(vendor) = other_vendor(what) {
+        let problem = format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
+        return Err(SpecError::Foreign { problem });
+    }
+    let (kind, members) = family(database, what);
+    match members.as_slice() {
+        [] => Err(SpecError::Unknown { problem }),
+        [only] if count == 1 => of_machine(database, only).unwrap_or(Err(SpecError::Unknown { problem })),
+        several => Err(SpecError::Family { problem: which_of(what, several), kind }),
+    }
 }
 
 fn times(gpu: &Gpu, count: usize) -> Vec<Gpu> {
@@ -120,24 +133,30 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
     })
 }
 
-/// The question for the name of a family (`dgx`, `g5`); none if no system and no instance type begins with it.
-fn family(database: &Database, name: &str) -> Option<SpecError> {
-    const SHOWN: usize = 8;
+/// The systems or the instance types whose names begin with a word (`dgx`, `g5`), and what `gpusetup db list` calls them.
+fn family<'a>(database: &'a Database, name: &str) -> (&'static str, Vec<&'a str>) {
     let wanted = key(name);
-    let is_member = |full: &&String| {
+    let is_member = |full: &&str| {
         let mut ends = full.char_indices().filter(|(_, c)| !c.is_alphanumeric()).map(|(at, _)| at);
         !wanted.is_empty() && ends.any(|at| key(&full[..at]) == wanted)
     };
-    let systems: Vec<_> = database.systems.iter().map(|s| &s.name).filter(is_member).collect();
-    let instances = || database.instances.iter().map(|i| &i.name).filter(is_member).collect();
-    let (kind, members) = if systems.is_empty() { ("instances", instances()) } else { ("systems", systems) };
-    let shown: Vec<_> = members.iter().take(SHOWN).map(|name| name.as_str()).collect();
+    let systems: Vec<_> = database.systems.iter().map(|s| s.name.as_str()).filter(is_member).collect();
+    if systems.is_empty() {
+        ("instances", database.instances.iter().map(|i| i.name.as_str()).filter(is_member).collect())
+    } else {
+        ("systems", systems)
+    }
+}
+
+/// The question for the name of a family.
+fn which_of(name: &str, members: &[&str]) -> String {
+    const SHOWN: usize = 8;
     let more = match members.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let problem = format!("`{name}` could be any of {}{more}; add what tells them apart", shown.join(", "));
-    (!members.is_empty()).then_some(SpecError::Family { problem, kind })
+    let shown = &members[..members.len().min(SHOWN)];
+    format!("`{name}` could be any of {}{more}; add what tells them apart", shown.join(", "))
 }
 
 /// Converts `sm_90`, `sm90a`, `compute_90` and `cc 9.0` to the form that versions are parsed from; none if it is not a compute
@@ -176,15 +195,24 @@ fn other_vendor(name: &str) -> Option<&'static str> {
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
 }
 
-/// Splits `10de:2330x8` and `8x 10de:2330` into `10de:2330` and 8. The x in `rtx3090` is not a count.
+/// The signs between a number and what there are so many of.
+const TIMES: [char; 4] = ['x', 'X', '×', '*'];
+
+/// Splits `10de:2330x8`, `8x 10de:2330` and `dual h100` into what it is and how many. The x in `rtx3090` is not a count.
 fn counted(spec: &str) -> Result<(&str, usize), String> {
     // An id as sysfs has it.
-    if spec.starts_with("0x") && spec.contains(':') {
+    if spec.starts_with("0x") && spec.contains(':') || device_alone(spec).is_some() {
         return Ok((spec, 1));
+    }
+    if let Some((word, what)) = spec.split_once(' ') {
+        let number = ["single", "dual", "triple", "quad"].iter().position(|n| n.eq_ignore_ascii_case(word));
+        if let Some(number) = number {
+            return Ok((what.trim_start(), number + 1));
+        }
     }
     let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = spec.split_at(digits);
-    if let Some(what) = rest.trim_start().strip_prefix(['x', 'X', '×']).filter(|_| digits > 0) {
+    if let Some(what) = rest.trim_start().strip_prefix(TIMES).filter(|_| digits > 0) {
         return match (number.parse::<usize>(), what.trim_start().parse::<usize>()) {
             (Ok(count @ 1..=MOST), _) => Ok((what.trim_start(), count)),
             // `3090x2`
@@ -198,9 +226,9 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     let apart = start
         .strip_suffix(' ')
         .map(str::trim_end)
-        .filter(|start| [" x", " X", "×"].iter().any(|times| start.ends_with(times)));
+        .filter(|start| [" x", " X", "×", "*"].iter().any(|times| start.ends_with(times)));
     // The name of a GPU is longer than a letter: `tx2`.
-    let what = apart.unwrap_or(start).strip_suffix(['x', 'X', '×']).filter(|what| digits > 0 && what.len() > 1);
+    let what = apart.unwrap_or(start).strip_suffix(TIMES).filter(|what| digits > 0 && what.len() > 1);
     let Some(what) = what else { return Ok((spec, 1)) };
     match end.parse::<usize>() {
         Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
@@ -209,6 +237,12 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
         }
         _ => Ok((spec, 1)),
     }
+}
+
+/// The device of a PCI id whose vendor is left out, `0x2204`.
+fn device_alone(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 4)?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
@@ -224,9 +258,15 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
     }
 }
 
+/// Whether an architecture has this name, or its first word: `ada` is Ada Lovelace.
+fn is_called(architecture: &Architecture, name: &str) -> bool {
+    let first = architecture.name.split(' ').next();
+    [Some(architecture.name.as_str()), first].iter().flatten().any(|called| called.eq_ignore_ascii_case(name))
+}
+
 /// A GPU of an architecture, if all of its GPUs have the same compute capability.
 fn by_architecture(database: &Database, name: &str) -> Result<Gpu, SpecError> {
-    let all: Vec<_> = database.architectures.iter().filter(|a| a.name.eq_ignore_ascii_case(name)).collect();
+    let all: Vec<_> = database.architectures.iter().filter(|a| is_called(a, name)).collect();
     match all.as_slice() {
         [only] => by_capability(database, only.compute_capability),
         several => {
@@ -252,6 +292,10 @@ fn by_capability(database: &Database, capability: ComputeCapability) -> Result<G
 /// the GPU. None if the GPU may be in any machine.
 pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
     let (what, _) = counted(spec.trim()).ok()?;
+    let what = match family(database, what).1.as_slice() {
+        [only] if database.gpu_named(what).is_err() => only,
+        _ => what,
+    };
     if let Some(instance) = instance(database, what) {
         return Some(instance.arch.clone().unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()));
     }
@@ -270,7 +314,12 @@ fn key(name: &str) -> String {
 fn instance<'a>(database: &'a Database, name: &str) -> Option<&'a Instance> {
     let wanted = key(name);
     let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
-    database.instances.iter().find(|i| key(&i.name) == wanted)
+    // Azure's names begin with it, and people leave it out.
+    const STANDARD: &str = "standard";
+    database.instances.iter().find(|i| {
+        let name = key(&i.name);
+        name == wanted || name.strip_prefix(STANDARD).is_some_and(|rest| rest == wanted)
+    })
 }
 
 fn system<'a>(database: &'a Database, name: &str) -> Option<&'a System> {
@@ -315,6 +364,8 @@ mod tests {
         };
         assert_eq!(capability("10de:20b2"), (1, "10de:20b2".into(), Some("8.0".into())));
         assert_eq!(capability("0x10de:0x2330"), (1, "10de:2330".into(), Some("9.0".into())));
+        assert_eq!(capability("0x2204"), (1, "10de:2204".into(), Some("8.6".into())));
+        assert_eq!(capability("ada").2, Some("8.9".into()));
         assert_eq!(capability("10DE:2330x8"), (8, "10de:2330".into(), Some("9.0".into())));
         assert_eq!(capability("sm_80"), (1, String::new(), Some("8.0".into())));
         assert_eq!(capability("12.0 x2"), (2, String::new(), Some("12.0".into())));
@@ -338,6 +389,11 @@ mod tests {
         assert_eq!(counted("3090x2"), Ok(("3090", 2)));
         assert_eq!(counted("3090 x 2"), Ok(("3090", 2)));
         assert_eq!(counted("tx2"), Ok(("tx2", 1)));
+        assert_eq!(counted("h100*8"), Ok(("h100", 8)));
+        assert_eq!(counted("8 * h100"), Ok(("h100", 8)));
+        assert_eq!(counted("Dual 3090"), Ok(("3090", 2)));
+        assert_eq!(counted("quadro p600"), Ok(("quadro p600", 1)));
+        assert_eq!(counted("0x2204"), Ok(("0x2204", 1)));
         assert_eq!(counted("H100 X4"), Ok(("H100", 4)));
         assert_eq!(counted("rtx3090"), Ok(("rtx3090", 1)));
         assert_eq!(counted("titan x"), Ok(("titan x", 1)));
@@ -366,6 +422,8 @@ mod tests {
             ("NVIDIA DGX-H100", 8, "10de:2330"),
             ("dgx spark", 1, "10de:2e12"),
             ("orin", 1, ""),
+            ("p5en", 8, "10de:2335"),
+            ("NC40ads_H100_v5", 1, "10de:2321"),
         ] {
             let gpus = assume(spec).unwrap_or_else(|e| panic!("{spec}: {e}"));
             assert_eq!((gpus.len(), gpus[0].pci_id.as_str()), (count, id), "{spec}");

@@ -109,7 +109,10 @@ impl Database {
 
     /// The GPUs that a name may mean.
     fn matching(&self, name: &str, asked: &[String]) -> Vec<Match<'_>> {
-        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| matched(g, asked)).collect();
+        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| matched(g, asked, words)).collect();
+        if found.is_empty() {
+            found = self.gpus.iter().filter_map(|g| matched(g, asked, words_without_letter)).collect();
+        }
         let brand = brand(name);
         if let Some(brand) = brand.filter(|brand| found.iter().any(|m| has_brand(m.gpu, brand))) {
             found.retain(|m| has_brand(m.gpu, brand));
@@ -189,8 +192,8 @@ impl Database {
     }
 }
 
-/// A GPU whose name has these words, with the board's form and memory beside them.
-fn matched<'a>(gpu: &'a Gpu, asked: &[String]) -> Option<Match<'a>> {
+/// A GPU whose name has these words, with the board's form and memory beside them. A name is split into its words by `words`.
+fn matched<'a>(gpu: &'a Gpu, asked: &[String], words: fn(&str) -> Vec<&str>) -> Option<Match<'a>> {
     if asked.is_empty() {
         return None;
     }
@@ -267,6 +270,15 @@ fn words(name: &str) -> Vec<&str> {
         .collect()
 }
 
+/// The words of a name in the database without the letter of a board after the model's number: `K40` for `Tesla K40m`.
+fn words_without_letter(name: &str) -> Vec<&str> {
+    let without_letter = |word: &'_ str| {
+        let rest = word.strip_suffix(|c: char| c.is_ascii_alphabetic()).unwrap_or(word);
+        if rest.ends_with(|c: char| c.is_ascii_digit()) { rest.len() } else { word.len() }
+    };
+    words(name).into_iter().map(|word| &word[..without_letter(word)]).collect()
+}
+
 /// The words of a requested name, in lower case. `teslat4` becomes `t4`.
 fn asked_words(name: &str) -> Vec<String> {
     let small = name.to_lowercase();
@@ -301,9 +313,9 @@ fn is_of_board(gpu: &Gpu, word: &str) -> bool {
     !form.is_empty() && is_form || memory.is_some() && memory == gpu.memory_gb
 }
 
-/// The gigabytes in `80gb`.
+/// The gigabytes in `80gb`, `80gib` and `80g`.
 fn memory(word: &str) -> Option<u16> {
-    word.strip_suffix("gb")?.parse().ok()
+    ["gb", "gib", "g"].iter().find_map(|unit| word.strip_suffix(unit))?.parse().ok()
 }
 
 /// The words of the name that remain, a bit each, if the requested words appear in it in their order. Words may be split
@@ -372,6 +384,9 @@ mod tests {
             assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
         }
         assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
+        assert!(named("k40").is_ok_and(|found| found.ends_with("3.5")), "K40c, K40m and K40s have the same needs");
+        assert_eq!(named("h100 80g"), named("h100"));
+        assert_eq!(named("a100 80GiB"), named("a100 80gb"));
         assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "the usual meaning");
         assert_eq!(named("a100"), Ok("20b0 8.0".to_owned()));
         assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one in driver lists");
