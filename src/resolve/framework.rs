@@ -186,10 +186,7 @@ fn wish<'a>(
     let (name, version) = framework_and_version(text);
     let version = version.trim_start_matches('=').trim();
     let Some(framework) = database.framework(name) else {
-        let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
-        return Err(Conflict::request(format!("no framework is called `{}` (--for)", name.trim()))
-            .hint(format!("known frameworks: {}", known.join(", ")))
-            .hint(Hint::Command("gpusetup db list frameworks".to_owned())));
+        return Err(unknown(database, request, text));
     };
     let Some(release) = database.framework_release(text) else {
         let known: Vec<_> = framework.releases.iter().map(|r| r.version.as_str()).collect();
@@ -225,6 +222,43 @@ fn wish<'a>(
     }
     loads(facts, framework, release, request)?;
     Ok(Wish { text, builds: runs, framework, release })
+}
+
+/// The refusal of a name that no framework has, and the framework that was probably meant.
+fn unknown(database: &Database, request: &Request, text: &str) -> Conflict {
+    let (name, _) = framework_and_version(text);
+    let sentence = format!("no framework is called `{name}` (--for)");
+    let conflict = match meant(database, text) {
+        Some(meant) => {
+            let other = |wish: &String| if wish == text { meant.clone() } else { wish.clone() };
+            let frameworks = request.frameworks.iter().map(other).collect();
+            Conflict::request(format!("{sentence}; did you mean {meant}?"))
+                .hint(Hint::asking("", Request { frameworks, ..request.clone() }))
+        }
+        None => {
+            let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
+            Conflict::request(sentence).hint(format!("known frameworks: {}", known.join(", ")))
+        }
+    };
+    conflict.hint(Hint::Command("gpusetup db list frameworks".to_owned()))
+}
+
+/// What an unknown name probably means: `torch==2.7` for `torch2.7`, or the framework with the most similar name.
+fn meant(database: &Database, text: &str) -> Option<String> {
+    let (name, version) = framework_and_version(text);
+    let letters = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = &name[letters.len()..];
+    if let Some(known) = database.framework(letters).filter(|_| version.is_empty() && !number.is_empty()) {
+        return Some(format!("{}=={number}", known.name));
+    }
+    let small = name.to_lowercase();
+    let names = database.frameworks.iter().flat_map(|f| {
+        let all = std::iter::once(&f.name).chain(&f.aliases);
+        all.map(|called| (strsim::osa_distance(&small, &called.to_lowercase()), &f.name))
+    });
+    let most = small.chars().count() / 3;
+    let (_, name) = names.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance)?;
+    Some(format!("{name}{version}"))
 }
 
 /// The builds of a release for the host's architecture.

@@ -400,7 +400,7 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
     };
     assert!(refused("torch==2.99").contains("2.14"));
     assert!(refused("torch==1.0").contains("1.10"));
-    assert!(refused("torchh").contains("known frameworks: torch"));
+    assert!(refused("torchh").contains("did you mean torch?"));
     let ran = host.run(&["plan", "--gpu", "b200", "--for", "torch==2.6"]);
     assert!(ran.code == 4 && ran.err.contains("supports NVIDIA B200"), "{}", ran.err);
     let ran = host.run(&["plan", "--gpu", "h100", "--for", "tf==2.4", "--for", "torch==2.14"]);

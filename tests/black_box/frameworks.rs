@@ -1,7 +1,7 @@
 //! `--for`, compared with what the wheels on PyPI say: `xtask/recorded/wheels.tsv` is a second opinion, which the database's own
 //! files do not touch.
 
-use crate::common::{Ran, Tree};
+use crate::common::{Ran, Tree, run};
 use gpusetup::resolve::PythonPackage;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -471,4 +471,21 @@ fn a_label_behind_the_version_names_the_build() {
         assert!(ran.err.contains(&format!("has no build +{label} with CUDA; its builds are +cu126")), "{}", ran.err);
         assert!(ran.err.contains("--for torch==2.7.1"), "{}", ran.err);
     }
+}
+
+#[test]
+fn a_name_that_is_almost_right_is_asked_about() {
+    let asked =
+        |framework: &str| run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--for", framework, "--upgrade"]);
+    for (typed, meant) in [("torch2.7", "torch==2.7"), ("pytorhc", "torch"), ("tensorflw==2.17", "tensorflow==2.17")] {
+        let refused = asked(typed);
+        assert!(refused.code == 2 && refused.err.contains(&format!("did you mean {meant}?")), "{}", refused.err);
+        let command = format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 --for {meant} --upgrade");
+        assert!(refused.err.contains(&command), "{}", refused.err);
+    }
+    let unknown = asked("numpy").err;
+    assert!(unknown.contains("known frameworks: torch") && !unknown.contains("did you mean"), "{unknown}");
+    let host = Tree::ubuntu_24_04();
+    let of = |wish: &str| chosen(&plan(&host, "h100", &["--for", wish]));
+    assert_eq!(of("tensorflow[and-cuda]==2.17"), of("tensorflow==2.17"));
 }

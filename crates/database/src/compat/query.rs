@@ -202,11 +202,14 @@ impl KernelLimit {
     }
 }
 
-/// Splits `torch==2.9`, `torch>=2.4, <2.6` and `torch 2.9` into the name and the version requirement.
+/// Splits `torch==2.9`, `torch>=2.4, <2.6`, `torch 2.9` and `jax[cuda13]==0.7` into the name and the version requirement. Extras
+/// in brackets are pip's: they select among builds, and so does a plan.
 pub fn framework_and_version(wish: &str) -> (&str, &str) {
     let wish = wish.trim();
-    let end = wish.find(|c: char| c.is_whitespace() || "=<>~^!".contains(c)).unwrap_or(wish.len());
+    let end = wish.find(|c: char| c.is_whitespace() || "=<>~^![".contains(c)).unwrap_or(wish.len());
     let (name, version) = wish.split_at(end);
+    let version = version.trim_start();
+    let version = if version.starts_with('[') { version.split_once(']').map_or("", |(_, v)| v) } else { version };
     (name, version.trim())
 }
 
