@@ -246,9 +246,7 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
             return Ok(pages::change(database, releases::cuda(database, from)?, releases::cuda(database, to)?));
         }
         ("driver" | "branch", [one]) => return releases::page(database, "driver", one),
-        (number, []) if number.parse().ok().and_then(|number| database.branch(number)).is_some() => {
-            return page(database, &["driver".to_owned(), number.to_owned()]);
-        }
+        (number, []) if let Some(article) = releases::of_branch(database, number) => return Ok(article),
         (name, [one]) if database.add_on_named(name).is_some() => return releases::page(database, name, one),
         (name, []) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
         _ => {}

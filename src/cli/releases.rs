@@ -2,6 +2,7 @@
 
 use super::Problem;
 use crate::compat::{AddOn, CudaRelease, Database, DriverBranch};
+use crate::host::system_named;
 use crate::render::db::show as pages;
 use crate::render::explain::article::Article;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Version, VersionError, Want};
@@ -51,6 +52,23 @@ pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Pro
         (_, Some(of)) => add_on(database, of, text).map(|()| pages::add_on(database, of)),
         (_, None) => Ok(pages::cuda(database, cuda(database, text)?)),
     }
+}
+
+/// The page about the driver branch with this number: `580`.
+pub fn of_branch(database: &Database, number: &str) -> Option<Article> {
+    Some(pages::branch(database, database.branch(number.parse().ok()?)?))
+}
+
+/// The page about a system or a CUDA series that a word names alone: `ubuntu-24.04`, `12.8`, `cuda-12.8`, `cu128`.
+pub fn of_system_or_cuda(database: &Database, name: &str) -> Option<Article> {
+    if let Ok((system, _)) = system_named(database, name.split(':').next().unwrap_or_default()) {
+        return Some(pages::system(database, system));
+    }
+    // A whole number alone may be an error or an Xid.
+    let is_version = |text: &&str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
+    let number = ["cuda-", "cuda", ""].iter().find_map(|start| name.strip_prefix(start).filter(is_version));
+    let number = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1")))?;
+    cuda(database, number).ok().map(|release| pages::cuda(database, release))
 }
 
 fn unknown(title: &str, text: &str, newest: Option<impl Display>, list: &str) -> Problem {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StockError {
     /// The text does not have the form `ID-VERSION[:ARCH]`.
-    #[error("`{0}` does not have the form ID-VERSION, such as ubuntu-24.04 or rocky-9:aarch64")]
+    #[error("`{0}` is no known system and does not have the form ID-VERSION, such as ubuntu-24.04 or rocky-9:aarch64")]
     Malformed(String),
     /// The database does not know the distribution.
     #[error("no distribution is called `{name}`; {}known are {}", nearest.as_ref().map(|id| format!("did you mean {id}? ")).unwrap_or_default(), known.join(", "))]
@@ -203,6 +203,12 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
             return Ok((found, own.to_owned()));
         }
         shorter = tried.rsplit_once('.').map(|(start, _)| start);
+    }
+    // `ubuntu2404`, as NVIDIA calls its repositories.
+    let without_dots =
+        |d: &&Distribution| d.id == id && d.version.contains('.') && d.version.replace('.', "") == version;
+    if let Some(found) = database.distributions.iter().find(without_dots) {
+        return Ok((found, found.version.clone()));
     }
     Err(no_such_release(database, id, version))
 }

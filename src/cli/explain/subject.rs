@@ -4,6 +4,7 @@ use super::{Options, own};
 use crate::causes;
 use crate::cli::Problem;
 use crate::cli::host::{named_gpu, one_gpu};
+use crate::cli::releases;
 use crate::compat::{Database, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};
@@ -58,7 +59,10 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
     if let Some(article) = own::article(&name, language) {
         return Ok(Some(article));
     }
-    // Last, since a GPU may be called by a single number.
+    if let Some(article) = releases::of_branch(database, &name) {
+        return Ok(Some(article));
+    }
+    // After the rest, since a GPU may be called by a single number.
     if name.len() <= 1 {
         return Ok(None);
     }
@@ -67,7 +71,7 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         Err(e @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. })) => {
             Err(named_gpu(&name, &e))
         }
-        Err(_) => Ok(None),
+        Err(_) => Ok(releases::of_system_or_cuda(database, &name)),
     }
 }
 
