@@ -12,6 +12,8 @@ pub const POSSIBLY_FROM: &str = "possibly from {ids}";
 pub const AND_MORE: &str = "{first} (and {count} more, with -v)";
 /// An Xid that needs nothing.
 pub const NOTHING_ALONE: &str = "nothing needs to be done for this error alone";
+/// An Xid beside one of the same GPU that needs more.
+pub const AS_FOR_XID: &str = "what helps against Xid {number} of this GPU helps against this, too";
 /// An error of a GPU or an NVSwitch that needs nothing.
 pub const NOTHING: &str = "nothing needs to be done";
 /// What NVIDIA's list describes.
@@ -106,6 +108,7 @@ pub const WORDS: &[&str] = &[
     ABOUT_RULES,
     ABOUT_SXIDS,
     AND_MORE,
+    AS_FOR_XID,
     DOES_NOT_FIT,
     ERROR_OF,
     EXAMINES,

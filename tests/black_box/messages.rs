@@ -1,6 +1,6 @@
 //! What `explain -` recognises: real messages by their causes, and nothing in texts of other things.
 
-use crate::common::{Tree, run_with_input};
+use crate::common::{Tree, run_with_input, text};
 use gpusetup::doctor::{sxids, xids};
 use gpusetup::ids::CheckId;
 use gpusetup::recognise::{Recogniser, error_codes, known, named_errors, subjects};
@@ -60,6 +60,17 @@ fn every_check_and_command_of_a_cause_exists() {
         }
     }
     assert!(!subjects().is_empty());
+}
+
+#[test]
+fn errors_of_one_gpu_have_one_remedy() {
+    let of = |gpu: &str, number: u16| format!("NVRM: Xid (PCI:0000:{gpu}:00): {number}, pid=1, x\n");
+    let log = [of("65", 63), of("65", 48), of("65", 94), of("66", 94)].concat();
+    let xids = run_with_input(&["explain", "-", "--gpu", "h100", "--json"], &log).json()["xids"].take();
+    let remedies: Vec<_> = xids.as_array().expect("Xids").iter().map(|xid| text(xid, "/do")).collect();
+    let covered = "what helps against Xid 48 of this GPU helps against this, too";
+    assert_eq!([remedies[0], remedies[2]], [covered; 2]);
+    assert!(remedies[1].contains("then reset it") && remedies[3].contains("restart the program"), "{remedies:?}");
 }
 
 #[test]

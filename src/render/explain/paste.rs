@@ -14,6 +14,7 @@ use crate::text::{one_line, padded, without_escapes, wrapped};
 use crate::translation::Translation;
 use crate::translation::words;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The most characters of the text that are quoted for a message.
@@ -210,11 +211,16 @@ impl PasteReport {
         known: usize,
         language: &Translation,
     ) -> Self {
+        let worst = worst_of_gpus(&logged.xids, database);
         let of_xid = |logged: LoggedXid| {
-            let row = database.xids.iter().find(|row| row.xid == logged.number);
-            let remedy = match row {
-                Some(row) => remedy_of(row.xid, row.action, &logged.gpu, language),
-                None => remedy_of(logged.number, XidAction::AskNvidia, &logged.gpu, language),
+            let row = database.xid(logged.number);
+            let action = row.map_or(XidAction::AskNvidia, |row| row.action);
+            let remedy = match worst.get(&logged.gpu) {
+                Some(number) if is_covered(action) => {
+                    let text = language.filled(words::AS_FOR_XID, &[("number", &number.to_string())]);
+                    Some(Remedy::new::<&str>(text, []))
+                }
+                _ => remedy_of(logged.number, action, &logged.gpu, language),
             };
             let (remedy, run) = remedy.map(|r| (Some(r.text), r.commands)).unwrap_or_default();
             ExplainedXid {
@@ -259,6 +265,21 @@ impl PasteReport {
             known,
         }
     }
+}
+
+/// The Xid of each GPU that needs the most, if that is a reset or a reboot.
+fn worst_of_gpus(xids: &[LoggedXid], database: &Database) -> BTreeMap<String, u16> {
+    let mut worst = BTreeMap::new();
+    for needed in [XidAction::ResetGpu, XidAction::Reboot] {
+        let is_such = |logged: &&LoggedXid| database.xid(logged.number).is_some_and(|row| row.action == needed);
+        worst.extend(xids.iter().filter(is_such).map(|logged| (logged.gpu.clone(), logged.number)));
+    }
+    worst
+}
+
+/// Whether a reset or a reboot does all that an Xid needs.
+fn is_covered(action: XidAction) -> bool {
+    matches!(action, XidAction::Nothing | XidAction::RestartApplication)
 }
 
 /// A line of somebody else's text; of a long one, the part that was recognised.
