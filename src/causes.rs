@@ -246,7 +246,7 @@ pub fn fetch_lists(manager: Option<PackageManager>) -> Remedy {
 
 /// The newest gcc that a toolkit's nvcc supports, and the host's gcc (GS705).
 pub fn newest_gcc(most: u16, have: impl Display) -> String {
-    format!("its nvcc supports gcc up to {most}; the host has gcc {have}")
+    format!("its nvcc supports gcc up to {most}; the system's gcc is {have}")
 }
 
 /// The oldest driver that runs a toolkit's programs, and the host's driver (GS707).

@@ -297,7 +297,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
         let gcc = context.facts.gcc_major().filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
         if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
-            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, but the host has gcc {have}");
+            let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, but the system's gcc is {have}");
             say(CheckId::GS705, text);
         }
     }

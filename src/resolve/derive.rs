@@ -121,7 +121,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         ],
         Refusal::NewCompiler(most, have) => vec![
             fact(
-                format!("the host has gcc {have}; no suitable gcc is installed or known to be packaged for it"),
+                format!("the system's gcc is {have}; no suitable gcc is installed or known to be packaged for it"),
                 HOST.to_owned(),
             ),
             own(format!("nvcc of {named} supports gcc up to {most}")),

@@ -304,8 +304,8 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation
     let found = told.database.forward_compatibility(version, have.branch)?;
     told.cards.iter().all(|c| c.data_center).then(|| {
         format!(
-            "programs of CUDA {} also run on driver branch {} with NVIDIA's package {} (data-centre GPUs only), which \
-             gpusetup does not install",
+            "programs of CUDA {} also run on driver branch {} with NVIDIA's package {}, which gpusetup does not \
+             install",
             version.series(),
             have.branch,
             found.package

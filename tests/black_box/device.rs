@@ -175,7 +175,7 @@ fn cuda_that_fails_names_its_code_and_cause() {
         (100, "CUDA finds none"),
         (802, "not connected by NVLink"),
         (803, "does not match"),
-        (804, "only data-centre GPUs"),
+        (804, "which this GPU does not support"),
         (999, "error 999"),
         (12345, "error 12345"),
     ] {

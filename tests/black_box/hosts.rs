@@ -352,7 +352,7 @@ fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
     let tree = Tree::ubuntu_24_04();
     let old = |facts: &mut Value| facts["gcc"] = json!("4.8.5");
     let said = warnings(&plan_for(&tree, old, &["--gpu", "h100", "--cuda", "12.4"]).json(), "GS705");
-    assert_eq!(said, ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, but the host has gcc 4"]);
+    assert_eq!(said, ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, but the system's gcc is 4"]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
             )
             .only_from(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401]),
         Some(804) => Verdict::fail(format!(
-            "programs load {library} of a newer driver, which supports only data-centre GPUs (error 804)"
+            "programs load {library} of a newer driver than the loaded one, which this GPU does not support (error 804)"
         ))
         .advise("remove the directory of cuda-compat from the loader's path", where_from)
         .only_from(&[CheckId::GS507]),
