@@ -124,7 +124,8 @@ fn a_build_without_kernels_for_the_gpu_is_not_taken() {
         // Those for 10.0a do not run on 10.3.
         ("b300", "onnxruntime==1.28"),
         ("h100", "xgboost==1.7"),
-        ("h100", "paddlepaddle-gpu==2.6"),
+        ("h100", "paddlepaddle-gpu==2.5"),
+        ("rtx 5090", "paddlepaddle-gpu==3.0"),
         // Between 9.0 and 12.0.
         ("b200", "onnxruntime==1.31"),
     ] {
@@ -134,6 +135,12 @@ fn a_build_without_kernels_for_the_gpu_is_not_taken() {
     // What was made with cuDNN 8 does not get 9.
     let (_, cudnn) = chosen(&plan(&host, "a100", &["--for", "onnxruntime==1.18", "--cuda", "11.8"]));
     assert!(cudnn.starts_with("8."), "{cudnn}");
+    // PaddlePaddle's builds for CUDA 11 end before Hopper, those for 12.6 before Blackwell.
+    for (gpu, release, series) in
+        [("h100", "paddle==2.6", "12.0"), ("h100", "paddle==3.0", "12.6"), ("b200", "paddle==3.3", "12.9")]
+    {
+        assert_eq!(chosen(&plan(&host, gpu, &["--for", release])).0, series, "{gpu} {release}");
+    }
     // The variant for CUDA 11.8 has kernels for it, too.
     assert_eq!(chosen(&plan(&host, "v100", &["--for", "vllm==0.6.3", "--cuda", "11.8"])).0, "11.8");
 }

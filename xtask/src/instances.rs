@@ -87,7 +87,7 @@ fn short(commit: &str) -> String {
 }
 
 /// Reads the clones in a folder. Each is named like its repository. Instead of the clones of the two that have Microsoft's pages,
-/// there may be folders of single pages: `azure-compute-docs/COMMIT/articles/...`.
+/// there may be folders of single pages, `azure-compute-docs/COMMIT/articles/...`, and so for SkyPilot's catalog, which is large.
 pub fn record(clones: &Path) -> Result<()> {
     let sources = [aws, captures, aws_retired, google, google_slices, google_bare_metal, google_edge];
     let mut rows: BTreeMap<(&str, String), Row> = BTreeMap::new();
@@ -105,7 +105,7 @@ pub fn record(clones: &Path) -> Result<()> {
     for source in sources {
         keep(source(clones)?);
     }
-    for source in [azure_pages, azure, azure_rtx, azure_names] {
+    for source in [azure_pages, azure, azure_rtx, azure_names, lambda, oci_catalog, oci_stack] {
         keep(source(clones)?);
     }
     let rows: Vec<_> = rows
@@ -322,11 +322,11 @@ fn memory_in_name(gpu: &str) -> String {
 /// A page of a repository: commit, path, text.
 type Page = (String, String, String);
 
-/// The Markdown pages in a folder of a repository: of a clone, or of a folder `COMMIT/path`.
+/// The Markdown pages and tables in a folder of a repository: of a clone, or of a folder `COMMIT/path`.
 fn pages(clones: &Path, name: &str, folder: &str) -> Result<Vec<Page>> {
     if let Ok(clone) = Clone::open(clones, name) {
         let listed = git(&clone.path, &["ls-tree", "--name-only", "HEAD", &format!("{folder}/")])?;
-        let pages = listed.lines().filter(|page| page.ends_with(".md"));
+        let pages = listed.lines().filter(|page| page.ends_with(".md") || page.ends_with(".csv"));
         return pages.map(|page| Ok((clone.commit.clone(), page.to_owned(), clone.show(page)?))).collect();
     }
     let listed = |path: &Path| -> Result<Vec<PathBuf>> {
@@ -497,6 +497,93 @@ fn azure_names(clones: &Path) -> Result<Vec<Row>> {
             return Err(format!("{FILE}: nothing names the GPU of {name}"));
         };
         rows.push(clone.row(Row { provider: "azure", name, gpu, ..Row::default() }, FILE));
+    }
+    Ok(rows)
+}
+
+/// What Lambda's interface answered, as the tests of Inference Plane keep it: `8x H100 (80 GB SXM5)`.
+fn lambda(clones: &Path) -> Result<Vec<Row>> {
+    const FILE: &str = "internal/provisioners/lambdalabs/testdata/instance-types.json";
+    #[derive(Deserialize)]
+    struct Offer {
+        instance_type: Type,
+    }
+    #[derive(Deserialize)]
+    struct Type {
+        gpu_description: String,
+        specs: Specs,
+        #[serde(default)]
+        architecture: String,
+    }
+    #[derive(Deserialize)]
+    struct Specs {
+        gpus: u8,
+    }
+    let clone = Clone::open(clones, "inference-book/inference-plane")?;
+    let offers: BTreeMap<String, Offer> =
+        serde_json::from_str(&clone.show(FILE)?).map_err(|e| format!("{FILE}: {e}"))?;
+    let row = |(name, offer): (String, Offer)| {
+        let Type { gpu_description, specs, architecture: of } = offer.instance_type;
+        // `H100 (80 GB SXM5)`
+        let gb = gpu_description.split_once('(').and_then(|(_, rest)| rest.split(' ').next()?.parse::<u32>().ok());
+        let row = Row {
+            provider: "lambda",
+            name,
+            count: specs.gpus.to_string(),
+            memory_mib: gb.map(|gb| (gb * 1024).to_string()).unwrap_or_default(),
+            gpu: gpu_description,
+            architecture: architecture(&of).to_owned(),
+            ..Row::default()
+        };
+        (specs.gpus > 0).then(|| clone.row(row, FILE))
+    };
+    Ok(offers.into_iter().filter_map(row).collect())
+}
+
+/// Oracle's shapes in SkyPilot's catalog, which is made from Oracle's price list:
+/// `BM.GPU.H100.8,H100,8,224,2048,"{'Gpus': [{'Name': 'H100', 'Manufacturer': 'NVIDIA', ... 'SizeInMiB': 81920 ...`.
+fn oci_catalog(clones: &Path) -> Result<Vec<Row>> {
+    const NAME: &str = "skypilot-org/skypilot-catalog";
+    let mut rows: Vec<Row> = Vec::new();
+    for (commit, page, text) in pages(clones, NAME, "catalogs/v8/oci")? {
+        for line in text.lines().filter(|line| line.contains("'Manufacturer': 'NVIDIA'")) {
+            let mut cells = line.split(',');
+            let (Some(name), Some(gpu), Some(count)) = (cells.next(), cells.next(), cells.next()) else { continue };
+            // There is a line for each region.
+            if rows.iter().any(|row| row.name == name) {
+                continue;
+            }
+            let memory = line.split_once("'SizeInMiB': ").and_then(|(_, rest)| rest.split('}').next());
+            rows.push(Row {
+                provider: "oci",
+                name: name.to_owned(),
+                gpu: gpu.to_owned(),
+                count: count.to_owned(),
+                memory_mib: memory.unwrap_or_default().to_owned(),
+                source: format!("{NAME} {page}"),
+                commit: short(&commit),
+                ..Row::default()
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// The shapes that Oracle's own stack for clusters tells Slurm of: `shape == "VM.GPU3.2"`, then `Gres=gpu:V100:2`.
+fn oci_stack(clones: &Path) -> Result<Vec<Row>> {
+    const FILE: &str = "playbooks/roles/slurm/templates/systemd/slurmd.service.d/unit.conf.j2";
+    let clone = Clone::open(clones, "oracle-quickstart/oci-hpc")?;
+    let (mut rows, mut shapes) = (Vec::new(), Vec::new());
+    for line in clone.show(FILE)?.lines() {
+        if line.contains("if shape ==") {
+            shapes = line.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+        }
+        let gpus = line.split_once("Gres=gpu:").and_then(|(_, gpus)| gpus.split('"').next()?.split_once(':'));
+        let Some((gpu, count)) = gpus.filter(|(gpu, _)| !gpu.starts_with("MI")) else { continue };
+        for name in shapes.drain(..) {
+            let (gpu, count) = (gpu.to_owned(), count.to_owned());
+            rows.push(clone.row(Row { provider: "oci", name, gpu, count, ..Row::default() }, FILE));
+        }
     }
     Ok(rows)
 }

@@ -153,7 +153,8 @@ enum Source {
     /// The instance types of cloud providers that have NVIDIA GPUs
     Instances {
         /// A folder of clones, each named like its repository: karpenter-provider-aws, k8s-test-infra, ec2instances.info, skypilot,
-        /// cluster-toolkit, autoscaler, azure-compute-docs, physical-ai-toolchain, karpenter-provider-azure
+        /// cluster-toolkit, autoscaler, azure-compute-docs, physical-ai-toolchain, karpenter-provider-azure, inference-plane,
+        /// skypilot-catalog, oci-hpc
         clones: PathBuf,
     },
 }

@@ -180,10 +180,14 @@ pub fn check(database: &Database) -> Result<Comparison> {
             }
         }
     }
-    // Source distributions have no metadata to read.
+    // Source distributions have no metadata to read, and PyPI no wheels of what comes from the project's own index alone.
     let compiled = |build: &FrameworkBuild| build.needs == FrameworkNeeds::Compiler;
+    let elsewhere = |release: &FrameworkRelease| {
+        let mut architectures = release.builds.iter().flat_map(|build| &build.architectures).peekable();
+        architectures.peek().is_some() && architectures.all(|a| release.cpu_only.contains(a))
+    };
     for framework in &database.frameworks {
-        for release in framework.releases.iter().filter(|r| !r.builds.iter().any(compiled)) {
+        for release in framework.releases.iter().filter(|r| !r.builds.iter().any(compiled) && !elsewhere(r)) {
             for package in packages(framework, release) {
                 let key = (framework.name.clone(), release.version.clone(), package);
                 if !seen.contains(&key) {

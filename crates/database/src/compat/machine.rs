@@ -15,6 +15,10 @@ pub enum Provider {
     Azure,
     /// Google Compute Engine.
     Google,
+    /// Lambda's cloud.
+    Lambda,
+    /// Oracle Cloud Infrastructure.
+    Oci,
 }
 
 impl Provider {
@@ -24,11 +28,13 @@ impl Provider {
             Self::Aws => "AWS",
             Self::Azure => "Azure",
             Self::Google => "Google",
+            Self::Lambda => "Lambda",
+            Self::Oci => "OCI",
         }
     }
 }
 
-/// An instance type with NVIDIA GPUs: `p4d.24xlarge`, `a2-highgpu-8g`, `Standard_ND96asr_v4`.
+/// An instance type with NVIDIA GPUs: `p4d.24xlarge`, `a2-highgpu-8g`, `Standard_ND96asr_v4`, `BM.GPU.H100.8`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instance {
@@ -111,6 +117,8 @@ impl fmt::Display for Provider {
             Self::Aws => "aws",
             Self::Azure => "azure",
             Self::Google => "google",
+            Self::Lambda => "lambda",
+            Self::Oci => "oci",
         })
     }
 }

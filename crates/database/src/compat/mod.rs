@@ -259,7 +259,7 @@ pub struct FrameworkRelease {
     /// The oldest glibc that its wheels on PyPI support, by machine architecture. Omitted up to 2.17, which every system has.
     #[serde(default)]
     pub glibc_min: BTreeMap<String, String>,
-    /// The machine architectures whose wheels on PyPI lack CUDA. Builds for them come from the project's own index.
+    /// The machine architectures for which PyPI has no wheels with CUDA. Builds for them come from the project's own index.
     #[serde(default)]
     pub cpu_only: Vec<String>,
     /// The sources.
