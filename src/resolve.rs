@@ -154,9 +154,9 @@ impl<'a> KnownHost<'a, '_> {
     /// # Errors
     ///
     /// If nothing fits: the facts that conflict, without requests that would work.
-    pub fn choose(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
+    pub fn choose(&self, request: &Request) -> Result<Rc<Resolution<'a>>, Conflict> {
         is_possible(self.database, self.facts, request)?;
-        self.choice(request).map(Rc::unwrap_or_clone)
+        self.choice(request)
     }
 
     /// Remembers what it chose: an alternative is first tried, and then examined for what blocks it.
@@ -176,7 +176,8 @@ fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<
         if facts.machine.arch == UNKNOWN_ARCHITECTURE {
             let sentence =
                 "the machine architecture is unknown: the tree has no program, loader or dpkg record that shows it";
-            let hint = "plan for a new installation of its system, such as gpusetup plan --os ubuntu-24.04:x86_64";
+            let hint =
+                "plan for a new installation of its system, such as gpusetup plan --os ubuntu-24.04:x86_64 --gpu h100";
             return Err(Conflict::new(RuleId::Architecture, sentence).hint(hint));
         }
         let sentence = format!("CUDA does not exist for the machine architecture {}", facts.machine.arch);

@@ -52,7 +52,8 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
         ErrorKind::UnknownArgument => {
             let typed = context(ContextKind::InvalidArg)?;
             let is_near = |meant: &&str| strsim::damerau_levenshtein(typed, meant) <= MOST_EDITS;
-            let meant = context(ContextKind::SuggestedArg).filter(is_near).map(|meant| misspelled(typed, meant, &words));
+            let meant =
+                context(ContextKind::SuggestedArg).filter(is_near).map(|meant| misspelled(typed, meant, &words));
             no_argument(typed, &words, commands).or(meant)
         }
         ErrorKind::ArgumentConflict if context(ContextKind::PriorArg) == context(ContextKind::InvalidArg) => {

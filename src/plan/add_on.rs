@@ -4,7 +4,7 @@
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{AddOn, AddOnArtifact, Layout};
-use crate::host::AddOnFiles;
+use crate::host::{AddOnFiles, LibraryFile};
 use crate::operation::{Link, Operation, Placement, Unpack};
 use crate::resolve::ChosenAddOn;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::path::Path;
 pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
     let chosen = |of: &AddOn| context.chosen.add_ons.iter().find(|chosen| chosen.of.id == of.id);
     let steps = known.iter().filter_map(|of| match chosen(of).zip(context.toolkit()) {
-        Some((chosen, toolkit)) => Some(install_one(context, chosen, &toolkit)),
+        Some((chosen, toolkit)) => Some(install_one(context, chosen, toolkit)),
         None if of.by_default => {
             let title = format!("Install {} into the toolkit", of.title);
             Some(skipped(StepId::InstallAddOn(of.id), title, format!("no {} was chosen", of.title)))
@@ -61,34 +61,27 @@ fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Plac
 /// The links of all chosen add-ons' libraries: the SONAMEs, and the names that compilers use.
 pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
     let mut acts = Vec::new();
+    let directory = toolkit.join("lib64");
     for chosen in &context.chosen.add_ons {
         let version = chosen.artifact.version;
         let numbers = chosen.of.layout(&chosen.artifact.artifact.file).map_or(1, |layout| layout.numbers);
+        let there: Vec<_> = context.facts.files_of(chosen.of.id).filter(|f| f.directory.starts_with(toolkit)).collect();
+        let link = |name: &str, target: String, soname: Option<String>| {
+            let is_so = |f: &LibraryFile| f.name == name && f.link.as_deref() == Some(Path::new(&target));
+            let satisfied = there.iter().any(|found| found.files.iter().any(is_so));
+            let path = directory.join(name);
+            Act { operation: Operation::Link(Link { path, target: target.into(), soname }), satisfied }
+        };
+        let (soname_of, file_of) = (version.first(1), version.first(numbers));
         for library in &chosen.range.libraries {
-            let soname = format!("{library}.so.{}", version.major);
+            let name = format!("{library}.so");
+            let soname = format!("{name}.{soname_of}");
             // With one number, the file's name is the SONAME itself.
             if numbers > 1 {
-                let file = format!("{library}.so.{}", version.first(numbers));
-                acts.push(link(context, chosen, toolkit, (&soname, &file), Some(&soname)));
+                acts.push(link(&soname, format!("{name}.{file_of}"), Some(soname.clone())));
             }
-            acts.push(link(context, chosen, toolkit, (&format!("{library}.so"), &soname), None));
+            acts.push(link(&name, soname, None));
         }
     }
     acts
-}
-
-fn link(
-    context: &StepContext,
-    of: &ChosenAddOn,
-    toolkit: &Path,
-    (name, target): (&str, &str),
-    soname: Option<&str>,
-) -> Act {
-    let is_so = |found: &AddOnFiles| {
-        found.directory.starts_with(toolkit)
-            && found.files.iter().any(|f| f.name == name && f.link.as_deref() == Some(Path::new(target)))
-    };
-    let path = toolkit.join("lib64").join(name);
-    let operation = Operation::Link(Link { path, target: target.into(), soname: soname.map(str::to_owned) });
-    Act { operation, satisfied: context.facts.files_of(of.of.id).any(is_so) }
 }

@@ -20,7 +20,7 @@ use crate::sum::Sum;
 use crate::text::bytes;
 use crate::version::{DriverVersion, dotted};
 use serde::Serialize;
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -69,19 +69,20 @@ fn obstacles(host: &KnownHost, request: &Request) -> Vec<String> {
 }
 
 /// Resolves a request, and refuses the result if manual action is required before the installation.
-fn unblocked<'a, 'f>(
+fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     host: &KnownHost<'a, 'f>,
     request: &Request,
-    choose: fn(&KnownHost<'a, 'f>, &Request) -> Result<Resolution<'a>, Conflict>,
-) -> Result<Resolution<'a>, Conflict> {
+    choose: fn(&KnownHost<'a, 'f>, &Request) -> Result<Chosen, Conflict>,
+) -> Result<Chosen, Conflict> {
     let facts = host.facts;
     not_our_driver(facts, request)?;
     let chosen = choose(host, request)?;
-    not_mixed(facts, &chosen)?;
-    not_over_another(facts, request, &chosen)?;
-    not_a_virtual_machines(facts, request, &chosen)?;
-    not_unsigned(facts, &chosen)?;
-    prerequisites::not_without_tools(&StepContext::new(host, request, &chosen))?;
+    let resolution = chosen.borrow();
+    not_mixed(facts, resolution)?;
+    not_over_another(facts, request, resolution)?;
+    not_a_virtual_machines(facts, request, resolution)?;
+    not_unsigned(facts, resolution)?;
+    prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
     Ok(chosen)
 }
 

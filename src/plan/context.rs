@@ -20,20 +20,23 @@ pub struct StepContext<'a> {
     pub chosen: &'a Resolution<'a>,
     /// The host's distribution, if the database knows it.
     pub distribution: Option<&'a Distribution>,
+    /// The chosen toolkit's directory.
+    toolkit: Option<PathBuf>,
 }
 
 impl<'a> StepContext<'a> {
     /// The context for a request and the versions chosen for it.
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
-        Self { facts: host.facts, request, chosen, distribution: host.distribution }
+        let directory = |series| request.prefix.join(format!("cuda-{series}"));
+        let toolkit = chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series()));
+        Self { facts: host.facts, request, chosen, distribution: host.distribution, toolkit }
     }
 }
 
 impl StepContext<'_> {
     /// The chosen toolkit's directory, `/usr/local/cuda-12.8`.
-    pub fn toolkit(&self) -> Option<PathBuf> {
-        let version = self.chosen.cuda.as_ref()?.release.version.series();
-        Some(self.request.prefix.join(format!("cuda-{version}")))
+    pub fn toolkit(&self) -> Option<&Path> {
+        self.toolkit.as_deref()
     }
 
     /// The toolkit that is already in that directory.

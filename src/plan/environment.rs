@@ -16,7 +16,7 @@ pub fn ldconfig(context: &StepContext) -> Step {
     let cached = context.facts.loader_cache.as_ref().is_some_and(|cache| {
         let knows = |soname: &str| {
             cache.entries.iter().any(|(name, path)| {
-                name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(&toolkit))
+                name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(toolkit))
             })
         };
         let mut sonames = context.chosen.add_ons.iter().map(|a| a.of.soname(a.artifact.version));

@@ -20,7 +20,7 @@ pub fn install_cuda(context: &StepContext) -> Step {
         return step(StepId::InstallCuda, title, why, Vec::new());
     }
     if !context.chosen.parts.is_empty() {
-        return super::components::install(context, cuda, &toolkit);
+        return super::components::install(context, cuda, toolkit);
     }
     let Some((artifact, download)) = cuda.artifact.and_then(|a| Some((&a.artifact, context.download(&a.artifact)?)))
     else {
@@ -39,7 +39,7 @@ pub fn install_cuda(context: &StepContext) -> Step {
     ];
     let run = Run::new(argv, 3600)
         .executing(file, artifact.sha256.clone().unwrap_or_default())
-        .creating([toolkit.clone()])
+        .creating([toolkit.to_owned()])
         .changing([context.default_toolkit(), "/var/log/cuda-installer.log".into()]);
     let why = match cuda.artifact.and_then(|a| a.bundled_driver) {
         Some(bundled) => format!("from the runfile, without its driver {bundled}; a separate step installs the driver"),
@@ -59,16 +59,16 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
     };
     let mut acts = Vec::new();
     let default = context.default_toolkit();
-    let target = toolkit.file_name().map(Path::new).unwrap_or(&toolkit).to_owned();
+    let target = toolkit.file_name().map(Path::new).unwrap_or(toolkit).to_owned();
     let stands = matches!(context.facts.node(&default), Some(Node::Link { target: t })
         if *t == target || *t == toolkit);
     acts.push(Act { operation: Operation::Link(Link { path: default, target, soname: None }), satisfied: stands });
-    acts.extend(super::add_on::links(context, &toolkit));
+    acts.extend(super::add_on::links(context, toolkit));
     let mut why =
         "programs load libX.so.N and compilers use libX.so; links instead of copies, so that one update changes both"
             .to_owned();
     if let Some(gcc) = context.chosen.cuda.as_ref().and_then(|c| c.side_gcc).filter(|_| context.has_nvcc()) {
-        acts.extend(host_compiler(context, &toolkit, gcc));
+        acts.extend(host_compiler(context, toolkit, gcc));
         why += &format!("; nvcc uses gcc {gcc} by a link next to its cicc");
     }
     step(StepId::FixSymlinks, TITLE, why, acts)

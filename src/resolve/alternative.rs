@@ -25,8 +25,8 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let without = served.cards.is_err().then(|| without_hopeless(host, &served.wish)).flatten();
     let without = without.map(|leave_out| Request { leave_out, ..request.clone() });
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
-    let by_components = Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
-    let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then_some(by_components);
+    let by_components = || Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
+    let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then(by_components);
     let trials = &Trials { host, failed: RefCell::default() };
     let fits = |smaller: Request| {
         let exact = match trials.toolkit(&smaller)?.filter(|_| smaller.cuda != request.cuda) {

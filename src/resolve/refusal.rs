@@ -7,7 +7,18 @@ use crate::compat::{AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturit
 use crate::host::Os;
 use crate::ids::{AddOnRule, Rule, RuleId};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
+use std::fmt::Write;
 use std::rc::Rc;
+
+/// As `format!`, with room for a sentence from the start: a plan has dozens of them.
+macro_rules! text {
+    ($($parts:tt)*) => {{
+        let mut text = String::with_capacity(96);
+        // Writing to a text cannot fail.
+        let _ = write!(text, $($parts)*);
+        text
+    }};
+}
 
 /// A rule that refuses a candidate, with the values for its message. GPUs are indexes into [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,17 +223,17 @@ impl Refusal {
     pub fn because(self, of: &Subject, told: &Explanation) -> String {
         let name = |card: usize| told.cards.get(card).map_or("a GPU", |c| c.name.as_str());
         let whose = |card: usize| match told.cards.get(card).and_then(|c| c.capability) {
-            Some(capability) => format!("{} has compute capability {capability}", name(card)),
+            Some(capability) => text!("{} has compute capability {capability}", name(card)),
             None => name(card).to_owned(),
         };
         match self {
             Self::AfterLastBranch(card, last) => causes::last_branch(last, name(card)),
             Self::BeforeFirstBranch(card, first) => causes::first_branch(first, name(card)),
             Self::NotListed(card, sure) => {
-                format!("{} is listed only since branch {sure}; use --driver to choose it anyway", name(card))
+                text!("{} is listed only since branch {sure}; use --driver to choose it anyway", name(card))
             }
             Self::NotYetListed(card, first) => {
-                format!(
+                text!(
                     "it does not list {}; {first} is the next release that does. Use --driver to choose it anyway",
                     name(card)
                 )
@@ -231,21 +242,17 @@ impl Refusal {
                 let number = |b: Option<u16>| b.map(|b| b.to_string()).unwrap_or_default();
                 let last = number(told.cards.get(old).and_then(|c| c.last_branch));
                 let first = number(told.cards.get(new).and_then(|c| c.first_branch));
-                format!(
-                    "branch {last} is the last that supports {}, but {} needs {first} or newer",
-                    name(old),
-                    name(new)
-                )
+                text!("branch {last} is the last that supports {}, but {} needs {first} or newer", name(old), name(new))
             }
             Self::FlavoursExclude(open, proprietary) => {
-                format!("{} needs the open kernel modules, {} the proprietary ones", name(open), name(proprietary))
+                text!("{} needs the open kernel modules, {} the proprietary ones", name(open), name(proprietary))
             }
             Self::FlavourUnfit(card, asked) => {
-                format!("{}, but the {asked} ones were requested", causes::needs_modules(name(card), asked.other()))
+                text!("{}, but the {asked} ones were requested", causes::needs_modules(name(card), asked.other()))
             }
-            Self::FlavourNotOffered(asked) => format!("it offers no {asked} kernel modules here"),
+            Self::FlavourNotOffered(asked) => text!("it offers no {asked} kernel modules here"),
             Self::NoFlavour(card, branch) => {
-                format!("branch {branch} offers no kernel modules here that support {}", name(card))
+                text!("branch {branch} offers no kernel modules here that support {}", name(card))
             }
             Self::NotWanted => {
                 let asked = match of {
@@ -253,17 +260,17 @@ impl Refusal {
                     Subject::Cuda(_) => told.request.cuda.to_string(),
                     Subject::AddOn(of, ..) => told.request.add_on(of.id).to_string(),
                 };
-                format!("{asked} was requested")
+                text!("{asked} was requested")
             }
             Self::NotPackaged => match told.unpackaged {
                 None => "packages were requested, but no enabled repository has it".to_owned(),
                 Some(Unpackaged::Unknown) => {
-                    format!("packages were requested, but the database does not know the packages of {}", told.os.name)
+                    text!("packages were requested, but the database does not know the packages of {}", told.os.name)
                 }
                 Some(Unpackaged::Unlisted) => {
-                    format!("packages were requested, but the database lists no driver packages of {}", told.os.name)
+                    text!("packages were requested, but the database lists no driver packages of {}", told.os.name)
                 }
-                Some(Unpackaged::Untold) => format!(
+                Some(Unpackaged::Untold) => text!(
                     "packages were requested, but the package lists of {}, which name its drivers, are missing ({})",
                     told.os.name,
                     causes::fetch_lists(told.os.package_manager).commands.concat()
@@ -273,7 +280,7 @@ impl Refusal {
                 let title = told.database.companion_title(id);
                 let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
                 let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
-                format!("the NVSwitches of this host need {title} of {version}, but none is known for this driver")
+                text!("the NVSwitches of this host need {title} of {version}, but none is known for this driver")
             }
             Self::Packaged => "the runfile was requested".to_owned(),
             Self::NoSum(what) => what.to_owned(),
@@ -285,31 +292,31 @@ impl Refusal {
             .to_owned(),
             Self::BranchOver(number) => {
                 let how = told.database.branch(number).map(end).unwrap_or_default();
-                format!("branch {number} {how}")
+                text!("branch {number} {how}")
             }
-            Self::NoCapability(card) => format!("no source gives the compute capability of {}", name(card)),
+            Self::NoCapability(card) => text!("no source gives the compute capability of {}", name(card)),
             Self::BelowLowest(card, lowest) if matches!(of, Subject::AddOn(..)) => {
-                format!("it needs compute capability {lowest} or higher; {}", whose(card))
+                text!("it needs compute capability {lowest} or higher; {}", whose(card))
             }
-            Self::BelowLowest(card, lowest) => format!("it targets {lowest} and up; {}", whose(card)),
+            Self::BelowLowest(card, lowest) => text!("it targets {lowest} and up; {}", whose(card)),
             Self::AboveHighest(card, highest) if matches!(of, Subject::AddOn(..)) => {
-                format!("it supports {highest} at most; {}", whose(card))
+                text!("it supports {highest} at most; {}", whose(card))
             }
-            Self::AboveHighest(card, highest) => format!("it targets {highest} at most; {}", whose(card)),
-            Self::NoKernels(card, capability) => format!("it has no kernels for {capability}; {}", whose(card)),
+            Self::AboveHighest(card, highest) => text!("it targets {highest} at most; {}", whose(card)),
+            Self::NoKernels(card, capability) => text!("it has no kernels for {capability}; {}", whose(card)),
             Self::BeforeArchitecture(card, first) => {
                 let family = told.cards.get(card).and_then(|c| told.database.architecture(c.capability?));
                 let family = family.map_or("the architecture", |a| &a.name);
-                format!("{family} needs CUDA {first} or newer; {}", whose(card))
+                text!("{family} needs CUDA {first} or newer; {}", whose(card))
             }
             Self::AfterArchitecture(card, last) => {
                 let capability = told.cards.get(card).and_then(|c| c.capability);
                 let capability = capability.map(|c| c.to_string()).unwrap_or_default();
-                format!("CUDA {last} was the last for {capability}; {}", whose(card))
+                text!("CUDA {last} was the last for {capability}; {}", whose(card))
             }
             Self::OldDriver(least, have) => causes::oldest_driver(least, have),
             Self::NotNative(branch, native) => {
-                format!(
+                text!(
                     "driver branch {branch} natively supports CUDA {native} and older, and loads no PTX of newer releases; \
                      use --cuda {} to choose it anyway",
                     release(of, told).map_or(native, |r| r.version).series()
@@ -319,35 +326,35 @@ impl Refusal {
                 let platform = told.cards.get(card).and_then(|c| c.embedded.as_deref()).unwrap_or("the board");
                 match first {
                     Some(first) => {
-                        format!("CUDA {first} is the first toolkit for servers (sbsa) that supports {platform}")
+                        text!("CUDA {first} is the first toolkit for servers (sbsa) that supports {platform}")
                     }
-                    None => format!("no toolkit for servers (sbsa) supports {platform}; use the toolkit of JetPack"),
+                    None => text!("no toolkit for servers (sbsa) supports {platform}; use the toolkit of JetPack"),
                 }
             }
             Self::OldKernel(number) => {
                 let oldest = told.database.branch(number).and_then(|b| b.oldest_kernel.as_deref()).unwrap_or("?");
                 let have = told.kernel.unwrap_or("?");
-                format!("branch {number} needs Linux {oldest} or newer, but the host boots kernel {have}")
+                text!("branch {number} needs Linux {oldest} or newer, but the host boots kernel {have}")
             }
             Self::OldLibrary => {
                 let least = oldest_library(of, told).unwrap_or("?");
-                format!("it needs glibc {least} or newer, but the host has {}", told.glibc.unwrap_or("?"))
+                text!("it needs glibc {least} or newer, but the host has {}", told.glibc.unwrap_or("?"))
             }
             Self::NewLibrary => {
                 let from =
                     release(of, told).and_then(|r| r.first_breaking_glibc(super::cuda_arch(told.arch))).unwrap_or("?");
                 let have = told.glibc.unwrap_or("?");
-                format!("its headers do not compile with glibc {from} and newer; this host has {have}")
+                text!("its headers do not compile with glibc {from} and newer; this host has {have}")
             }
-            Self::NoRunfile => format!("it has no runfile for {}", told.arch),
+            Self::NoRunfile => text!("it has no runfile for {}", told.arch),
             Self::NoInstallerLibrary => {
-                format!("{}, and its component archives are not known", installer_library(&told.os.name))
+                text!("{}, and its component archives are not known", installer_library(&told.os.name))
             }
             Self::NoArchives => "its component archives are not known".to_owned(),
             Self::NoComponent(n) => {
                 let named = super::component::named(told.database, told.request).unwrap_or_default();
                 let name = named.get(n).map_or("such component", |c| c.short());
-                format!("it has no {name} for {}", told.arch)
+                text!("it has no {name} for {}", told.arch)
             }
             Self::NewCompiler(most, have) => causes::newest_gcc(most, have),
             Self::Installed => "the installed version fits and is kept; use --upgrade to choose the newest".to_owned(),
@@ -362,13 +369,13 @@ impl Refusal {
             Self::UnusualFlavour => "its modules are not of the branch's default flavour".to_owned(),
             Self::NoAddOn(id) => {
                 let (title, asked) = (told.database.add_on_title(id), told.request.add_on(id));
-                let asked = if *asked == Want::Best { String::new() } else { format!(" {asked}") };
-                format!("no {title}{asked} is built for it")
+                let asked = if *asked == Want::Best { String::new() } else { text!(" {asked}") };
+                text!("no {title}{asked} is built for it")
             }
             Self::Unknown => "no source gives its requirements".to_owned(),
             Self::OtherLine(series) => {
                 let line = if let Subject::AddOn(_, _, line) = of { line } else { "another line" };
-                format!("it is built for CUDA {line}, not for {series}")
+                text!("it is built for CUDA {line}, not for {series}")
             }
         }
     }
@@ -391,7 +398,7 @@ impl Refusal {
 
     /// The entry in a plan's `rejected`.
     pub fn rejection(self, of: &Subject, told: &Explanation) -> Rejection {
-        Rejection { candidate: of.to_string(), because: self.because(of, told), rule: self.rule(of.layer()).into() }
+        Rejection { candidate: text!("{of}"), because: self.because(of, told), rule: self.rule(of.layer()).into() }
     }
 
     /// How near the candidate came to being chosen: of several refusals, the nearest is reported. Checksums are checked last.

@@ -234,17 +234,18 @@ fn search<'a>(
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| telling == Telling::All) {
             let newer = refused(Some(driver.version)).into_iter();
-            let mut all: Vec<_> = newer.map(|(v, r)| (v, r.rejection(&Subject::Driver(v), told))).collect();
+            let mut all: Vec<_> = newer.map(|(version, refusal)| (version, PassedOver::Refused(refusal))).collect();
             let tried = tried.iter().flatten().filter(|d| d.version > driver.version);
-            all.extend(tried.map(|d| (d.version, unlayered(&ground, Some(d)).rejection(d, told))));
+            all.extend(tried.map(|d| (d.version, PassedOver::Tried(d))));
             let behind = drivers.fit.iter().filter(|d| d.version > driver.version);
-            all.extend(behind.map(|d| {
-                let why = outranked(driver, d, &served.wish);
-                (d.version, why.rejection(&Subject::Driver(d.version), told))
+            all.extend(behind.map(|d| (d.version, PassedOver::Refused(outranked(driver, d, &served.wish)))));
+            all.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+            all.dedup_by_key(|(version, _)| *version);
+            // Some versions have several reasons; only one of them is put into words.
+            rejected.extend(all.into_iter().map(|(version, why)| match why {
+                PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), told),
+                PassedOver::Tried(driver) => unlayered(&ground, Some(driver)).rejection(driver, told),
             }));
-            all.sort_by_key(|(v, _)| std::cmp::Reverse(*v));
-            all.dedup_by_key(|(v, _)| *v);
-            rejected.extend(all.into_iter().map(|(_, r)| r));
         }
         if telling == Telling::All {
             rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
@@ -259,6 +260,14 @@ fn search<'a>(
         (_, Some(first)) => unlayered(&ground, *first).conflict(told),
         (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),
     })
+}
+
+/// Why a newer driver than the chosen one is not chosen.
+enum PassedOver<'d, 'a> {
+    /// By a rule.
+    Refused(Refusal),
+    /// No toolkit fits it.
+    Tried(&'d Candidate<'a>),
 }
 
 /// The answer with its components and reasons.
