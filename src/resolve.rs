@@ -156,15 +156,15 @@ impl<'a> KnownHost<'a, '_> {
     /// If nothing fits: the facts that conflict, without requests that would work.
     pub fn choose(&self, request: &Request) -> Result<Rc<Resolution<'a>>, Conflict> {
         is_possible(self.database, self.facts, request)?;
-        self.choice(request)
+        self.choice(request, Telling::Choice)
     }
 
     /// Remembers what it chose: an alternative is first tried, and then examined for what blocks it.
-    fn choice(&self, request: &Request) -> Result<Rc<Resolution<'a>>, Conflict> {
+    fn choice(&self, request: &Request, telling: Telling) -> Result<Rc<Resolution<'a>>, Conflict> {
         if let Some((_, chosen)) = self.chosen.borrow().iter().find(|(asked, _)| asked == request) {
             return Ok(Rc::clone(chosen));
         }
-        let chosen = Rc::new(attempt(self, request, Telling::Choice)?);
+        let chosen = Rc::new(attempt(self, request, telling)?);
         self.chosen.borrow_mut().push((request.clone(), Rc::clone(&chosen)));
         Ok(chosen)
     }

@@ -4,7 +4,7 @@ use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Telling, attempt, nearest, summary};
-use super::{Method, Prefer, Request};
+use super::{Method, Prefer, Request, Resolution};
 use crate::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::host::assumed_gpus;
 use crate::ids::RuleId;
@@ -13,6 +13,7 @@ use crate::version::{AddOnVersion, CudaVersion, Want};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The smallest toolkit that compiles, suggested when the runfile cannot be used.
 const COMPILER: [&str; 2] = ["nvcc", "cudart"];
@@ -29,12 +30,12 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then(by_components);
     let trials = &Trials { host, failed: RefCell::default() };
     let fits = |smaller: Request| {
-        let exact = match trials.toolkit(&smaller)?.filter(|_| smaller.cuda != request.cuda) {
-            // The command names the exact release, and must give the same result.
-            Some(chosen) => Request { cuda: chosen.to_string().parse().ok()?, ..smaller },
-            None => smaller,
-        };
-        let answer = host.choice(&exact).ok()?;
+        let answer = trials.choice(&smaller)?;
+        let chosen = answer.cuda.as_ref().map(|toolkit| toolkit.release.version);
+        let Some(chosen) = chosen.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
+        // The command names the exact release, and must give the same result.
+        let exact = Request { cuda: chosen.to_string().parse().ok()?, ..smaller };
+        let answer = host.choice(&exact, Telling::Trial).ok()?;
         Some((exact, answer))
     };
     let is_served = without.is_some() || host.served(request).cards.is_ok();
@@ -47,7 +48,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let instead = whole.or_else(|| smaller.find_map(fits));
     let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
     let mut out = conflict;
-    out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.toolkit(asked).is_some()));
+    out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.choice(asked).is_some()));
     let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
@@ -64,17 +65,17 @@ struct Trials<'h, 'a, 'f> {
     failed: RefCell<Vec<Request>>,
 }
 
-impl Trials<'_, '_, '_> {
-    /// The toolkit that a request gets, if it asks for one; none if nothing fits.
-    fn toolkit(&self, request: &Request) -> Option<Option<CudaVersion>> {
+impl<'a> Trials<'_, 'a, '_> {
+    /// What a request gets; none if nothing fits.
+    fn choice(&self, request: &Request) -> Option<Rc<Resolution<'a>>> {
         if self.failed.borrow().contains(request) {
             return None;
         }
-        let answer = attempt(self.host, request, Telling::Trial).ok();
+        let answer = self.host.choice(request, Telling::Trial).ok();
         if answer.is_none() {
             self.failed.borrow_mut().push(request.clone());
         }
-        answer.map(|answer| answer.cuda.map(|toolkit| toolkit.release.version))
+        answer
     }
 }
 

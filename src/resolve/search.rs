@@ -186,7 +186,7 @@ pub enum Telling {
     All,
     /// Only the choice.
     Choice,
-    /// Only whether something fits, and the toolkit.
+    /// Only the choice, and nothing of why there is none.
     Trial,
 }
 
@@ -250,10 +250,7 @@ fn search<'a>(
         if telling == Telling::All {
             rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
         }
-        return Ok(match telling {
-            Telling::Trial => Resolution { cuda: layers.cuda, ..Resolution::default() },
-            Telling::All | Telling::Choice => resolution(&ground, told, driver, layers, rejected),
-        });
+        return Ok(resolution(&ground, told, driver, layers, rejected));
     }
     Err(match (telling, tried.first()) {
         (Telling::Trial, _) => Conflict::untold(),
