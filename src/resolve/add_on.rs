@@ -85,7 +85,7 @@ pub fn newer_unpublished<'a>(
     chosen: &ChosenAddOn<'a>,
 ) -> Option<&'a AddOnArtifact> {
     let all = on.published.archives(chosen.of.id).iter().map(|row| on.published.archive(row));
-    let newer = all.filter(|archive| archive.artifact.version > chosen.artifact.version);
+    let newer = all.take_while(|archive| archive.artifact.version > chosen.artifact.version);
     let unpublished = newer.filter(|a| matches!(fits(on, driver, toolkit, a), Err(Refusal::NoSum(_))));
     unpublished.map(|archive| archive.artifact).max_by_key(|artifact| artifact.version)
 }
