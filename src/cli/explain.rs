@@ -14,6 +14,7 @@ use super::releases::{self, want};
 use crate::compat::AddOnId;
 use crate::exit::Exit;
 use crate::planning::Planner;
+use crate::recognise::subjects;
 use crate::render;
 use crate::render::explain::Look;
 use crate::render::explain::article::Article;
@@ -81,7 +82,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         [layer] if is_layer(layer, options)? && !(options.host.gpu.is_empty() && options.stock.os.is_none()) => {
             return version(options, language, layer, "latest");
         }
-        [layer, wanted] if is_layer(layer, options)? => return version(options, language, layer, wanted),
+        // "cuda toolkit" is a subject.
+        [layer, wanted] if !is_subject(&words) && is_layer(layer, options)? => {
+            return version(options, language, layer, wanted);
+        }
         // A range has blanks: `>=12.4, <13`.
         [layer, range @ ..] if range.concat().starts_with(['<', '>', '=', '~', '^']) && is_layer(layer, options)? => {
             return version(options, language, layer, &range.concat());
@@ -160,6 +164,11 @@ fn print_article(article: Article, options: &Options, language: &Translation) ->
         super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
     Ok(Exit::Done)
+}
+
+/// Whether these words together are the name of a subject.
+fn is_subject(words: &[&str]) -> bool {
+    crate::subject::find(&subjects(), &words.join(" ")).is_some()
 }
 
 /// Whether this is the driver, CUDA or an add-on.

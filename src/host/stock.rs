@@ -159,10 +159,16 @@ fn kernels(release: &str, manager: PackageManager) -> Kernels {
 /// If the text has another form, or the database does not know the release.
 pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distribution, String), StockError> {
     let malformed = || StockError::Malformed(visible(system).into_owned());
-    // `noble` and `trixie` are the suites of its repositories.
-    let is_suite =
-        |line: &String| line.split_whitespace().nth(1).is_some_and(|suite| suite.eq_ignore_ascii_case(system));
-    let has_suite = |d: &&Distribution| d.stock.as_ref().is_some_and(|stock| stock.repositories.iter().any(is_suite));
+    // `noble` and `debian-trixie`: suites of its repositories.
+    let is_named = |suite: &str, id: &str| {
+        suite.eq_ignore_ascii_case(system) || format!("{id}-{suite}").eq_ignore_ascii_case(system)
+    };
+    let has_suite = |d: &&Distribution| {
+        d.stock.as_ref().is_some_and(|stock| {
+            let mut suites = stock.repositories.iter().filter_map(|line| line.split_whitespace().nth(1));
+            suites.any(|suite| is_named(suite, &d.id))
+        })
+    };
     if let Some(found) = database.distributions.iter().find(has_suite) {
         return Ok((found, found.version.clone()));
     }
@@ -174,6 +180,9 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
         });
     };
     let (name, version) = system.split_at(start);
+    // `sles-15-sp6`
+    let spaced = version.to_ascii_lowercase().replace("-sp", ".");
+    let version = spaced.as_str();
     // `Ubuntu 24.04 LTS`, `Debian GNU/Linux 12 (bookworm)`
     let version = version.split_once(' ').map_or(version, |(version, _)| version);
     if name.is_empty() || !version.chars().all(|c| c.is_ascii_digit() || c == '.') {

@@ -42,7 +42,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let whole = if is_served { same } else { toolkit_alone(request, &conflict) }.and_then(fits);
     let asks_less = is_served && whole.is_none();
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
-    let wheels_alone = (asks_less && does_not_compile(&conflict)).then(|| wheels_alone(database, request));
+    let wheels_alone = (asks_less && has_no_toolkit(&conflict)).then(|| wheels_alone(database, request, &conflict));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
     let mut smaller = asks_less.then(|| smaller(database, request)).into_iter().flatten();
     let instead = whole.or_else(|| smaller.find_map(fits));
@@ -79,19 +79,25 @@ impl<'a> Trials<'_, 'a, '_> {
     }
 }
 
-/// Whether a toolkit was refused only because its compiler does not work here.
-fn does_not_compile(conflict: &Conflict) -> bool {
-    [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders].iter().any(|rule| conflict.rule == *rule)
+/// Whether a toolkit was refused for what only its compiler needs: wheels may run all the same.
+fn has_no_toolkit(conflict: &Conflict) -> bool {
+    [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders, RuleId::CudaTargetsGpu]
+        .iter()
+        .any(|rule| conflict.rule == *rule)
 }
 
 /// The driver alone, if no requested framework is compiled on the host.
-fn wheels_alone(database: &Database, request: &Request) -> Option<Request> {
+fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> Option<Request> {
     let is_compiled = |framework: &String| {
         let release = database.framework_release(framework);
         release.is_some_and(|r| r.builds.iter().any(|build| build.needs == FrameworkNeeds::Compiler))
     };
     // Without a toolkit, its limits do not apply, so the limits of the wheels must be known.
-    let is_limited = |build: &FrameworkBuild| build.lowest_capability.or(build.highest_capability).is_some();
+    let is_of_gpu = conflict.rule == RuleId::CudaTargetsGpu;
+    let is_limited = |build: &FrameworkBuild| {
+        // Whether a build has kernels for a GPU that is newer than its CUDA, only its highest capability tells.
+        build.highest_capability.is_some() || !is_of_gpu && build.lowest_capability.is_some()
+    };
     let is_known = |framework: &String| {
         database.framework_release(framework).is_some_and(|release| release.builds.iter().all(is_limited))
     };

@@ -4,7 +4,7 @@
 use super::{Card, Conflict, Hint, PythonPackage, Request};
 use crate::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label, framework_and_version,
-    without_label,
+    named_cuda, package_of, without_label,
 };
 use crate::host::Facts;
 use crate::ids::RuleId;
@@ -45,13 +45,14 @@ pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<Str
     const MOST: usize = 500;
     let mut all = vec![Vec::new()];
     for text in frameworks {
-        let (name, version) = framework_and_version(text);
-        let is_open = version.is_empty() || version.starts_with(['<', '>', '~', '^']);
-        let named = |r: &FrameworkRelease| format!("{name}=={}", r.version);
+        let (_, version) = framework_and_version(text);
+        let is_open = version.is_empty() || version.starts_with(['<', '>', '~', '^', '!']) || version.contains(',');
+        let package = package_of(text);
+        let named = |r: &FrameworkRelease| format!("{package}=={}", r.version);
         let mut meant: Vec<String> = database.framework_releases(text).filter(|_| is_open).map(named).collect();
         if meant.is_empty() {
             let exact = version.trim_start_matches('=').trim().trim_end_matches(".*");
-            meant.push(if is_open { text.clone() } else { format!("{name}=={exact}") });
+            meant.push(if is_open { text.clone() } else { format!("{package}=={exact}") });
         }
         all = all
             .iter()
@@ -194,7 +195,10 @@ fn wish<'a>(
             RuleId::FrameworkKnown,
             format!("{} {} is not known (--for)", framework.title, version.trim()),
         )
-        .hint(format!("known versions: {}", nearest(&known, version.trim()).join(", "))));
+        .hint(format!(
+            "known versions: {}",
+            nearest(&known, version.trim_start_matches(['<', '>', '=', '~', '^', '!', ' '])).join(", ")
+        )));
     };
     let builds = labelled(published(facts, framework, release, request)?, framework, release, request, text)?;
     let unfit = |b: &FrameworkBuild| cards.iter().find(|card| card.lacks_kernels_in(b));
@@ -256,6 +260,11 @@ fn meant(database: &Database, text: &str) -> Option<String> {
         let all = std::iter::once(&f.name).chain(&f.aliases);
         all.map(|called| (strsim::osa_distance(&small, &called.to_lowercase()), &f.name))
     });
+    // `numba` for `numba-cuda`
+    let longer = |f: &&Framework| f.name.strip_prefix(&small).is_some_and(|rest| rest.starts_with('-'));
+    if let Some(longer) = database.frameworks.iter().find(longer) {
+        return Some(format!("{}{version}", longer.name));
+    }
     let most = small.chars().count() / 3;
     let (_, name) = names.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance)?;
     Some(format!("{name}{version}"))
@@ -293,7 +302,7 @@ fn labelled<'a>(
     request: &Request,
     text: &str,
 ) -> Result<Choice<'a>, Conflict> {
-    let Some(label) = build_label(text) else { return Ok(builds) };
+    let Some(label) = build_label(text) else { return of_named_cuda(builds, framework, release, text) };
     let of = |build: &FrameworkBuild| format!("cu{}{}", build.cuda.major, build.cuda.minor);
     let meant: Vec<_> = builds.iter().copied().filter(|build| of(build).eq_ignore_ascii_case(label)).collect();
     if !meant.is_empty() {
@@ -309,6 +318,34 @@ fn labelled<'a>(
     let plain = |wish: &String| if wish == text { without_label(wish) } else { wish }.to_owned();
     let frameworks = request.frameworks.iter().map(plain).collect();
     let hint = Hint::asking("with one of them", Request { frameworks, ..request.clone() });
+    Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))
+}
+
+/// The builds for the CUDA that the package's name or its extras have: those of `jax[cuda13]` are for CUDA 13.
+fn of_named_cuda<'a>(
+    builds: Choice<'a>,
+    framework: &Framework,
+    release: &FrameworkRelease,
+    text: &str,
+) -> Result<Choice<'a>, Conflict> {
+    let Some(named) = named_cuda(text) else { return Ok(builds) };
+    let is_it = |build: &&FrameworkBuild| {
+        let (major, minor) = (build.cuda.major, build.cuda.minor);
+        named == major || named == 10 * major + minor
+    };
+    let meant: Vec<_> = builds.iter().copied().filter(is_it).collect();
+    if !meant.is_empty() {
+        return Ok(meant);
+    }
+    let known: Vec<_> = builds.iter().map(|build| build.cuda.series().to_string()).collect();
+    let sentence = format!(
+        "{} {} has no build for the CUDA in `{}`; its builds are for CUDA {}",
+        framework.title,
+        release.version,
+        package_of(text),
+        known.join(", ")
+    );
+    let hint = Hint::Command(format!("gpusetup explain {}=={}", framework.name, release.version));
     Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))
 }
 

@@ -484,7 +484,12 @@ fn a_label_behind_the_version_names_the_build() {
 fn a_name_that_is_almost_right_is_asked_about() {
     let asked =
         |framework: &str| run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--for", framework, "--upgrade"]);
-    for (typed, meant) in [("torch2.7", "torch==2.7"), ("pytorhc", "torch"), ("tensorflw==2.17", "tensorflow==2.17")] {
+    for (typed, meant) in [
+        ("torch2.7", "torch==2.7"),
+        ("pytorhc", "torch"),
+        ("tensorflw==2.17", "tensorflow==2.17"),
+        ("numba", "numba-cuda"),
+    ] {
         let refused = asked(typed);
         assert!(refused.code == 2 && refused.err.contains(&format!("did you mean {meant}?")), "{}", refused.err);
         let command = format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 --for {meant} --upgrade");
@@ -495,4 +500,38 @@ fn a_name_that_is_almost_right_is_asked_about() {
     let host = Tree::ubuntu_24_04();
     let of = |wish: &str| chosen(&plan(&host, "h100", &["--for", wish]));
     assert_eq!(of("tensorflow[and-cuda]==2.17"), of("tensorflow==2.17"));
+}
+
+#[test]
+fn a_package_or_an_extra_for_a_cuda_gets_it() {
+    let host = Tree::ubuntu_24_04();
+    let of = |wish: &str| plan(&host, "h100", &["--for", wish, "--profile", "driver"]);
+    for (wish, cuda) in
+        [("cudf-cu12==25.10", "12."), ("cudf-cu13==25.10", "13."), ("jax[cuda13]", "13."), ("jax[cuda12]", "12.")]
+    {
+        let ran = of(wish);
+        assert_eq!(ran.code, 0, "{wish}: {}", ran.err);
+        let built = ran.json()["python"][0]["cuda"].as_str().unwrap_or_default().to_owned();
+        assert!(built.starts_with(cuda), "{wish}: {built}");
+    }
+    let none = of("jax[cuda11]==0.7");
+    assert!(none.code == 4 && none.err.contains("has no build for the CUDA in `jax[cuda11]`"), "{}", none.err);
+}
+
+#[test]
+fn a_version_may_be_excluded_and_a_condition_of_pips_is_left_out() {
+    let host = Tree::ubuntu_24_04();
+    let of = |wish: &str| {
+        let ran = plan(&host, "h100", &["--for", wish, "--profile", "driver"]);
+        assert_eq!(ran.code, 0, "{wish}: {}", ran.err);
+        ran.json()["python"][0].to_string()
+    };
+    assert_eq!(of("torch<2.10,!=2.9.*"), of("torch<2.9"));
+    assert_eq!(of("torch==2.9.1; python_version >= '3.10'"), of("torch==2.9.1"));
+}
+
+#[test]
+fn wheels_run_on_gpus_for_which_their_toolkit_does_not_compile() {
+    let refused = plan(&Tree::ubuntu_24_04(), "rtx 4090", &["--for", "torch==1.13.1"]);
+    assert!(refused.code == 4 && refused.err.contains("--for torch==1.13.1 --profile driver"), "{}", refused.err);
 }

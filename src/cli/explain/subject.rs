@@ -32,9 +32,12 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
             return check(id, language).map(Some);
         }
-        ["exit" | "exit-code", code] => return exit(code, language).map(Some),
+        ["exit" | "exit-code", code] | ["exit", "code", code] => return exit(code, language).map(Some),
         ["xid", number] => return xid(number, options.host.database()?, language).map(Some),
         ["sxid", number] => return sxid(number, options.host.database()?, language).map(Some),
+        [joined] if let Some(number) = joined.strip_prefix("xid").filter(|n| n.parse::<u16>().is_ok()) => {
+            return xid(number, options.host.database()?, language).map(Some);
+        }
         ["gpu", rest @ ..] if !rest.is_empty() => return gpu(&rest.join(" "), options.host.database()?).map(Some),
         _ => {}
     }
@@ -58,6 +61,9 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
     }
     if let Some(article) = own::article(&name, language) {
         return Ok(Some(article));
+    }
+    if let Some(row) = database.xids.iter().find(|row| row.name.eq_ignore_ascii_case(&name)) {
+        return xid(&row.xid.to_string(), database, language).map(Some);
     }
     if let Some(article) = releases::of_branch(database, &name) {
         return Ok(Some(article));

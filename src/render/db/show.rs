@@ -2,8 +2,9 @@
 
 use super::list::{compilers, compiles_with, kernels, knows, libraries};
 use crate::compat::{
-    AddOn, AddOnArtifact, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch, DriverVariant,
-    Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, SourceId, framework_and_version,
+    AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch,
+    DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, SourceId,
+    framework_and_version,
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
@@ -62,8 +63,12 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
         (None, None) => "every branch".to_owned(),
     };
     let drivers = [newest(BranchKind::Production, "production"), newest(BranchKind::LongTerm, "long-term")];
-    all.push(("driver", std::iter::once(span).chain(drivers.into_iter().flatten()).collect::<Vec<_>>().join("; ")));
-    all.push(("modules", flavours(&card.modules)));
+    if let Some(board) = &card.embedded {
+        all.push(("driver", format!("part of the system software (JetPack) of {board}")));
+    } else {
+        all.push(("driver", std::iter::once(span).chain(drivers.into_iter().flatten()).collect::<Vec<_>>().join("; ")));
+        all.push(("modules", flavours(&card.modules)));
+    }
     let served: Vec<_> = database.cuda.iter().filter(|c| serves(database, c, card)).collect();
     all.push((
         "cuda",
@@ -297,7 +302,8 @@ pub fn add_on(database: &Database, of: &AddOn) -> Article {
         };
         article = article.with("newest", format!("{} for CUDA {line}{runs}{usable}", newest.version));
     }
-    article.run = vec![format!("gpusetup plan --with {}", of.id), "gpusetup db list add-ons".to_owned()];
+    let option = if of.id == AddOnId::CUDNN { "--cudnn latest".to_owned() } else { format!("--with {}", of.id) };
+    article.run = vec![format!("gpusetup plan {option}"), "gpusetup db list add-ons".to_owned()];
     article
 }
 

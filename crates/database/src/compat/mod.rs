@@ -30,7 +30,7 @@ pub use load::{LoadError, Misshapen, files, load, parse};
 pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
-pub use query::{build_label, framework_and_version, without_label};
+pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
 pub use tally::Tally;
 
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};

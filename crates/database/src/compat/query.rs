@@ -37,7 +37,8 @@ impl Database {
         let is = |f: &&Framework| {
             f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
         };
-        self.frameworks.iter().find(is)
+        let without_cuda = || name.rsplit_once("-cu").map(|(start, _)| start);
+        self.frameworks.iter().find(is).or_else(|| self.framework(without_cuda()?))
     }
 
     /// The release selected by `torch==2.9.1` or `torch`: the newest of [`Self::framework_releases`].
@@ -49,13 +50,8 @@ impl Database {
     /// match if one is a prefix of the other: `torch==2.9.1` matches the record for all 2.9.
     pub fn framework_releases<'a>(&'a self, wish: &str) -> impl Iterator<Item = &'a FrameworkRelease> {
         let (name, asked) = framework_and_version(wish);
-        let exact = without_label(asked).trim_start_matches('=').trim().trim_end_matches(".*");
-        let range: Option<Requirement<FrameworkVersion>> =
-            if exact.starts_with(['<', '>', '~', '^']) || exact.contains(',') { exact.parse().ok() } else { None };
-        let meets = move |r: &&FrameworkRelease| match &range {
-            Some(range) => r.version.parse().is_ok_and(|version| range.matches(version)),
-            None => r.version.split('.').zip(exact.split('.').filter(|n| !n.is_empty())).all(|(a, b)| a == b),
-        };
+        let clauses: Vec<_> = without_label(asked).split(',').map(Clause::of).collect();
+        let meets = move |r: &&FrameworkRelease| clauses.iter().all(|clause| clause.is_met_by(&r.version));
         self.framework(name).into_iter().flat_map(|f| &f.releases).filter(meets)
     }
 
@@ -202,15 +198,70 @@ impl KernelLimit {
     }
 }
 
+/// A part of what is asked of a framework's version.
+enum Clause {
+    /// `==2.9`, `2.9.*`, `2.9`, or nothing: the versions that begin so.
+    Is(String),
+    /// `!=2.9`
+    IsNot(String),
+    /// `>=2.9`, `~=2.9`; none if it cannot be read.
+    Within(Option<Requirement<FrameworkVersion>>),
+}
+
+impl Clause {
+    fn of(text: &str) -> Self {
+        let text = text.trim();
+        let start = |text: &str| text.trim().trim_end_matches(".*").to_owned();
+        match text.strip_prefix("!=") {
+            Some(rest) => Self::IsNot(start(rest)),
+            None if text.starts_with(['<', '>', '~', '^']) => Self::Within(text.parse().ok()),
+            None => Self::Is(start(text.trim_start_matches('='))),
+        }
+    }
+
+    fn is_met_by(&self, version: &str) -> bool {
+        let begins = |asked: &str| {
+            version.split('.').zip(asked.split('.').filter(|number| !number.is_empty())).all(|(a, b)| a == b)
+        };
+        match self {
+            Self::Is(asked) => begins(asked),
+            // A record stands for all versions of a series; one of them is not the series.
+            Self::IsNot(asked) => !(begins(asked) && asked.split('.').count() <= version.split('.').count()),
+            Self::Within(range) => {
+                range.as_ref().is_some_and(|range| version.parse().is_ok_and(|version| range.matches(version)))
+            }
+        }
+    }
+}
+
 /// Splits `torch==2.9`, `torch>=2.4, <2.6`, `torch 2.9` and `jax[cuda13]==0.7` into the name and the version requirement. Extras
 /// in brackets are pip's: they select among builds, and so does a plan.
 pub fn framework_and_version(wish: &str) -> (&str, &str) {
-    let wish = wish.trim();
+    // `; python_version >= '3.10'` is a condition of pip's.
+    let wish = wish.split(';').next().unwrap_or_default().trim();
     let end = wish.find(|c: char| c.is_whitespace() || "=<>~^![".contains(c)).unwrap_or(wish.len());
     let (name, version) = wish.split_at(end);
     let version = version.trim_start();
     let version = if version.starts_with('[') { version.split_once(']').map_or("", |(_, v)| v) } else { version };
     (name, version.trim())
+}
+
+/// A wish without its version: the name and pip's extras, `jax[cuda13]`.
+pub fn package_of(wish: &str) -> &str {
+    let wish = wish.trim();
+    let (name, _) = framework_and_version(wish);
+    let rest = &wish[name.len()..];
+    let extras = if rest.trim_start().starts_with('[') { rest.find(']').map_or(0, |at| at + 1) } else { 0 };
+    &wish[..name.len() + extras]
+}
+
+/// The CUDA that the name of a package or its extras have: 12 for `cudf-cu12`, `cupy-cuda12x` and `jax[cuda12]`, 118 for `x-cu118`.
+pub fn named_cuda(wish: &str) -> Option<u16> {
+    let package = package_of(wish).to_lowercase();
+    let (_, rest) = package.rsplit_once(['[', '-'])?;
+    let digits = rest.strip_prefix("cuda").or_else(|| rest.strip_prefix("cu"))?;
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
 }
 
 /// A wish or its version without the build that it names.
