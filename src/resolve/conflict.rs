@@ -107,14 +107,16 @@ impl Change {
     fn of(&self, request: &Request) -> Request {
         match self {
             Self::Toolkit => {
-                let asked = request.cuda.is_wanted();
-                let cuda = if asked { request.cuda.clone() } else { Want::Best };
-                Request { driver: Want::Nothing, modules: None, method: Method::Auto, cuda, ..request.clone() }
+                let asked = request.clone();
+                // Without a toolkit nobody said anything of cuDNN.
+                let cudnn = if asked.cuda.is_wanted() { asked.cudnn } else { Want::Best };
+                let cuda = or_best(asked.cuda);
+                Request { driver: Want::Nothing, modules: None, method: Method::Auto, cuda, cudnn, ..asked }
             }
             Self::ToolkitFor(gpu) => Request { assumed_gpus: vec![gpu.clone()], ..Self::Toolkit.of(request) },
             Self::Driver => {
-                let driver = if request.driver.is_wanted() { request.driver.clone() } else { Want::Best };
-                Request { driver, ..request.driver_alone() }
+                let alone = request.driver_alone();
+                Request { driver: or_best(alone.driver), ..alone }
             }
             Self::OpenDriver(branch) => Request {
                 driver: branch.to_string().parse().unwrap_or(Want::Best),
@@ -125,6 +127,11 @@ impl Change {
             Self::Gpu(gpu) => Request { assumed_gpus: vec![(*gpu).to_owned()], ..request.clone() },
         }
     }
+}
+
+/// What is wanted, or any version of what was left out.
+fn or_best<V>(want: Want<V>) -> Want<V> {
+    if want.is_wanted() { want } else { Want::Best }
 }
 
 impl From<String> for Hint {

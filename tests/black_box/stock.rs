@@ -133,6 +133,9 @@ fn suggested_plans_keep_what_was_asked_for() {
     let all = "--for torch==2.7 --cuda 12.8 --upgrade";
     let none = with(&["--os", "ubuntu-24.04"]);
     assert!(none.contains(&format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}")), "{none}");
+    let nothing = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "none", "--cuda", "none"]).err;
+    let toolkit = "try: gpusetup plan --os ubuntu-24.04 --gpu h100 --profile toolkit  # with a toolkit";
+    assert!(nothing.contains(toolkit), "{nothing}");
     let left = with(&["--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
     assert!(left.contains(&format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}")), "{left}");
 }
