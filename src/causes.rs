@@ -84,7 +84,7 @@ pub fn unknown_packages(system: &str) -> String {
     format!("the database does not know the packages of {system}")
 }
 
-/// The hint for hosts where gpusetup must not install a driver, and the options to pass.
+/// The hint for hosts where gpusetup must not install a driver.
 pub const WITHOUT_DRIVER: &str = "leave the driver out";
 
 /// A GPU that is reserved for a virtual machine (GS203).

@@ -89,7 +89,8 @@ impl Contents {
         contents.add(DATABASE, compact);
         contents.add_file(PROGRAM, From::Program(program.to_owned()), None)?;
         for plan in plans {
-            let file = format!("{PLANS}/{}.json", short(&plan.fingerprint()));
+            let fingerprint = plan.fingerprint();
+            let file = format!("{PLANS}/{}.json", short(&fingerprint));
             if contents.bytes.contains_key(&file) {
                 continue;
             }
@@ -98,7 +99,7 @@ impl Contents {
             contents.add(&file, text);
             contents.manifest.plans.push(PlanId {
                 file,
-                fingerprint: plan.fingerprint(),
+                fingerprint,
                 choice: summary(&plan.selection),
                 system: SystemId::of(&plan.host),
             });

@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             return version(options, language, layer, "latest");
         }
         // "cuda toolkit" is a subject.
-        [layer, wanted] if !is_subject(&words) && is_layer(layer, options)? => {
+        [layer, wanted] if is_layer(layer, options)? && !is_subject(&words) => {
             return version(options, language, layer, wanted);
         }
         // A range has blanks: `>=12.4, <13`.

@@ -8,8 +8,8 @@ use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{
-    Facts, Gpu, GpuSource, Look, SpecError, StockError, add_offers, architecture_of, assumed_gpus, assumptions, probe,
-    stock,
+    Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_offers, architecture_of, assumed_gpus,
+    assumptions, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
@@ -61,7 +61,7 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
     Ok(facts.visible())
 }
 
-/// The same problem, where a system is named and no GPU.
+/// The same refusal, for --os without --gpu.
 pub fn no_gpus(problem: Problem) -> Problem {
     Problem { message: "--os describes a system without GPUs".to_owned(), ..problem }
 }
@@ -86,11 +86,11 @@ fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Fa
         None => GpuSource::Bus,
     };
     let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
-    let system = system(options);
-    if options.root.is_some() {
-        must_be_a_host(&system)?;
-    }
-    let mut facts = probe(&system, database, &look).map_err(|e| Problem::usage(e.to_string()))?;
+    let refused = |e: NotAHost| match options.root {
+        Some(_) => not_a_host(e.to_string()),
+        None => Problem::usage(e.to_string()),
+    };
+    let mut facts = probe(&system(options), database, &look).map_err(refused)?;
     add(&mut facts);
     // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
     if options.root.is_some() || options.lspci.is_some() {
@@ -165,10 +165,13 @@ pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
     if system.exists("/etc/os-release") {
         return Ok(());
     }
-    let what = format!("{} is not a Linux host: it has no etc/os-release", system.root().display());
-    Err(Problem::usage(what)
+    Err(not_a_host(format!("{} is not a Linux host: it has no etc/os-release", system.root().display())))
+}
+
+fn not_a_host(what: String) -> Problem {
+    Problem::usage(what)
         .hint("--root DIR names the root directory of a host, with an image or a disk mounted there")
-        .attempt("gpusetup explain option root"))
+        .attempt("gpusetup explain option root")
 }
 
 /// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.

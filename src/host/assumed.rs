@@ -136,16 +136,30 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
 /// The systems or the instance types whose names begin with a word (`dgx`, `g5`), and what `gpusetup db list` calls them.
 fn family<'a>(database: &'a Database, name: &str) -> (&'static str, Vec<&'a str>) {
     let wanted = key(name);
-    let is_member = |full: &&str| {
-        let mut ends = full.char_indices().filter(|(_, c)| !c.is_alphanumeric()).map(|(at, _)| at);
-        !wanted.is_empty() && ends.any(|at| key(&full[..at]) == wanted)
-    };
+    let is_member = |full: &&str| !wanted.is_empty() && begins_with(full, &wanted);
     let systems: Vec<_> = database.systems.iter().map(|s| s.name.as_str()).filter(is_member).collect();
     if systems.is_empty() {
         ("instances", database.instances.iter().map(|i| i.name.as_str()).filter(is_member).collect())
     } else {
         ("systems", systems)
     }
+}
+
+/// Whether the key of a name, up to the end of a word, is this one.
+fn begins_with(full: &str, wanted: &str) -> bool {
+    let mut left = wanted;
+    for c in full.chars() {
+        if left.is_empty() && !c.is_alphanumeric() {
+            return true;
+        }
+        if !is_left_out(c) {
+            match left.strip_prefix(c.to_ascii_lowercase()) {
+                Some(rest) => left = rest,
+                None => return false,
+            }
+        }
+    }
+    false
 }
 
 /// The question for the name of a family.
@@ -195,7 +209,7 @@ fn other_vendor(name: &str) -> Option<&'static str> {
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
 }
 
-/// The signs between a number and what there are so many of.
+/// What may stand between a count and a name: `8x h100`, `h100*8`.
 const TIMES: [char; 4] = ['x', 'X', '×', '*'];
 
 /// Splits `10de:2330x8`, `8x 10de:2330` and `dual h100` into what it is and how many. The x in `rtx3090` is not a count.
@@ -241,15 +255,16 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
 
 /// The device of a PCI id whose vendor is left out, `0x2204`.
 fn device_alone(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 4)?;
-    u16::from_str_radix(digits, 16).ok()
+    text.strip_prefix("0x").and_then(four_digits)
+}
+
+/// A hexadecimal number of four digits.
+fn four_digits(text: &str) -> Option<u16> {
+    (text.len() == 4).then(|| u16::from_str_radix(text, 16).ok()).flatten()
 }
 
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
-    let number = |s: &str| {
-        let digits = s.strip_prefix("0x").unwrap_or(s);
-        (digits.len() == 4).then(|| u16::from_str_radix(digits, 16).ok()).flatten()
-    };
+    let number = |s: &str| four_digits(s.strip_prefix("0x").unwrap_or(s));
     let (vendor, device) = text.split_once(':').unwrap_or((text, ""));
     match (number(vendor), number(device)) {
         (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),
@@ -260,8 +275,8 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
 
 /// Whether an architecture has this name, or its first word: `ada` is Ada Lovelace.
 fn is_called(architecture: &Architecture, name: &str) -> bool {
-    let first = architecture.name.split(' ').next();
-    [Some(architecture.name.as_str()), first].iter().flatten().any(|called| called.eq_ignore_ascii_case(name))
+    let full = architecture.name.as_str();
+    full.eq_ignore_ascii_case(name) || full.split(' ').next().is_some_and(|first| first.eq_ignore_ascii_case(name))
 }
 
 /// A GPU of an architecture, if all of its GPUs have the same compute capability.
@@ -308,7 +323,11 @@ pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
 
 /// A name without what people leave out: blanks, hyphens, underscores and case.
 fn key(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect()
+    name.chars().filter(|c| !is_left_out(*c)).flat_map(char::to_lowercase).collect()
+}
+
+fn is_left_out(c: char) -> bool {
+    matches!(c, ' ' | '-' | '_')
 }
 
 fn instance<'a>(database: &'a Database, name: &str) -> Option<&'a Instance> {

@@ -68,10 +68,8 @@ impl StepContext<'_> {
 
     /// An artifact's path in the cache. It depends on the content, so that files of the same name do not collide.
     pub fn cached(&self, artifact: &Artifact) -> PathBuf {
-        let (cache, sum) = (&self.request.cache, short(artifact.sha256.as_deref().unwrap_or_default()));
-        let mut path = PathBuf::with_capacity(cache.as_os_str().len() + sum.len() + artifact.file.len() + 2);
-        path.extend([cache.as_path(), Path::new(sum), Path::new(&artifact.file)]);
-        path
+        let sum = artifact.sha256.as_deref().unwrap_or_default();
+        self.request.cache.join(short(sum)).join(&artifact.file)
     }
 
     /// The option that makes NVIDIA's installers unpack in the cache: `/tmp` is often too small.

@@ -3,7 +3,7 @@
 use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
-use super::search::{Telling, attempt, nearest, summary};
+use super::search::{Telling, nearest, summary};
 use super::{Method, Prefer, Request, Resolution};
 use crate::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::host::assumed_gpus;
@@ -42,7 +42,7 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let whole = if is_served { same } else { toolkit_alone(request, &conflict) }.and_then(fits);
     let asks_less = is_served && whole.is_none();
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
-    let wheels_alone = (asks_less && has_no_toolkit(&conflict)).then(|| wheels_alone(database, request, &conflict));
+    let wheels_alone = (asks_less && concerns_compiler(&conflict)).then(|| wheels_alone(database, request, &conflict));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
     let mut smaller = asks_less.then(|| smaller(database, request)).into_iter().flatten();
     let instead = whole.or_else(|| smaller.find_map(fits));
@@ -80,7 +80,7 @@ impl<'a> Trials<'_, 'a, '_> {
 }
 
 /// Whether a toolkit was refused for what only its compiler needs: wheels may run all the same.
-fn has_no_toolkit(conflict: &Conflict) -> bool {
+fn concerns_compiler(conflict: &Conflict) -> bool {
     [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders, RuleId::CudaTargetsGpu]
         .iter()
         .any(|rule| conflict.rule == *rule)
@@ -169,7 +169,7 @@ fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Confl
         let others = named.iter().filter(|(name, _)| name != kind).map(|(_, address)| (*address).clone());
         let leave_out = request.leave_out.iter().cloned().chain(others).collect();
         let alone = Request { leave_out, ..request.clone() };
-        if let Ok(answer) = attempt(host, &alone, Telling::Choice) {
+        if let Ok(answer) = host.choice(&alone, Telling::Trial) {
             out = out.hint(as_hint(host, alone, "", format!("{kind} alone: {}", summary(&answer.selection()))));
         }
     }
@@ -256,20 +256,17 @@ impl Request {
         let all = |values: &[String]| values.join(",");
         self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));
         self.frameworks.iter().for_each(|framework| say("--for", framework));
-        let no_driver_is_said = self.driver == Want::Nothing && self.cuda.is_wanted();
-        if self.driver != Want::Best && !no_driver_is_said {
+        let profile = match (self.driver.is_wanted(), self.cuda.is_wanted()) {
+            (_, false) => Some("driver"),
+            (false, true) => Some("toolkit"),
+            (true, true) => None,
+        };
+        if self.driver != Want::Best && profile != Some("toolkit") {
             say("--driver", &self.driver.to_string());
         }
-        match &self.cuda {
-            Want::Nothing => say("--profile", "driver"),
-            cuda => {
-                if self.driver == Want::Nothing {
-                    say("--profile", "toolkit");
-                }
-                if *cuda != Want::Best {
-                    say("--cuda", &cuda.to_string());
-                }
-            }
+        profile.into_iter().for_each(|profile| say("--profile", profile));
+        if self.cuda.is_wanted() && self.cuda != Want::Best {
+            say("--cuda", &self.cuda.to_string());
         }
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
             say("--cudnn", &self.cudnn.to_string());

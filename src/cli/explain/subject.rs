@@ -2,9 +2,8 @@
 
 use super::{Options, own};
 use crate::causes;
-use crate::cli::Problem;
 use crate::cli::host::{named_gpu, one_gpu};
-use crate::cli::releases;
+use crate::cli::{Problem, releases};
 use crate::compat::{Database, framework_and_version};
 use crate::doctor::CHECKS;
 use crate::error_code::{self, ErrorCode};

@@ -62,10 +62,10 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
         (Some(first), Some(last)) => format!("branches {first} to {last}"),
         (None, None) => "every branch".to_owned(),
     };
-    let drivers = [newest(BranchKind::Production, "production"), newest(BranchKind::LongTerm, "long-term")];
     if let Some(board) = &card.embedded {
         all.push(("driver", format!("part of the system software (JetPack) of {board}")));
     } else {
+        let drivers = [newest(BranchKind::Production, "production"), newest(BranchKind::LongTerm, "long-term")];
         all.push(("driver", std::iter::once(span).chain(drivers.into_iter().flatten()).collect::<Vec<_>>().join("; ")));
         all.push(("modules", flavours(&card.modules)));
     }

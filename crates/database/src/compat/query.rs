@@ -237,22 +237,26 @@ impl Clause {
 /// Splits `torch==2.9`, `torch>=2.4, <2.6`, `torch 2.9` and `jax[cuda13]==0.7` into the name and the version requirement. Extras
 /// in brackets are pip's: they select among builds, and so does a plan.
 pub fn framework_and_version(wish: &str) -> (&str, &str) {
+    let (name, _, version) = parts(wish);
+    (name, version)
+}
+
+/// The name in a wish, the name with pip's extras, and the version requirement.
+fn parts(wish: &str) -> (&str, &str, &str) {
     // `; python_version >= '3.10'` is a condition of pip's.
     let wish = wish.split(';').next().unwrap_or_default().trim();
     let end = wish.find(|c: char| c.is_whitespace() || "=<>~^![".contains(c)).unwrap_or(wish.len());
-    let (name, version) = wish.split_at(end);
-    let version = version.trim_start();
-    let version = if version.starts_with('[') { version.split_once(']').map_or("", |(_, v)| v) } else { version };
-    (name, version.trim())
+    let (name, rest) = wish.split_at(end);
+    if !rest.trim_start().starts_with('[') {
+        return (name, name, rest.trim());
+    }
+    let Some(extras) = rest.find(']') else { return (name, name, "") };
+    (name, &wish[..=end + extras], rest[extras + 1..].trim())
 }
 
 /// A wish without its version: the name and pip's extras, `jax[cuda13]`.
 pub fn package_of(wish: &str) -> &str {
-    let wish = wish.trim();
-    let (name, _) = framework_and_version(wish);
-    let rest = &wish[name.len()..];
-    let extras = if rest.trim_start().starts_with('[') { rest.find(']').map_or(0, |at| at + 1) } else { 0 };
-    &wish[..name.len() + extras]
+    parts(wish).1
 }
 
 /// The CUDA that the name of a package or its extras have: 12 for `cudf-cu12`, `cupy-cuda12x` and `jax[cuda12]`, 118 for `x-cu118`.

@@ -315,8 +315,8 @@ pub struct AddOnVersion {
 impl AddOnVersion {
     /// The first `count` numbers, as in the name of a library file: three in `libcudnn.so.9.10.2`.
     pub fn first(self, numbers: usize) -> String {
-        let [major, rest @ ..] = [self.major, self.minor, self.patch.unwrap_or(0), self.build.unwrap_or(0)];
-        rest.iter().take(numbers.saturating_sub(1)).fold(major.to_string(), |text, number| text + &format!(".{number}"))
+        let all = [self.major, self.minor, self.patch.unwrap_or(0), self.build.unwrap_or(0)];
+        all.iter().take(numbers).map(u16::to_string).collect::<Vec<_>>().join(".")
     }
 
     /// Whether the first three numbers are equal: files and headers have no more.
