@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod beneath;
+pub mod bug;
 mod cores;
 mod crash;
 mod directory;

@@ -87,7 +87,7 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
         }
         None => log = String::from_utf8_lossy(&bytes).into_owned(),
     }
-    let sources = EvidenceSources { kernel_log: Some(log), today: Some("2026-11-20".to_owned()) };
+    let sources = EvidenceSources { kernel_log: Some(log), today: Some("2026-11-20".to_owned()), ..Default::default() };
     let system = System::at(host.tree.path());
     let evidence = gather(&system, &host.database, host.facts.clone(), Path::new("/usr/local"), &sources);
     if let Some(file) = file {

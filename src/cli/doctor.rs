@@ -17,7 +17,7 @@ use crate::planning::Planner;
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
-use crate::system::{System, output};
+use crate::system::{System, bug, output};
 use crate::text::wrapped;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -118,6 +118,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             false => super::print(&list(&only))?,
         }
         return Ok(Exit::Done);
+    }
+    if options.can_start_again() {
+        bug::starts_the_program_again();
     }
     let with = With { options, only: &only, database: options.host.database()?, sources: options.sources()? };
     let (report, origin) = match reports.as_slice() {
@@ -264,7 +267,13 @@ impl Options {
             kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?,
             today: None,
             accepts_no_gpu: self.if_no_gpu == IfNoGpu::Skip,
+            left_out: bug::left_out(),
         })
+    }
+
+    /// Nothing is changed, and standard input is not read.
+    fn can_start_again(&self) -> bool {
+        !self.fix && ![&self.kernel_log, &self.facts, &self.host.lspci].into_iter().flatten().any(|path| path == Path::new("-"))
     }
 
     fn is_json(&self) -> bool {

@@ -35,7 +35,7 @@ use terminal::{paint, width};
 
 use crate::exit::Exit;
 use crate::nvidia;
-use crate::system::environment;
+use crate::system::{bug, environment};
 use crate::text;
 use clap::builder::TypedValueParser as _;
 use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -124,6 +124,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         return print_bytes(&answer).map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
     }
     let wants_json = wants_json(&arguments);
+    bug::ends_the_program(move |what| {
+        let problem = Problem::unexpected(format!("gpusetup has a bug: {what}"));
+        tell(&problem.hint("please report it, with the command that you ran"), wants_json)
+    });
     let done = Config::read(&arguments).and_then(|config| {
         configured(&arguments, &config, wants_json).map_err(|problem| {
             let problem = config.traced(problem, &arguments);
@@ -133,14 +137,17 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             }
         })
     });
-    done.unwrap_or_else(|problem| {
-        problem.report();
-        if wants_json && !PRINTED_JSON.load(Ordering::Relaxed) {
-            // Whoever reads it is gone if this fails; the exit code says the rest.
-            let _ = print_json(&problem.json());
-        }
-        problem.exit.code()
-    })
+    done.unwrap_or_else(|problem| tell(&problem, wants_json))
+}
+
+/// Says what the problem is, and returns the exit code.
+fn tell(problem: &Problem, wants_json: bool) -> u8 {
+    problem.report();
+    if wants_json && !PRINTED_JSON.load(Ordering::Relaxed) {
+        // Whoever reads it is gone if this fails; the exit code says the rest.
+        let _ = print_json(&problem.json());
+    }
+    problem.exit.code()
 }
 
 /// Runs what `arguments` ask for, with the defaults of the config file; the number is the exit code.

@@ -1,8 +1,9 @@
 //! The parts of a host that doctor reads, each independent of the others. If reading one fails, the checks that need it end in
 //! an error; none of them passes.
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::ids::CheckId;
+use crate::system::bug;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// One part of the host that doctor reads.
@@ -158,23 +159,36 @@ impl Sense {
     }
 }
 
-/// Reads each part, and remembers which ones failed because of a bug in gpusetup. One failure does not affect the others.
-#[derive(Default)]
-pub struct Senses(Mutex<BTreeMap<String, String>>);
+/// Reads each part, and notes which ones were left out because of a bug in gpusetup.
+pub struct Senses {
+    left_out: BTreeSet<String>,
+    failed: Mutex<BTreeMap<String, String>>,
+}
 
 impl Senses {
-    /// The result of `look`; the default if it panics.
-    pub fn at<T: Default>(&self, sense: Sense, look: impl FnOnce() -> T) -> T {
-        catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| {
-            let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.insert(sense.name().to_owned(), sense.object().to_owned());
-            T::default()
-        })
+    /// Leaves out the parts with these names.
+    pub fn without(left_out: &BTreeSet<String>) -> Self {
+        Self { left_out: left_out.clone(), failed: Mutex::default() }
     }
 
-    /// The failed ones: name and [`Sense::object`].
+    /// The result of `look`; the default if the part is left out.
+    pub fn at<T: Default>(&self, sense: Sense, look: impl FnOnce() -> T) -> T {
+        if self.left_out.contains(sense.name()) {
+            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.insert(sense.name().to_owned(), sense.object().to_owned());
+            return T::default();
+        }
+        bug::in_part(sense.name(), look)
+    }
+
+    /// The ones that were left out: name and [`Sense::object`]. A check that was left out has its id as the name.
     pub fn failed(self) -> BTreeMap<String, String> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let mut failed = self.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for id in self.left_out.into_iter().filter(|name| name.parse::<CheckId>().is_ok()) {
+            let object = format!("the evidence of {id}");
+            failed.insert(id, object);
+        }
+        failed
     }
 }
 
@@ -183,11 +197,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_fails_is_remembered_and_costs_nothing_else() {
-        let senses = Senses::default();
-        let seen: Vec<u8> = senses.at(Sense::Denials, || panic!("as the test wants it"));
+    fn a_part_that_is_left_out_is_noted_and_costs_nothing_else() {
+        let senses = Senses::without(&["denials".to_owned(), "GS201".to_owned()].into());
+        let seen: Vec<u8> = senses.at(Sense::Denials, || panic!("it is left out"));
         let beside: u8 = senses.at(Sense::Images, || 7);
         assert_eq!((seen, beside), (Vec::new(), 7));
-        assert_eq!(senses.failed(), [("denials".to_owned(), "the blacklists of kernel modules".to_owned())].into());
+        let failed = [("GS201", "the evidence of GS201"), ("denials", "the blacklists of kernel modules")];
+        assert_eq!(senses.failed(), failed.map(|(name, object)| (name.to_owned(), object.to_owned())).into());
     }
 }

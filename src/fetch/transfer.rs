@@ -6,7 +6,6 @@ use super::pace::Pace;
 use super::part::{Length, Origin, Part, Shared, lock};
 use super::transfer_error::TransferError;
 use crate::system::interrupt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -171,15 +170,14 @@ fn wait<T: Send + 'static>(
     }
 }
 
-/// Does it in a thread, which sends the result.
+/// Does it in a thread, which sends the result. A panic ends the program (`system::bug`), which resumes the transfer later.
 fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
     tell: Sender<Result<T, TransferError>>,
 ) {
     thread::spawn(move || {
-        let broke_off = |_| Err(TransferError::Final("a connection's thread broke off".to_owned()));
         // The receiver is gone if the attempt is over.
-        let _ = tell.send(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(broke_off));
+        let _ = tell.send(work());
     });
 }
 

@@ -1,6 +1,6 @@
 //! The CPU cores of the machine, and parallel work.
 
-use super::hooks;
+use super::{bug, hooks};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,9 +15,11 @@ pub fn cores() -> usize {
 /// The results of `work` for each item, in the items' order; runs as many at once as there are cores.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    let part = bug::part();
     std::thread::scope(|scope| {
         for _ in 0..cores().min(items.len()) {
             scope.spawn(|| {
+                bug::in_part_of(part);
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(at) else { return };

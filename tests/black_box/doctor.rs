@@ -1,10 +1,11 @@
 //! `gpusetup doctor`, as a user runs it.
 
-use crate::common::{Tree, run, run_with_input};
+use crate::common::{Ran, Tree, program, run, run_with_input, text};
 use crate::schema;
 use gpusetup::compat::AddOnId;
 use gpusetup::database::embedded;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -33,6 +34,38 @@ fn json_is_as_the_schema_says() {
     let report = run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&report.out).expect("JSON of this machine");
     assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
+}
+
+#[test]
+fn a_bug_costs_only_the_checks_that_need_the_part_with_the_bug() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
+    let doctor = |bugs: &str, more: &[&str]| {
+        let mut command = program();
+        command.args(["doctor", "--json", "--root"]).arg(tree.path()).args(more).env("GPUSETUP_BUGS", bugs);
+        Ran::of(command.output().expect("it runs"))
+    };
+    let statuses = |ran: &Ran| -> BTreeMap<String, (String, Value)> {
+        let report: Value = serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
+        let checks = report["checks"].as_array().expect("a list").iter();
+        checks.map(|c| (text(c, "/id").to_owned(), (text(c, "/status").to_owned(), c["cause"].clone()))).collect()
+    };
+    let sound = statuses(&doctor("", &[]));
+    // A part that is read beside others, one that has threads, and a check; two starts more than one for the three of them.
+    let ran = doctor("denials,images,GS501", &[]);
+    assert_eq!((ran.code, ran.err.as_str()), (20, ""));
+    let seen = statuses(&ran);
+    let changed: Vec<_> = seen.iter().filter(|(id, now)| sound[*id] != **now).collect();
+    let ids: Vec<_> = changed.iter().map(|(id, _)| id.as_str()).collect();
+    assert!(ids.contains(&"GS201") && ids.contains(&"GS501") && ids.len() < 10, "{ids:?}");
+    for (id, (status, cause)) in changed {
+        let cause = cause.as_str().unwrap_or_default();
+        assert!(status == "error" && cause.contains("please report this bug"), "{id}: {status} {cause}");
+    }
+    // What came by standard input is gone: the first bug is the end.
+    let ran = doctor("denials", &["--kernel-log", "-"]);
+    let error: Value = serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
+    assert_eq!((ran.code, text(&error, "/schema")), (1, "gpusetup.error/1"));
+    assert!(text(&error, "/error").starts_with("gpusetup has a bug"), "{error}");
 }
 
 #[test]
