@@ -1,7 +1,7 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use gpusetup_database::{compat, error_code, language, message, subject, sum};
+use gpusetup_database::{compact, compat, error_code, language, message, subject, sum};
 use serde::Serialize;
 use std::path::Path;
 use std::process::exit;
@@ -29,12 +29,27 @@ fn main() {
     for folder in ["compat", "explain", "manifests", "crates/database/src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
+    without_tables();
     if let Err(problem) = database().and_then(|database| explanations(&database.xids)) {
         for line in problem.lines() {
             println!("cargo::error={line}");
         }
         exit(1);
     }
+}
+
+/// Lets the linker leave out what only unwinding reads, a tenth of the program, in the profile that cannot unwind. Equal
+/// functions are linked once. The linker that understands both is Rust's own, which it uses on this platform.
+fn without_tables() {
+    let told = |name: &str| std::env::var(name).unwrap_or_default();
+    // Cargo does not tell which way panics go in CARGO_CFG_PANIC, and the profile's name only here.
+    let is_dist = Path::new(&told("OUT_DIR")).iter().rev().nth(3).is_some_and(|profile| profile == "dist");
+    if !is_dist || told("TARGET") != "x86_64-unknown-linux-gnu" {
+        return;
+    }
+    let script = Path::new(&told("CARGO_MANIFEST_DIR")).join("without-tables.ld");
+    println!("cargo::rerun-if-changed={}", script.display());
+    println!("cargo::rustc-link-arg-bins=-Wl,-T,{},--no-eh-frame-hdr,--icf=all", script.display());
 }
 
 fn database() -> Result<compat::Database, String> {
@@ -93,8 +108,7 @@ fn store(name: &str, value: &impl Serialize) -> Result<(), String> {
 }
 
 fn packed(value: &impl Serialize) -> Result<Vec<u8>, String> {
-    let bytes = postcard::to_stdvec(value).map_err(|e| e.to_string())?;
-    Ok(lz4_flex::block::compress_prepend_size(&bytes))
+    compact::pack(value).map_err(|e| e.to_string())
 }
 
 fn store_bytes(name: &str, bytes: &[u8]) -> Result<(), String> {

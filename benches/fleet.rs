@@ -11,6 +11,9 @@ use gpusetup::plan::plan;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let database = embedded();
     let fleet = Fleet::new(&database);

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::config::{Config, Origin, is_option};
-use crate::database::embedded;
+use crate::database::shared;
 use crate::host::assumed_gpus;
 use crate::text::{quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -82,7 +82,7 @@ fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
     let edits = |command: &&String| strsim::damerau_levenshtein(&lower, command);
     match commands.iter().min_by_key(edits).filter(|command| edits(command) <= MOST_EDITS) {
         Some(meant) => problem.attempt(again(words, typed, meant)),
-        None if assumed_gpus(&embedded(), &words.join(" ")).is_ok() => {
+        None if assumed_gpus(shared(), &words.join(" ")).is_ok() => {
             problem.attempt(format!("gpusetup plan --gpu {}", quoted(&words.join(" "))))
         }
         None => problem.attempt("gpusetup --help"),

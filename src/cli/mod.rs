@@ -33,6 +33,7 @@ use locale::legible;
 pub use problem::Problem;
 use terminal::{paint, width};
 
+use crate::database;
 use crate::exit::Exit;
 use crate::nvidia;
 use crate::system::{bug, environment};
@@ -123,6 +124,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     if let Some(answer) = complete::answer(&arguments) {
         return print_bytes(&answer).map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
     }
+    if arguments.get(1).is_some_and(|verb| WITH_DATABASE.iter().any(|name| verb == name)) {
+        database::prepare();
+    }
     let wants_json = wants_json(&arguments);
     bug::ends_the_program(move |what| {
         let problem = Problem::unexpected(format!("gpusetup has a bug: {what}"));
@@ -139,6 +143,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     });
     done.unwrap_or_else(|problem| tell(&problem, wants_json))
 }
+
+/// The commands that need the built-in database, whatever their options are, unless another one replaces it.
+const WITH_DATABASE: [&str; 4] = ["plan", "apply", "doctor", "explain"];
 
 /// Says what the problem is, and returns the exit code.
 fn tell(problem: &Problem, wants_json: bool) -> u8 {

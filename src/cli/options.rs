@@ -7,7 +7,7 @@ use crate::bundle::{Bundle, BundleError};
 use crate::compat::{AddOnId, Database, ModuleFlavour};
 use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
-use crate::database::{VERSION, embedded};
+use crate::database::{VERSION, shared};
 use crate::fetch::{Sources, certificates};
 use crate::host::bus_address;
 use crate::mirrors::Mirrors;
@@ -461,12 +461,11 @@ impl DatabaseOptions {
             Problem::integrity(format!("the database that was installed cannot be used: {e}"))
                 .hint("gpusetup db update --built-in goes back to the one in this binary")
         })?;
-        Ok(to_the_end(newer.unwrap_or_else(embedded)))
+        Ok(newer.map_or_else(shared, to_the_end))
     }
 }
 
-/// Keeps a database for as long as the process lives: giving back its thousands of texts one by one takes longer than some
-/// plans.
+/// Keeps a database for as long as the process lives, as the built-in one.
 pub fn to_the_end(database: Database) -> &'static Database {
     Box::leak(Box::new(database))
 }

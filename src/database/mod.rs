@@ -6,7 +6,7 @@ mod embedded;
 pub mod folder;
 pub mod store;
 
-pub use embedded::{VERSION, embedded};
+pub use embedded::{VERSION, embedded, prepare, shared};
 
 /// Whether the database of version `a` is newer than that of version `b`.
 pub fn is_newer(a: &str, b: &str) -> bool {

@@ -1,7 +1,7 @@
 //! OpenPGP public keys as package managers use them: the keys in a file, and the digest that binds each to its owner's name.
 //! Signatures are not verified: anyone who can write these files can write others as well.
 
-use sha1::{Digest, Sha1};
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
 /// A public key, version 4.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,11 +101,11 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 /// RFC 4880, 12.2.
 fn fingerprint(body: &[u8]) -> Option<[u8; 20]> {
     let length = u16::try_from(body.len()).ok().filter(|_| body.first() == Some(&4))?;
-    let mut hash = Sha1::new();
-    hash.update([0x99]);
-    hash.update(length.to_be_bytes());
+    let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(&[0x99]);
+    hash.update(&length.to_be_bytes());
     hash.update(body);
-    Some(hash.finalize().into())
+    hash.finish().as_ref().try_into().ok()
 }
 
 /// The digest of a signature by which the key with this fingerprint binds itself; none for any other signature.

@@ -136,6 +136,21 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The refusal of another shape.
+    fn is_not(&self, expected: &str) -> Unfit {
+        let found = match self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) | Value::Text(_) => {
+                "a single value"
+            }
+            Value::List(_) => "a list",
+            Value::Map(_) => "names with values",
+        };
+        Unfit { place: Some(self.place), problem: Some(format!("{expected} is expected here, not {found}")) }
+    }
+}
+
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Spanned { value, referenced, .. } = Spanned::deserialize(deserializer)?;
@@ -264,6 +279,28 @@ impl<'de> Deserializer<'de> for Node {
         visited.map_err(|unfit| unfit.at(place))
     }
 
+    // Only what is right for such a type is compiled for each of them.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Unfit> {
+        let Value::Map(entries) = self.value else {
+            return Err(self.is_not("names with values"));
+        };
+        // A key that is missing has no place: the record's last key stands for its end.
+        let end = entries.last().map_or(self.place, |(key, _)| key.place);
+        visitor.visit_map(Entries::of(entries)).map_err(|unfit| unfit.at(end))
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {
+        let Value::List(nodes) = self.value else {
+            return Err(self.is_not("a list"));
+        };
+        visitor.visit_seq(Entries::of(nodes)).map_err(|unfit| unfit.at(self.place))
+    }
+
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {
         match self.value {
             Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) => {
@@ -306,8 +343,8 @@ impl<'de> Deserializer<'de> for Node {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct seq tuple tuple_struct map
-        struct identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct map
+        identifier ignored_any
     }
 }
 
@@ -372,6 +409,8 @@ mod tests {
             ("- {name: x, kinds: {1: {plain: 1, other: 2}}}\n", 1, 24, "one key"),
             ("- name: x\n  name: y\n", 2, 3, "duplicate"),
             ("- {name: x, even: 7, size: 1}\n", 1, 19, "7 is odd"),
+            ("- 7\n", 1, 3, "names with values is expected here, not a single value"),
+            ("name: x\n", 1, 1, "a list is expected here, not names with values"),
             ("- name: [x\n", 1, 9, "bracket"),
         ] {
             let mistake = read::<Vec<Row>>(text).expect_err(text);

@@ -5,7 +5,7 @@ use super::values::{
     Candidate, add_on_versions, checks, completing, cuda, drivers, frameworks_of, gpus, gpus_of, systems_of,
 };
 use crate::compat::Database;
-use crate::database::embedded;
+use crate::database::shared;
 use crate::exit::EXITS;
 use crate::recognise::{error_codes, subjects};
 
@@ -30,7 +30,7 @@ fn before<'a>(words: &'a [String], command: &str) -> Option<&'a str> {
 
 /// Subjects of `explain`.
 pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
-    let database = embedded();
+    let database = shared();
     let lower = before(words, "explain").map(str::to_lowercase);
     match lower.as_deref() {
         None => {}
@@ -68,7 +68,7 @@ pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
 
 /// Subjects of `db show`.
 pub fn of_database(typed: &str, words: &[String]) -> Vec<Candidate> {
-    let database = embedded();
+    let database = shared();
     match before(words, "show").map(str::to_lowercase).as_deref() {
         None => {}
         // Two releases are compared.

@@ -1,0 +1,59 @@
+//! The compact form of the facts, as the program carries them: postcard, compressed with LZ4. Decoding it takes a thirtieth of the time
+//! that reading YAML takes. What one build wrote, only a build from the same sources reads.
+
+use crate::compat::Database;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Why bytes are not a value in compact form.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactError {
+    /// LZ4 refused them.
+    #[error("not compressed as expected: {0}")]
+    Compression(#[from] lz4_flex::block::DecompressError),
+    /// postcard refused them.
+    #[error("of another form: {0}")]
+    Form(#[from] postcard::Error),
+}
+
+/// The compact form of a value.
+///
+/// # Errors
+///
+/// If the value has no such form: a list of unknown length.
+pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, CompactError> {
+    Ok(lz4_flex::block::compress_prepend_size(&postcard::to_stdvec(value)?))
+}
+
+/// The value in compact form.
+///
+/// # Errors
+///
+/// If the bytes are not from [`pack`], or from a value of another type.
+pub fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CompactError> {
+    Ok(postcard::from_bytes(&lz4_flex::block::decompress_size_prepended(bytes)?)?)
+}
+
+/// A database in compact form. It is compiled here, and optimised as this package is: it is the longest part of most commands.
+///
+/// # Errors
+///
+/// As for [`unpack`].
+pub fn unpack_database(bytes: &[u8]) -> Result<Database, CompactError> {
+    unpack(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_and_other_bytes_are_refused() {
+        let value = vec!["a".to_owned(), "b".repeat(1000)];
+        let packed = pack(&value).expect("it has a form");
+        assert!(packed.len() < 100, "{}", packed.len());
+        assert_eq!(unpack::<Vec<String>>(&packed).expect("the same"), value);
+        assert!(unpack::<Vec<String>>(&packed[..packed.len() - 1]).is_err());
+        assert!(unpack_database(&packed).is_err());
+    }
+}
