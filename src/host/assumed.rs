@@ -189,7 +189,7 @@ fn capability(what: &str) -> Option<String> {
 
 /// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families sold today.
 fn other_vendor(name: &str) -> Option<&'static str> {
-    const FAMILIES: [(&str, &str); 8] = [
+    const FAMILIES: [(&str, &str); 10] = [
         ("radeon", "AMD"),
         ("instinct", "AMD"),
         ("firepro", "AMD"),
@@ -198,13 +198,16 @@ fn other_vendor(name: &str) -> Option<&'static str> {
         ("arc", "Intel"),
         ("gaudi", "Intel"),
         ("iris", "Intel"),
+        // Instance types of Amazon's cloud.
+        ("g4ad", "AMD"),
+        ("dl1", "Intel"),
     ];
     let small = name.to_lowercase();
     let family = |word: &str| {
         let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         // `mi300x`: letters, a number, and possibly a letter.
         let letters = word.find(|c: char| c.is_ascii_digit()).map_or(letters, |at| &word[..at]);
-        FAMILIES.iter().find(|(family, _)| *family == letters).map(|(_, vendor)| *vendor)
+        FAMILIES.iter().find(|(family, _)| [letters, word].contains(family)).map(|(_, vendor)| *vendor)
     };
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
 }

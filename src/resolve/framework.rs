@@ -104,6 +104,11 @@ pub fn combinations<'a>(
                 .hint("plan for one of them, and run the others in a container".to_owned()));
         }
     }
+    // A refusal is about the first: not about a build for CUDA 13 if CUDA 12.4 was asked for.
+    let asked = |major: u16| database.cuda.iter().any(|c| c.version.major == major && request.cuda.accepts(c.version));
+    if request.cuda.is_required() {
+        choices.sort_by_key(|choice| !choice.iter().filter_map(|build| cuda_major(build)).all(asked));
+    }
     Ok(choices.iter().map(|choice| combined(database, facts, request, &wishes, choice, cards)).collect())
 }
 
@@ -232,13 +237,20 @@ fn wish<'a>(
 fn unknown(database: &Database, request: &Request, text: &str) -> Conflict {
     let (name, _) = framework_and_version(text);
     let sentence = format!("no framework is called `{name}` (--for)");
+    let instead = |meant: &str| {
+        let other = |wish: &String| if wish == text { meant } else { wish }.to_owned();
+        let mut frameworks: Vec<_> = request.frameworks.iter().map(other).collect();
+        frameworks.dedup();
+        Hint::asking("", Request { frameworks, ..request.clone() })
+    };
+    let plain = name.to_lowercase();
+    let plain = plain.split_once("-cu").map_or(plain.as_str(), |(name, _)| name);
+    if let Some(with) = database.frameworks.iter().find(|f| f.siblings.iter().any(|sibling| sibling == plain)) {
+        let sentence = format!("{name} is released with {} and needs the same CUDA: plan for that", with.title);
+        return Conflict::request(sentence).hint(instead(&with.name));
+    }
     let conflict = match meant(database, text) {
-        Some(meant) => {
-            let other = |wish: &String| if wish == text { meant.clone() } else { wish.clone() };
-            let frameworks = request.frameworks.iter().map(other).collect();
-            Conflict::request(format!("{sentence}; did you mean {meant}?"))
-                .hint(Hint::asking("", Request { frameworks, ..request.clone() }))
-        }
+        Some(meant) => Conflict::request(format!("{sentence}; did you mean {meant}?")).hint(instead(&meant)),
         None => {
             let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
             Conflict::request(sentence).hint(format!("known frameworks: {}", known.join(", ")))
@@ -408,7 +420,8 @@ fn combined(
                 // A requested toolkit may be newer than the builds, within their major version.
                 Want::Meeting(r) => meeting(&format!("{r}, {range}")),
                 Want::Best if uses.iter().any(|b| b.cuda_min.is_none()) => {
-                    meeting(&format!("={}, {range}", first.series()))
+                    let series = first.series();
+                    meeting(&if first == series { format!("={series}") } else { format!("={series}, >={first}") })
                 }
                 _ => meeting(&range),
             }

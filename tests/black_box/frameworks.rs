@@ -527,6 +527,8 @@ fn a_version_may_be_excluded_and_a_condition_of_pips_is_left_out() {
         ran.json()["python"][0].to_string()
     };
     assert_eq!(of("torch<2.10,!=2.9.*"), of("torch<2.9"));
+    // The database has series: their newest versions are in them.
+    assert_eq!(of("torch==2.5.*,>=2.5.1"), of("torch==2.5"));
     assert_eq!(of("torch==2.9.1; python_version >= '3.10'"), of("torch==2.9.1"));
 }
 

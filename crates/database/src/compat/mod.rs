@@ -238,6 +238,9 @@ pub struct Framework {
     /// The framework whose CUDA version it must match, as `torch` is for its extensions. A request has to name both.
     #[serde(default)]
     pub beside: Option<String>,
+    /// Packages that are released with it and need the same: `torchvision` for `torch`.
+    #[serde(default)]
+    pub siblings: Vec<String>,
     /// How pip installs it; releases before every `from` have none.
     #[serde(default)]
     pub install: Vec<PythonPackage>,
@@ -254,7 +257,7 @@ pub struct Framework {
 pub struct FrameworkRelease {
     /// The version; `2.9` is every 2.9.x.
     pub version: String,
-    /// The builds; a plain `pip install` gets the first one.
+    /// The builds: first the one that a plain `pip install` gets, or that the project's guide shows first.
     pub builds: Vec<FrameworkBuild>,
     /// The oldest glibc that its wheels on PyPI support, by machine architecture. Omitted up to 2.17, which every system has.
     #[serde(default)]

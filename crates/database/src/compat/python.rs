@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn packages_are_named_for_the_cuda_of_their_build() {
-        assert_eq!(installed("jax==0.12", 1, "x86_64").0.as_deref(), Some("jax[cuda13]"));
+        assert_eq!(installed("jax==0.12", 0, "x86_64").0.as_deref(), Some("jax[cuda13]"));
         assert_eq!(installed("cupy==13.6", 2, "x86_64").0.as_deref(), Some("cupy-cuda11x"));
         assert_eq!(installed("tensorflow==2.13", 0, "x86_64").0.as_deref(), Some("tensorflow"));
         assert_eq!(installed("tensorflow==2.21", 0, "x86_64").0.as_deref(), Some("tensorflow[and-cuda]"));

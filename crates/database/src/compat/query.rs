@@ -204,8 +204,8 @@ enum Clause {
     Is(String),
     /// `!=2.9`
     IsNot(String),
-    /// `>=2.9`, `~=2.9`; none if it cannot be read.
-    Within(Option<Requirement<FrameworkVersion>>),
+    /// `>=2.9`, `~=2.9`, and the version that such a range begins with; none if it cannot be read.
+    Within(Option<Requirement<FrameworkVersion>>, String),
 }
 
 impl Clause {
@@ -214,7 +214,10 @@ impl Clause {
         let start = |text: &str| text.trim().trim_end_matches(".*").to_owned();
         match text.strip_prefix("!=") {
             Some(rest) => Self::IsNot(start(rest)),
-            None if text.starts_with(['<', '>', '~', '^']) => Self::Within(text.parse().ok()),
+            None if text.starts_with(['<', '>', '~', '^']) => {
+                let lowest = text.strip_prefix(">=").or_else(|| text.strip_prefix("~=")).unwrap_or_default();
+                Self::Within(text.parse().ok(), lowest.trim().to_owned())
+            }
             None => Self::Is(start(text.trim_start_matches('='))),
         }
     }
@@ -227,7 +230,11 @@ impl Clause {
             Self::Is(asked) => begins(asked),
             // A record stands for all versions of a series; one of them is not the series.
             Self::IsNot(asked) => !(begins(asked) && asked.split('.').count() <= version.split('.').count()),
-            Self::Within(range) => {
+            // `>=2.5.1` is met by the newest version of the series 2.5.
+            Self::Within(Some(_), lowest) if lowest.strip_prefix(version).is_some_and(|rest| rest.starts_with('.')) => {
+                true
+            }
+            Self::Within(range, _) => {
                 range.as_ref().is_some_and(|range| version.parse().is_ok_and(|version| range.matches(version)))
             }
         }
