@@ -248,7 +248,9 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
         ("driver" | "branch", [one]) => return releases::page(database, "driver", one),
         (number, []) if let Some(article) = releases::of_branch(database, number) => return Ok(article),
         (name, [one]) if database.add_on_named(name).is_some() => return releases::page(database, name, one),
-        (name, []) if let Some(of) = database.add_on_named(name) => return Ok(pages::add_on(database, of)),
+        (name, []) if let Some(of) = database.add_on_named(name) => {
+            return Ok(pages::add_on(database, of, &Want::Latest));
+        }
         _ => {}
     }
     if let Ok((distribution, _)) = system_named(database, whole.split(':').next().unwrap_or_default()) {

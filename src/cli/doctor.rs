@@ -273,7 +273,11 @@ impl Options {
 
     /// Nothing is changed, and standard input is not read.
     fn can_start_again(&self) -> bool {
-        !self.fix && ![&self.kernel_log, &self.facts, &self.host.lspci].into_iter().flatten().any(|path| path == Path::new("-"))
+        !self.fix
+            && ![&self.kernel_log, &self.facts, &self.host.lspci]
+                .into_iter()
+                .flatten()
+                .any(|path| path == Path::new("-"))
     }
 
     fn is_json(&self) -> bool {

@@ -35,12 +35,12 @@ pub fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a DriverBranch
     found.ok_or_else(|| unknown("driver", text, newest, "gpusetup db list drivers"))
 }
 
-/// Nothing, if the database has a release of this add-on that is wanted.
-pub fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<(), Problem> {
+/// The page about the releases of this add-on that are wanted: `9.10`, `latest`.
+fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<Article, Problem> {
     let want: Want<AddOnVersion> = want(&of.id.to_string(), text)?;
     let known = || database.add_on_archives(of.id).map(|archive| archive.version);
     match known().any(|version| want.accepts(version)) {
-        true => Ok(()),
+        true => Ok(pages::add_on(database, of, &want)),
         false => Err(unknown(&of.title, text, known().max(), "gpusetup db list add-ons")),
     }
 }
@@ -49,7 +49,7 @@ pub fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<(), Problem
 pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Problem> {
     match (layer, database.add_on_named(layer)) {
         ("driver", _) => Ok(pages::branch(database, branch(database, text)?)),
-        (_, Some(of)) => add_on(database, of, text).map(|()| pages::add_on(database, of)),
+        (_, Some(of)) => add_on(database, of, text),
         (_, None) => Ok(pages::cuda(database, cuda(database, text)?)),
     }
 }
@@ -59,16 +59,26 @@ pub fn of_branch(database: &Database, number: &str) -> Option<Article> {
     Some(pages::branch(database, database.branch(number.parse().ok()?)?))
 }
 
-/// The page about a system or a CUDA series that a word names alone: `ubuntu-24.04`, `12.8`, `cuda-12.8`, `cu128`.
-pub fn of_system_or_cuda(database: &Database, name: &str) -> Option<Article> {
+/// The page about a system, a CUDA series or a driver branch that a word names alone: `ubuntu-24.04`, `12.8`, `cuda-12.8`,
+/// `cu128`, and names of packages, `cuda-toolkit-12-8` and `nvidia-driver-580-open`.
+pub fn of_system_or_release(database: &Database, name: &str) -> Option<Article> {
     if let Ok((system, _)) = system_named(database, name.split(':').next().unwrap_or_default()) {
         return Some(pages::system(database, system));
     }
     // A whole number alone may be an error or an Xid.
     let is_version = |text: &&str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
     let number = ["cuda-", "cuda", ""].iter().find_map(|start| name.strip_prefix(start).filter(is_version));
-    let number = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1")))?;
-    cuda(database, number).ok().map(|release| pages::cuda(database, release))
+    let number = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1"))).map(str::to_owned);
+    let number = number.or_else(|| {
+        let mut parts = name.strip_prefix("cuda-")?.rsplit('-');
+        let (minor, major) = (parts.next()?, parts.next()?);
+        [major, minor].iter().all(|part| part.parse::<u16>().is_ok()).then(|| format!("{major}.{minor}"))
+    });
+    let Some(number) = number else {
+        let of_driver = ["nvidia-", "libnvidia-", "cuda-drivers-"].iter().any(|start| name.starts_with(start));
+        return name.split('-').filter(|_| of_driver).find_map(|part| of_branch(database, part));
+    };
+    cuda(database, &number).ok().map(|release| pages::cuda(database, release))
 }
 
 fn unknown(title: &str, text: &str, newest: Option<impl Display>, list: &str) -> Problem {

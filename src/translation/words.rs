@@ -97,6 +97,7 @@ pub const WORDS: &[&str] = &[
     "no check",
     "of",
     "reads",
+    "release",
     "releases",
     "says",
     "see",

@@ -24,6 +24,9 @@ use std::rc::Rc;
 /// How many names are suggested for one that is not known.
 const MOST_NEAR: usize = 3;
 
+/// The subjects with releases that have pages, or are refused.
+const RELEASED: [&str; 3] = ["driver", "toolkit", "cudnn"];
+
 /// The article about what these words name, in lower case; none if they name nothing.
 pub fn article(words: &[&str], options: &Options, language: &Translation) -> Result<Option<Article>, Problem> {
     let name = words.join(" ");
@@ -46,6 +49,14 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
     }
     if let Some(found) = error_code::find(&error_codes(), &name) {
         return Ok(Some(of_error(found, language)));
+    }
+    // `kernel 6.8`: the page about kernels.
+    if let [subject @ .., version] = words
+        && version.starts_with(|c: char| c.is_ascii_digit())
+        && let Some(found) = subject::find(&known, &subject.join(" "))
+        && !RELEASED.contains(&found.names[0].as_str())
+    {
+        return Ok(Some(of_subject(found, language)));
     }
     let database = options.host.database()?;
     let framework =
@@ -76,7 +87,7 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         Err(e @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. })) => {
             Err(named_gpu(&name, &e))
         }
-        Err(_) => Ok(releases::of_system_or_cuda(database, &name)),
+        Err(_) => Ok(releases::of_system_or_release(database, &name)),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::resolve::{Card, PythonPackage, serves};
 use crate::text::{bytes, quoted};
 use crate::translation::Translation;
 use crate::translation::words::PLAN_FOR;
-use crate::version::CudaVersion;
+use crate::version::{AddOnVersion, CudaVersion, Want};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -280,17 +280,18 @@ pub fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Arti
     article
 }
 
-/// An add-on: its newest releases for each line of CUDA.
-pub fn add_on(database: &Database, of: &AddOn) -> Article {
+/// An add-on: the newest of the wanted releases for each line of CUDA.
+pub fn add_on(database: &Database, of: &AddOn, wanted: &Want<AddOnVersion>) -> Article {
     let mut article = Article::new(of.id.to_string(), &of.title);
     let mut lines: Vec<&str> = Vec::new();
-    for archive in database.add_on_archives(of.id) {
+    let archives = || database.add_on_archives(of.id).filter(|archive| wanted.accepts(archive.version));
+    for archive in archives() {
         if !lines.contains(&archive.cuda_line.as_str()) {
             lines.push(&archive.cuda_line);
         }
     }
     for line in lines {
-        let of_line: Vec<_> = database.add_on_archives(of.id).filter(|a| a.cuda_line == line).collect();
+        let of_line: Vec<_> = archives().filter(|a| a.cuda_line == line).collect();
         let Some(newest) = of_line.iter().max_by_key(|a| a.version) else { continue };
         let range = database.range_of(newest);
         let runs = range.map(|range| format!("; compute capability {}", range.capabilities())).unwrap_or_default();
@@ -300,7 +301,8 @@ pub fn add_on(database: &Database, of: &AddOn) -> Article {
             Some(usable) => format!("; the newest with a known checksum is {}", usable.version),
             None => "; none has a known checksum".to_owned(),
         };
-        article = article.with("newest", format!("{} for CUDA {line}{runs}{usable}", newest.version));
+        let label = if *wanted == Want::Latest { "newest" } else { "release" };
+        article = article.with(label, format!("{} for CUDA {line}{runs}{usable}", newest.version));
     }
     let option = if of.id == AddOnId::CUDNN { "--cudnn latest".to_owned() } else { format!("--with {}", of.id) };
     article.run = vec![format!("gpusetup plan {option}"), "gpusetup db list add-ons".to_owned()];
