@@ -222,7 +222,8 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
     if tables.iter().all(Table::is_empty) {
         super::say("nothing in the database fits");
     }
-    super::print(&tables.iter().map(Table::text).collect::<Vec<_>>().join("\n"))
+    let width = super::terminal::limit();
+    super::print(&tables.iter().map(|table| table.text(width)).collect::<Vec<_>>().join("\n"))
 }
 
 fn show(subject: &[String], look: &LookOptions, from: &DatabaseOptions) -> Result<(), Problem> {

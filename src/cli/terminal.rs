@@ -34,6 +34,11 @@ pub fn width() -> usize {
     width_of(std::io::stdout())
 }
 
+/// Columns that a table must keep to: on a terminal, or if `COLUMNS` says how wide it is. Programs get whole rows.
+pub fn limit() -> Option<usize> {
+    (std::io::stdout().is_terminal() || environment::variable("COLUMNS").is_some()).then(width)
+}
+
 fn width_of(terminal: impl AsFd) -> usize {
     let told = environment::variable("COLUMNS").and_then(|text| text.trim().parse::<usize>().ok()).filter(|n| *n > 0);
     if let Some(columns) = told {

@@ -93,8 +93,8 @@ fn by_family(database: &Database, what: &str, count: usize, unknown: Ambiguous) 
     if matches!(unknown, Ambiguous::Several { .. }) {
         return Err(SpecError::Ambiguous { problem });
     }
-    if let Some(vendor) = other_vendor(what) {
-        let problem = format!("`{what}` is a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
+    if let Some((vendor, verb)) = other_vendor(what) {
+        let problem = format!("`{what}` {verb} a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
         return Err(SpecError::Foreign { problem });
     }
     let (kind, members) = family(database, what);
@@ -187,9 +187,12 @@ fn capability(what: &str) -> Option<String> {
     is_number.then(|| rest.to_owned())
 }
 
-/// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families sold today.
-fn other_vendor(name: &str) -> Option<&'static str> {
-    const FAMILIES: [(&str, &str); 10] = [
+/// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families sold today, and whether the name
+/// `is` such a GPU or `has` one.
+fn other_vendor(name: &str) -> Option<(&'static str, &'static str)> {
+    /// Instance types of Amazon's cloud.
+    const INSTANCES: [(&str, &str); 2] = [("g4ad", "AMD"), ("dl1", "Intel")];
+    const FAMILIES: [(&str, &str); 8] = [
         ("radeon", "AMD"),
         ("instinct", "AMD"),
         ("firepro", "AMD"),
@@ -198,16 +201,15 @@ fn other_vendor(name: &str) -> Option<&'static str> {
         ("arc", "Intel"),
         ("gaudi", "Intel"),
         ("iris", "Intel"),
-        // Instance types of Amazon's cloud.
-        ("g4ad", "AMD"),
-        ("dl1", "Intel"),
     ];
     let small = name.to_lowercase();
     let family = |word: &str| {
         let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         // `mi300x`: letters, a number, and possibly a letter.
         let letters = word.find(|c: char| c.is_ascii_digit()).map_or(letters, |at| &word[..at]);
-        FAMILIES.iter().find(|(family, _)| [letters, word].contains(family)).map(|(_, vendor)| *vendor)
+        let of = |(_, vendor): &(&str, &'static str), verb| (*vendor, verb);
+        let family = FAMILIES.iter().find(|(family, _)| *family == letters).map(|found| of(found, "is"));
+        family.or_else(|| INSTANCES.iter().find(|(family, _)| *family == word).map(|found| of(found, "has")))
     };
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
 }
@@ -467,6 +469,7 @@ mod tests {
             ("nvidia", "add the model"),
             ("RX 7900 XTX", "is a GPU of AMD"),
             ("arc a770", "is a GPU of Intel"),
+            ("g4ad.xlarge", "has a GPU of AMD"),
             ("ampere", "Ampere is sm_80, sm_86"),
             ("rtx4089", "did you mean"),
             ("sm_1", "two or three digits"),

@@ -86,10 +86,16 @@ fn counts(report: &Report, width: usize) -> String {
 
 /// A line for each area that was looked at: the worst of its findings, and what is there.
 fn areas(report: &Report, look: Look<'_>) -> String {
-    let mut out = String::new();
-    for area in Area::ALL {
+    let line =
+        |(area, worst, text): (Area, Status, String)| marked(worst, look, "", &format!("{:<11} ", area.title()), &text);
+    looked_at(report).map(line).collect()
+}
+
+/// The areas that were looked at: the worst of their findings, and what is there.
+pub fn looked_at(report: &Report) -> impl Iterator<Item = (Area, Status, String)> {
+    Area::ALL.into_iter().filter_map(|area| {
         let own: Vec<_> = report.checks.iter().filter(|f| f.area == area).collect();
-        let Some(mut worst) = own.iter().map(|f| f.status).max() else { continue };
+        let mut worst = own.iter().map(|f| f.status).max()?;
         // A sound host without a toolkit has no toolkit that is sound.
         if area == Area::Toolkit && worst == Status::Pass && report.host.toolkits.is_empty() {
             worst = Status::Skip;
@@ -105,10 +111,8 @@ fn areas(report: &Report, look: Look<'_>) -> String {
         if worst == Status::Skip && parts.is_empty() {
             parts.push("not checked".to_owned());
         }
-        let text = parts.join("; ");
-        out += &marked(worst, look, "", &format!("{:<11} ", area.title()), &text);
-    }
-    out
+        Some((area, worst, parts.join("; ")))
+    })
 }
 
 /// What a host has of an area.

@@ -1,6 +1,7 @@
 //! What doctor found, as one page: no file beside it, nothing fetched, no script. For those who would rather look than read,
 //! and for tickets.
 
+use super::doctor::looked_at;
 use super::escaped;
 use crate::doctor::{Finding, Report, Status};
 use std::fmt::Write;
@@ -36,7 +37,13 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
         let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen { "driver unknown" } else { "no driver" });
         let _ = write!(out, "<li>{}, {}: {}</li>", escaped(&gpu.address), escaped(name), escaped(driver));
     }
-    out += "</ul>\n";
+    out += "</ul>\n<table class=\"areas\">";
+    for (area, worst, text) in looked_at(report) {
+        let (class, word) = of_status(worst);
+        let (title, text) = (escaped(area.title()), escaped(&text));
+        let _ = write!(out, "<tr class=\"{class}\"><th>{title}</th><td><i>{word}</i></td><td>{text}</td></tr>");
+    }
+    out += "</table>\n";
     if let Some(first) = report.first() {
         let cause = first.cause.as_deref().unwrap_or(first.title);
         let _ = write!(out, "<section class=\"first\"><h2>First</h2><p>{}: {}</p>", first.id, escaped(cause));
@@ -52,14 +59,19 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
     out + "</body></html>\n"
 }
 
-fn one(finding: &Finding, report: &Report) -> String {
-    let (class, word) = match finding.status {
+/// The class of a status in the style sheet, and its word.
+fn of_status(status: Status) -> (&'static str, &'static str) {
+    match status {
         Status::Pass => ("pass", "sound"),
         Status::Warn => ("warn", "warning"),
         Status::Fail => ("fail", "failure"),
         Status::Skip => ("skip", "not checked"),
         Status::Error => ("fail", "did not end"),
-    };
+    }
+}
+
+fn one(finding: &Finding, report: &Report) -> String {
+    let (class, word) = of_status(finding.status);
     let is_ill = matches!(finding.status, Status::Warn | Status::Fail | Status::Error);
     let open = if is_ill { " open" } else { "" };
     let mut out = format!(

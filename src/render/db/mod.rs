@@ -22,7 +22,8 @@ pub fn check(database: &Database, tally: &Tally, width: usize) -> String {
         .collect();
     let sums = &tally.checksums;
     let mut out = format!("Database {}: 0 errors\n\n", database.version);
-    out += &Table::new(&["FACTS", "COUNT", "MEASURED", "PUBLISHED", "REPORTED", "ASSUMED", "2+ SOURCES"], rows).text();
+    out += &Table::new(&["FACTS", "COUNT", "MEASURED", "PUBLISHED", "REPORTED", "ASSUMED", "2+ SOURCES"], rows)
+        .text(Some(width));
     let text = format!(
         "of {}: {} given alike by two or more independent sources, {} by one, {} not known (listed, never chosen)",
         count((sums.unknown + sums.one_source + sums.two_or_more) as u64, "file"),

@@ -1,5 +1,6 @@
 //! Rows under headings, for a terminal and for programs.
 
+use crate::text::{columns, wrapped};
 use serde_json::{Map, Value};
 
 /// A table.
@@ -8,6 +9,9 @@ pub struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
+
+/// What is between two columns.
+const GAP: &str = "  ";
 
 /// What a cell shows if there is nothing to tell.
 const NOTHING: &str = "-";
@@ -24,17 +28,22 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// For a terminal, each column as wide as its widest cell.
-    pub fn text(&self) -> String {
-        let widest = |n: usize| self.rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
-        let widths: Vec<_> = self.headings.iter().enumerate().map(|(n, name)| widest(n).max(name.len())).collect();
-        let line = |cells: Vec<&str>| {
-            let padded: Vec<_> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            padded.join("  ").trim_end().to_owned() + "\n"
-        };
-        let mut out = line(self.headings.clone());
-        out.extend(self.rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
-        out
+    /// For a terminal, each column as wide as its widest cell. Where that is wider than `width`, the cells of the widest columns
+    /// have several lines, broken between words.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let headings: Vec<_> = self.headings.iter().map(|name| (*name).to_owned()).collect();
+        let lines = || std::iter::once(&headings).chain(&self.rows);
+        let most = |n: usize, of: fn(&str) -> usize| lines().map(|row| of(&row[n])).max().unwrap_or(0);
+        let word = |cell: &str| cell.split_whitespace().map(columns).max().unwrap_or(0);
+        let mut widths: Vec<_> = (0..headings.len()).map(|n| most(n, columns)).collect();
+        let least: Vec<_> = (0..headings.len()).map(|n| most(n, word)).collect();
+        let limit = width.unwrap_or(usize::MAX);
+        while widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1) > limit {
+            let shrinks = |n: &usize| widths[*n] > least[*n];
+            let Some(widest) = (0..widths.len()).filter(shrinks).max_by_key(|n| widths[*n]) else { break };
+            widths[widest] -= 1;
+        }
+        lines().map(|row| in_lines(row, &widths)).collect()
     }
 
     /// For programs: an object for each row, with the headings as keys (`LIFE ENDS` is `life_ends`). A cell with nothing in it
@@ -53,6 +62,25 @@ impl Table {
     }
 }
 
+/// A row, each cell in its column.
+fn in_lines(row: &[String], widths: &[usize]) -> String {
+    let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| wrapped("", cell, *width)).collect();
+    let mut cells: Vec<_> = cells.iter().map(|cell| cell.lines()).collect();
+    let height = cells.iter().map(|lines| lines.clone().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for _ in 0..height {
+        let mut line = String::new();
+        for (lines, width) in cells.iter_mut().zip(widths) {
+            let text = lines.next().unwrap_or_default();
+            line += text;
+            line.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(text)) + GAP.len()));
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
 /// The text of something that may be missing.
 pub fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
@@ -65,7 +93,17 @@ mod tests {
     #[test]
     fn a_row_is_a_line_or_an_object() {
         let table = Table::new(&["A", "LIFE ENDS"], vec![vec!["long".into(), cell(None::<u8>)]]);
-        assert_eq!(table.text(), "A     LIFE ENDS\nlong  -\n");
+        assert_eq!(table.text(None), "A     LIFE ENDS\nlong  -\n");
         assert_eq!(table.json(), [serde_json::json!({"a": "long", "life_ends": null})]);
+    }
+
+    #[test]
+    fn wide_cells_are_broken_between_words() {
+        let table = Table::new(
+            &["A", "NAME"],
+            vec![vec!["1".into(), "four long words here".into()], vec!["2".into(), "x".into()]],
+        );
+        assert_eq!(table.text(Some(12)), "A  NAME\n1  four long\n   words\n   here\n2  x\n");
+        assert_eq!(table.text(Some(3)), "A  NAME\n1  four\n   long\n   words\n   here\n2  x\n", "no word is broken");
     }
 }
