@@ -50,7 +50,7 @@ pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
             return completing(typed, crate::cli::option_names().into_iter().map(|name| Candidate::new(name, "")));
         }
         Some("gpu") => return gpus(typed),
-        Some(word) => return version_of(&database, word, typed).unwrap_or_default(),
+        Some(word) => return version_of(database, word, typed).unwrap_or_default(),
     }
     let known = subjects();
     let terms = known.iter().filter_map(|s| Some(Candidate::new(s.names.first()?.replace(' ', "-"), &s.title)));
@@ -60,8 +60,8 @@ pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
     if !typed.is_empty() {
         all.extend(checks(typed));
         all.extend(errors(typed));
-        all.extend(frameworks_of(&database, typed));
-        all.extend(gpus_of(&database, typed));
+        all.extend(frameworks_of(database, typed));
+        all.extend(gpus_of(database, typed));
     }
     without_repeats(all)
 }
@@ -75,15 +75,15 @@ pub fn of_database(typed: &str, words: &[String]) -> Vec<Candidate> {
         Some(release) if words.iter().rev().nth(1).is_some_and(|word| word == "cuda") && !release.starts_with('-') => {
             return cuda(typed);
         }
-        Some(word) => return version_of(&database, word, typed).unwrap_or_default(),
+        Some(word) => return version_of(database, word, typed).unwrap_or_default(),
     }
     let kinds = [("cuda", "a CUDA release"), ("driver", "a driver branch")];
     let kinds = kinds.into_iter().map(|(kind, about)| Candidate::new(kind, about));
     let add_ons = database.add_ons.iter().map(|of| Candidate::new(of.id.to_string(), &of.title));
     let mut all = completing(typed, kinds.chain(add_ons));
-    all.extend(frameworks_of(&database, typed));
-    all.extend(systems_of(&database, typed));
-    all.extend(gpus_of(&database, typed));
+    all.extend(frameworks_of(database, typed));
+    all.extend(systems_of(database, typed));
+    all.extend(gpus_of(database, typed));
     without_repeats(all)
 }
 
