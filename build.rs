@@ -38,8 +38,8 @@ fn main() {
     }
 }
 
-/// Lets the linker leave out what only unwinding reads, a tenth of the program, in the profile that cannot unwind. Equal
-/// functions are linked once. The linker that understands both is Rust's own, which it uses on this platform.
+/// Lets the linker leave out what only unwinding reads, a tenth of the program, in the profile that cannot unwind. Rust's own
+/// linker, which it uses on this platform, also links equal functions once.
 fn without_tables() {
     let told = |name: &str| std::env::var(name).unwrap_or_default();
     // Cargo does not tell which way panics go in CARGO_CFG_PANIC, and the profile's name only here.
@@ -49,7 +49,10 @@ fn without_tables() {
     }
     let script = Path::new(&told("CARGO_MANIFEST_DIR")).join("without-tables.ld");
     println!("cargo::rerun-if-changed={}", script.display());
-    println!("cargo::rustc-link-arg-bins=-Wl,-T,{},--no-eh-frame-hdr,--icf=all", script.display());
+    println!("cargo::rustc-link-arg-bins=-Wl,-T,{},--no-eh-frame-hdr", script.display());
+    if std::env::var_os("RUSTC_LINKER").is_none() {
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    }
 }
 
 fn database() -> Result<compat::Database, String> {

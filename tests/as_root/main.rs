@@ -29,6 +29,7 @@ mod killed;
 mod locked;
 mod offers;
 mod outside;
+mod package;
 mod real_host;
 mod suites;
 mod vm;

@@ -100,7 +100,7 @@ fn needed(member: &Member, file: &File) -> Result<Option<[u32; 2]>> {
 }
 
 /// The newest `GLIBC_2.17` in a string table, and the offset of the last one.
-fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
+pub fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
     const PREFIX: &[u8] = b"\0GLIBC_";
     let (mut newest, mut last) = (None, 0);
     for at in (0..contents.len().saturating_sub(PREFIX.len())).filter(|at| contents[*at..].starts_with(PREFIX)) {

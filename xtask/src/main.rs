@@ -1,10 +1,11 @@
-//! Checks facts against published artifacts. Each source has a module with two parts: `record` reads the artifact itself (a
+//! What people who work on gpusetup run: it makes releases, and checks facts against published artifacts. Each source has a module with two parts: `record` reads the artifact itself (a
 //! repository, a package index) and writes its facts to a small table in `xtask/recorded/`; `check` compares that table with
 //! the database. So anyone can check without a network, and anyone who has the artifact can record.
 //!
 //! ```text
 //! cargo xtask check [--write]
 //! cargo xtask prose
+//! cargo xtask dist --glibc 2.17
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
 //! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
@@ -20,6 +21,7 @@
 
 mod addons;
 mod compile_matrix;
+mod dist;
 mod distributions;
 mod error_codes;
 mod errors;
@@ -65,6 +67,8 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Make a release: the program with its manual pages, as an archive and as a Debian package
+    Dist(dist::Options),
     /// Find phrases and sentences that the project's texts should not have
     Prose,
     /// Read a source and write its table
@@ -181,6 +185,7 @@ fn run(task: Task) -> Result<ExitCode> {
     let right = match task {
         Task::Record { source } => record(source).map(|()| true)?,
         Task::Check { write } => check(write)?,
+        Task::Dist(options) => dist::make(&options).map(|()| true)?,
         Task::Prose => {
             let problems = prose::check()?;
             problems.iter().for_each(|problem| println!("{problem}"));

@@ -41,10 +41,11 @@ pub fn stubs(seen: &Evidence) -> Verdict {
     for (file, line) in seen.library_paths.iter().filter(|(_, line)| line.contains("/stubs")) {
         let cause =
             format!("{} adds a directory of stubs to LD_LIBRARY_PATH: programs load no real libcuda", file.display());
-        verdicts.push(Verdict::fail(cause).saw(line.clone()).advise(
-            "remove the directory from LD_LIBRARY_PATH",
-            [format!("sudo sensible-editor {}", quoted_path(file))],
-        ));
+        verdicts.push(
+            Verdict::fail(cause)
+                .saw(line.clone())
+                .advise("remove the directory from LD_LIBRARY_PATH", [format!("sudoedit {}", quoted_path(file))]),
+        );
     }
     Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("no libcuda is on the loader's path"))
 }
@@ -94,7 +95,7 @@ pub fn library_path(seen: &Evidence) -> Verdict {
             "{} sets LD_LIBRARY_PATH for all users: programs that ship their own libraries load these instead",
             file.display()
         );
-        let commands = [format!("sudo sensible-editor {}", quoted_path(file))];
+        let commands = [format!("sudoedit {}", quoted_path(file))];
         Verdict::warn(cause).saw(line.clone()).advise("remove it: the loader's cache finds the toolkit", commands)
     });
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
@@ -131,7 +132,7 @@ fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict
         (Cause::LinksC, _) => match &seen.host_compiler {
             Some((file, line)) => verdict
                 .saw(format!("{}: {line}", file.display()))
-                .advise("set it to g++ instead of gcc", [format!("sudo sensible-editor {}", quoted_path(file))]),
+                .advise("set it to g++ instead of gcc", [format!("sudoedit {}", quoted_path(file))]),
             None => verdict.advise("find the variable that is set to gcc, and set it to g++", ["env | grep NVCC_"]),
         },
         _ => verdict.advise("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),

@@ -14,7 +14,7 @@ pub const CASES: &[Case] = &[
         "a profile leads every program to the stubs",
         "echo 'export LD_LIBRARY_PATH=/usr/local/cuda/lib64/stubs:$LD_LIBRARY_PATH' >/etc/profile.d/build.sh",
         &["GS507 fail"],
-        "GS507: sudo sensible-editor /etc/profile.d/build.sh",
+        "GS507: sudoedit /etc/profile.d/build.sh",
     ),
     sick(
         "a compat package that is older than the driver",
@@ -61,13 +61,13 @@ pub const CASES: &[Case] = &[
         "a profile that sets LD_LIBRARY_PATH for all",
         "echo 'export LD_LIBRARY_PATH=/usr/local/cuda/lib64:$LD_LIBRARY_PATH' >/etc/profile.d/cuda.sh",
         &["GS704 warn"],
-        "GS704: sudo sensible-editor /etc/profile.d/cuda.sh",
+        "GS704: sudoedit /etc/profile.d/cuda.sh",
     ),
     sick(
         "LD_LIBRARY_PATH in the environment of every login",
         "echo 'LD_LIBRARY_PATH=\"/usr/local/cuda/lib64\"' >>/etc/environment",
         &["GS704 warn"],
-        "GS704: sudo sensible-editor /etc/environment",
+        "GS704: sudoedit /etc/environment",
     ),
     twin(
         "LD_LIBRARY_PATH in one user's own profile, and in a remark",
@@ -91,7 +91,7 @@ pub const CASES: &[Case] = &[
         "nvcc is given a gcc by number, which links no C++ library",
         "echo 'export NVCC_PREPEND_FLAGS=\"-ccbin /usr/bin/gcc-12\"' >>/etc/profile.d/gpusetup-cuda.sh",
         &["GS705 fail"],
-        "GS705: sudo sensible-editor /etc/profile.d/gpusetup-cuda.sh",
+        "GS705: sudoedit /etc/profile.d/gpusetup-cuda.sh",
     ),
     sick(
         "a gcc without the part that compiles C++",

@@ -1,0 +1,36 @@
+//! The archive: one folder with the files of the release, for those who unpack it themselves.
+
+use super::Release;
+use crate::Result;
+use std::path::Path;
+
+/// Its name and bytes.
+fn packed(release: &Release) -> Result<(String, Vec<u8>)> {
+    let folder = format!("gpusetup-{}-{}-linux", release.version, release.program.architecture);
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.mode(tar::HeaderMode::Deterministic);
+    for file in &release.files {
+        // `usr/bin` is `bin` in the folder.
+        let path = format!("{folder}/{}", file.path.strip_prefix("usr/").unwrap_or(&file.path));
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_size(file.bytes.len() as u64);
+        header.set_mode(file.mode);
+        header.set_mtime(release.time);
+        header.set_uid(0);
+        header.set_gid(0);
+        tar.append_data(&mut header, path, file.bytes.as_slice()).map_err(|e| e.to_string())?;
+    }
+    let bytes = tar.into_inner().map_err(|e| e.to_string())?;
+    let packed = zstd::bulk::compress(&bytes, LEVEL).map_err(|e| e.to_string())?;
+    Ok((format!("{folder}.tar.zst"), packed))
+}
+
+/// The highest one that every zstd unpacks with its usual memory.
+const LEVEL: i32 = 19;
+
+/// Writes it into a folder, and returns its name.
+pub fn write(release: &Release, out: &Path) -> Result<String> {
+    let (name, bytes) = packed(release)?;
+    super::write(&out.join(&name), &bytes).map(|()| name)
+}
