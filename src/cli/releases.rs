@@ -17,11 +17,12 @@ where
     text.parse().map_err(|e| Problem::usage(format!("{name}: {e}")))
 }
 
-/// The newest CUDA release that is wanted: `13.0`, `>=12.4, <13`.
+/// The newest CUDA release that is wanted and can be chosen, else the newest: `13.0`, `>=12.4, <13`.
 pub fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, Problem> {
     let want: Want<CudaVersion> = want("cuda", text)?;
     let newest = database.cuda.iter().map(|release| release.version).max();
-    let found = database.cuda.iter().find(|release| want.accepts(release.version));
+    let wanted = || database.cuda.iter().filter(|release| want.accepts(release.version));
+    let found = wanted().find(|release| pages::can_be_chosen(database, release)).or_else(|| wanted().next());
     found.ok_or_else(|| unknown("CUDA", text, newest, "gpusetup db list cuda"))
 }
 

@@ -257,6 +257,11 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             say(CheckId::GS801, joined_by_switches(database, context, driver, joined));
         }
     }
+    if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
+        for text in context.chosen.cards.iter().filter_map(|card| not_listed_yet(card, driver)) {
+            say(CheckId::GS503, text);
+        }
+    }
     for card in context.chosen.cards.iter().filter(|card| !card.is_listed) {
         if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
             say(CheckId::GS503, unlisted(card, driver));
@@ -312,6 +317,18 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         say(CheckId::GS203, format!("{}; the plan does not change that", causes::held_for_vm(&gpu.address)));
     }
     warnings
+}
+
+/// The warning about a driver that was requested by its version although its list lacks the GPU, or was not read.
+fn not_listed_yet(card: &Card, driver: &ChosenDriver) -> Option<String> {
+    let (name, version) = (&card.name, driver.version);
+    if let Some(sure) = card.sure_branch.filter(|sure| driver.branch.branch < *sure) {
+        return Some(format!(
+            "whether driver {version} supports {name} is not known: branch {sure} is the first that is known to list it"
+        ));
+    }
+    let first = card.listed_later(version)?;
+    Some(format!("driver {version} does not list {name}; {first} is the next release that does"))
 }
 
 /// The warning about a GPU that no driver lists, and what to check.

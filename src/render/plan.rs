@@ -1,19 +1,20 @@
 //! A plan as text.
 
 use super::{Paint, python};
-use crate::ids::CheckId;
+use crate::ids::{CheckId, Recorded, Rule, RuleId};
 use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
 use crate::resolve::{PythonPackage, summary};
 use crate::text::{about, bytes, count, wrapped};
+use std::borrow::Cow;
 
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings, totals. With `verbose` also every
 /// operation, the steps that are left out and the candidates that were rejected. `host` has the options that name the same host in
 /// commands: `--os ubuntu-24.04`.
 pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
     let mut out = head(plan, paint, width);
-    out += &choice(plan, paint, width);
+    out += &choice(plan, paint, verbose, width);
     let (doubtful, others): (Vec<_>, Vec<_>) = plan.warnings.iter().partition(|w| w.check == CheckId::GS103);
     if !doubtful.is_empty() {
         // Whether the driver builds at all comes before what is done with it.
@@ -91,7 +92,7 @@ fn labelled(label: &str, text: &str, paint: Paint, width: usize) -> String {
 /// The columns that subjects of reasons have at least.
 const LEAST_SUBJECT: usize = 8;
 
-fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
+fn choice(plan: &Plan, paint: Paint, verbose: bool, width: usize) -> String {
     let chosen = summary(&plan.selection);
     if chosen.is_empty() {
         return String::new();
@@ -100,10 +101,22 @@ fn choice(plan: &Plan, paint: Paint, width: usize) -> String {
     let mut out = labelled(&format!("{:<7}", "Choice"), &in_bold.join(" "), paint, width);
     let longest = plan.reasons.iter().map(|reason| reason.subject.len()).max().unwrap_or(0).max(LEAST_SUBJECT);
     for reason in &plan.reasons {
-        out += &paint.dim(wrapped(&format!("  {:<longest$}  ", reason.subject), &reason.text, width).trim_end());
+        let is_assumed = reason.rule == Recorded::Known(Rule::Of(RuleId::AssumedFact));
+        let text = if is_assumed && !verbose { assumption(&reason.text) } else { Cow::Borrowed(&*reason.text) };
+        out += &paint.dim(wrapped(&format!("  {:<longest$}  ", reason.subject), &text, width).trim_end());
         out += "\n";
     }
     out
+}
+
+/// What is assumed, without the reasons: they follow a colon in each part.
+fn assumption(text: &str) -> Cow<'_, str> {
+    let Some((start, parts)) = text.split_once(": ") else { return Cow::Borrowed(text) };
+    if !parts.contains(": ") {
+        return Cow::Borrowed(text);
+    }
+    let named: Vec<_> = parts.split("; ").filter_map(|part| part.split(": ").next()).collect();
+    Cow::Owned(format!("{start}: {} (-v says why)", named.join("; ")))
 }
 
 /// The columns of the longest step id.

@@ -101,7 +101,7 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
     if request.frameworks.is_empty() {
         return search(host, served, request, cards, telling);
     }
-    let (mut first, mut passed_over) = (None, Vec::new());
+    let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
     for frameworks in releases_meant(database, &request.frameworks) {
         let named = Request { frameworks, ..request.clone() };
         match for_frameworks(host, served, &named, cards, telling) {
@@ -115,7 +115,11 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
                     because: conflict.sentence.clone(),
                     rule: conflict.rule.into(),
                 });
-                first.get_or_insert(conflict);
+                // What keeps a release away that runs on the GPUs says more than that newer ones do not.
+                let is_of_gpu = |conflict: &Conflict| conflict.rule == RuleId::FrameworkRunsOnGpu;
+                if first.as_ref().is_none_or(is_of_gpu) && (first.is_none() || !is_of_gpu(&conflict)) {
+                    first = Some(conflict);
+                }
             }
         }
     }

@@ -216,7 +216,7 @@ pub fn cuda(database: &Database, filter: &Filter) -> Table {
 pub fn compilers(release: &CudaRelease) -> String {
     match (release.gcc_min, release.gcc_max) {
         (Some(oldest), Some(newest)) => format!("{oldest} to {newest}"),
-        (None, newest) => cell(newest),
+        (None, newest) => cell(newest.map(|newest| format!("up to {newest}"))),
         (Some(oldest), None) => format!("from {oldest}"),
     }
 }

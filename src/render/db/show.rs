@@ -57,7 +57,13 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
         Some(format!("newest {what}: {}", driver.version))
     };
     let span = match (card.first_branch, card.last_branch) {
-        (Some(first), None) => format!("branch {first} and newer"),
+        (Some(first), None) => match card.sure_branch.filter(|sure| first < *sure) {
+            Some(sure) => format!("branch {sure} and newer, possibly from {first} on"),
+            None if card.listed_from.is_empty() && card.sure_branch.is_none() && card.is_listed => {
+                format!("branch {first} and newer ({first} is the first for its architecture)")
+            }
+            None => format!("branch {first} and newer"),
+        },
         (None, Some(last)) => format!("branch {last} and older"),
         (Some(first), Some(last)) => format!("branches {first} to {last}"),
         (None, None) => "every branch".to_owned(),
@@ -189,6 +195,16 @@ pub fn all_of_cuda(database: &Database) -> Article {
     article
 }
 
+/// Whether a release compiles on a system whose compiler and C library are known.
+fn is_known_to_compile(release: &CudaRelease, system: &Distribution) -> bool {
+    system.glibc.is_some() && system.gcc.is_some() && compiles_with(release, system, "x86_64").is_some()
+}
+
+/// Whether a CUDA release has a file with a known checksum.
+pub fn can_be_chosen(database: &Database, release: &CudaRelease) -> bool {
+    database.cuda_artifacts.iter().any(|a| a.version == release.version && a.artifact.is_verifiable())
+}
+
 /// A CUDA release.
 pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
     let version = release.version;
@@ -197,8 +213,7 @@ pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
         release.date.as_ref().map(|day| format!("released {day}")).unwrap_or_default(),
     );
     let files: Vec<_> = database.cuda_artifacts.iter().filter(|a| a.version == version).map(|a| &a.artifact).collect();
-    let usable = files.iter().any(|file| file.is_verifiable());
-    let told = if usable {
+    let told = if can_be_chosen(database, release) {
         format!("can be chosen{}", sizes(files.iter().copied()))
     } else {
         "no source states the checksum of its file, so it is never chosen".to_owned()
@@ -213,7 +228,7 @@ pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
         .filter(|b| b.max_cuda.is_some_and(|native| version.series() <= native.series()));
     let native: Vec<_> = branches.map(|b| b.branch.to_string()).collect();
     article = article.with("native", format!("to driver branches {}", native.join(", ")));
-    let systems = systems(database, |d| compiles_with(release, d, "x86_64").is_some());
+    let systems = systems(database, |d| is_known_to_compile(release, d));
     article = article.with("systems", format!("compiles on x86_64 with {systems}"));
     let add_ons: Vec<_> = database
         .add_ons
@@ -221,7 +236,10 @@ pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
         .filter_map(|of| Some(format!("{} {}", of.title, newest_for(database, of, version)?.version)))
         .collect();
     article = article.with("add-ons", add_ons.join(", "));
-    article.run = vec![format!("gpusetup plan --cuda {version}"), format!("gpusetup db list gpus --cuda {version}")];
+    article.run = vec![format!("gpusetup db list gpus --cuda {version}")];
+    if can_be_chosen(database, release) {
+        article.run.insert(0, format!("gpusetup plan --cuda {version}"));
+    }
     article.sources = locations(database, &release.sources);
     article
 }
@@ -304,7 +322,15 @@ pub fn add_on(database: &Database, of: &AddOn, wanted: &Want<AddOnVersion>) -> A
         let label = if *wanted == Want::Latest { "newest" } else { "release" };
         article = article.with(label, format!("{} for CUDA {line}{runs}{usable}", newest.version));
     }
-    let option = if of.id == AddOnId::CUDNN { "--cudnn latest".to_owned() } else { format!("--with {}", of.id) };
+    let option = match (of.id, wanted) {
+        (AddOnId::CUDNN, wanted) => format!("--cudnn {}", quoted(&wanted.to_string())),
+        (id, Want::Meeting(wanted)) => {
+            let wanted = wanted.to_string();
+            let is = if wanted.starts_with(|c: char| c.is_ascii_digit()) { "==" } else { "" };
+            format!("--with {}", quoted(&format!("{id}{is}{wanted}")))
+        }
+        (id, _) => format!("--with {id}"),
+    };
     article.run = vec![format!("gpusetup plan {option}"), "gpusetup db list add-ons".to_owned()];
     article
 }
@@ -336,8 +362,7 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
     if !offers.is_empty() {
         article = article.with("drivers", offers.join(", "));
     }
-    let compiled: Vec<_> =
-        database.cuda.iter().filter(|c| compiles_with(c, of, "x86_64").is_some()).map(|c| c.version).collect();
+    let compiled: Vec<_> = database.cuda.iter().filter(|c| is_known_to_compile(c, of)).map(|c| c.version).collect();
     if let (Some(newest), Some(oldest)) = (compiled.first(), compiled.last()) {
         article = article.with("cuda", format!("{oldest} to {newest} compile here (x86_64)"));
     }
@@ -381,7 +406,10 @@ pub fn framework(
     article.remedy = Some(language.filled(PLAN_FOR, &[("framework", &framework.title)]));
     let wish = if version.is_empty() { &release.version } else { version.trim_start_matches('=').trim() };
     let wish = format!("{}=={wish}", framework.name);
-    article.run = vec![format!("gpusetup plan --for {}=={}", framework.name, release.version)];
+    let is_named = !version.is_empty();
+    let asked = if is_named { format!("{}=={}", framework.name, release.version) } else { framework.name.clone() };
+    let beside = framework.beside.as_ref().map(|leader| format!("{leader},")).unwrap_or_default();
+    article.run = vec![format!("gpusetup plan --for {beside}{asked}")];
     match architecture {
         Some(architecture) => {
             article.python = python::of_release(database, framework, release, &wish, architecture, cards);
@@ -413,7 +441,8 @@ fn described(build: &FrameworkBuild) -> String {
             format!("contains its own CUDA {} libraries; the host needs the driver only", build.cuda)
         }
         FrameworkNeeds::Libraries => {
-            format!("CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))
+            let nvcc = build.nvcc_min.map(|oldest| format!("; nvcc {oldest} or newer")).unwrap_or_default();
+            format!("CUDA {}{}{nvcc}", build.first_cuda(), newer(build.cuda_min.is_some()))
         }
         FrameworkNeeds::Compiler => {
             format!("compiled on the host with CUDA {}{}", build.first_toolkit(), newer(build.cuda_min.is_some()))

@@ -79,8 +79,13 @@ impl Database {
         if found.iter().any(|m| m.gpu.compute_capability.is_some()) {
             found.retain(|m| m.gpu.compute_capability.is_some());
         }
-        // The sort is stable: among those with the fewest extra words, the lowest id and the general entry win.
-        found.sort_by_key(|m| (m.surplus, m.gpu.subsystem.is_some()));
+        // The sort is stable: among those with the fewest extra words, the general entry, the one that drivers list first and the
+        // lowest id win. A later one on another chip is rare.
+        let first_branch = |gpu: &Gpu| {
+            let listed = gpu.listed_from.first().map(|release| release.branch);
+            listed.max(gpu.first_driver_branch).max(gpu.absent_from_branch)
+        };
+        found.sort_by_key(|m| (m.surplus, m.gpu.subsystem.is_some(), first_branch(m.gpu)));
         let is_of_model = found.iter().any(|m| m.is_of_model);
         let is_known_as =
             |g: &&Gpu| g.known_as.as_deref().is_some_and(|name| of_name(g, &words(name), &asked) == Some(0));
