@@ -55,9 +55,11 @@ pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Pro
     }
 }
 
-/// The page about the driver branch with this number: `580`.
-pub fn of_branch(database: &Database, number: &str) -> Option<Article> {
-    Some(pages::branch(database, database.branch(number.parse().ok()?)?))
+/// The page about the driver branch with this number, or of this release: `580`, `580.65.06`.
+pub fn of_branch(database: &Database, text: &str) -> Option<Article> {
+    let release = || database.driver(text.parse().ok()?).map(|release| release.version.branch);
+    let number = text.parse().ok().or_else(release)?;
+    Some(pages::branch(database, database.branch(number)?))
 }
 
 /// The page about a system, a CUDA series or a driver branch that a word names alone: `ubuntu-24.04`, `12.8`, `cuda-12.8`,

@@ -40,7 +40,8 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
     out += "</ul>\n<table class=\"areas\">";
     for (area, worst, text) in looked_at(report) {
         let (class, word) = of_status(worst);
-        let (title, text) = (escaped(area.title()), escaped(&text));
+        let text = if text == word { "" } else { &text };
+        let (title, text) = (escaped(area.title()), escaped(text));
         let _ = write!(out, "<tr class=\"{class}\"><th>{title}</th><td><i>{word}</i></td><td>{text}</td></tr>");
     }
     out += "</table>\n";

@@ -354,6 +354,24 @@ fn a_page_fits_a_screen() {
 }
 
 #[test]
+fn releases_packages_and_architectures_have_pages() {
+    for (subject, part) in [
+        ("580.65.06", "driver branch 580"),
+        ("nvidia-driver-580-open", "driver branch 580"),
+        ("cuda-toolkit-12-8", "CUDA 12.8.2"),
+        ("cuda-13-0", "CUDA 13.0"),
+        ("cuda 12", "CUDA 12.9.1"),
+        ("cudnn 8.9.7", "8.9.7.29 for CUDA 12"),
+        ("ampere", "8.6 (sm_86)"),
+        ("kernel 6.8", "Linux kernel"),
+        ("NCCL_P2P_DISABLE", "NCCL"),
+    ] {
+        let ran = run(&["explain", subject]);
+        assert!(ran.code == 0 && ran.out.contains(part), "{subject}: {}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
 fn frameworks_get_what_they_are_made_with() {
     let host = Tree::ubuntu_24_04();
     let chosen = |arguments: &[&str]| {

@@ -685,3 +685,15 @@ fn a_plan_as_text_fits_a_narrow_terminal_and_has_no_colours_without_one() {
     }
     assert!(host.run(&["plan", "--color", "always"]).out.contains('\x1b'));
 }
+
+#[test]
+fn a_name_means_the_gpu_that_drivers_listed_first() {
+    let host = Tree::ubuntu_24_04();
+    // The later ones, on larger chips, are in the lists from 550 on.
+    for (name, id) in [("rtx 4060", "10de:2882"), ("rtx 4060 ti", "10de:2803"), ("rtx 4070", "10de:2786")] {
+        let ran = host.run(&["plan", "--json", "--gpu", name, "--driver", "535", "--method", "runfile"]);
+        assert_eq!(ran.json()["host"]["gpus"][0]["pci_id"], id, "{name}");
+    }
+    let doubtful = host.run(&["plan", "--gpu", "a10", "--driver", "455", "--method", "runfile", "--profile", "driver"]);
+    assert!(doubtful.out.contains("whether driver 455.45.01 supports NVIDIA A10 is not known"), "{}", doubtful.out);
+}

@@ -85,7 +85,7 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
     match assumed_gpus(database, &name) {
         Ok(found) => Ok(found.first().and_then(|found| page(&name, found, database).ok())),
         Err(e @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. })) => {
-            Err(named_gpu(&name, &e))
+            pages::architecture(database, &name).map(Some).ok_or_else(|| named_gpu(&name, &e))
         }
         Err(_) => Ok(releases::of_system_or_release(database, &name)),
     }

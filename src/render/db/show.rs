@@ -45,6 +45,40 @@ pub fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article 
     article
 }
 
+/// An architecture with several compute capabilities: what each of them needs.
+pub fn architecture(database: &Database, name: &str) -> Option<Article> {
+    let all: Vec<_> = database.architectures.iter().filter(|a| a.name.eq_ignore_ascii_case(name)).collect();
+    let mut article = Article::new(format!("{} architecture", all.first()?.name), "");
+    let mut sources = BTreeSet::new();
+    for one in all {
+        let mut parts = vec![format!("{} ({})", one.compute_capability, one.compute_capability.sm())];
+        parts.extend(one.embedded.as_ref().map(|board| format!("part of {board}")));
+        parts.push(branches(one.first_driver_branch, one.last_driver_branch));
+        parts.push(match (one.first_cuda, one.last_cuda) {
+            (Some(first), Some(last)) => format!("CUDA {first} to {last}"),
+            (Some(first), None) => format!("CUDA {first} and newer"),
+            (None, Some(last)) => format!("CUDA {last} and older"),
+            (None, None) => "every known CUDA".to_owned(),
+        });
+        parts.push(format!("{} kernel modules", flavours(&one.modules)));
+        article = article.with("compute", parts.join("; "));
+        sources.extend(one.sources.iter().cloned());
+    }
+    article.run.push("gpusetup db list gpus".to_owned());
+    article.sources = locations(database, &sources.into_iter().collect::<Vec<_>>());
+    Some(article)
+}
+
+/// From which driver branch to which.
+fn branches(first: Option<u16>, last: Option<u16>) -> String {
+    match (first, last) {
+        (Some(first), None) => format!("branch {first} and newer"),
+        (None, Some(last)) => format!("branch {last} and older"),
+        (Some(first), Some(last)) => format!("branches {first} to {last}"),
+        (None, None) => "every branch".to_owned(),
+    }
+}
+
 /// What a GPU needs and can do, as labels and texts.
 pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
     let mut all = vec![(
@@ -62,11 +96,9 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
             None if card.listed_from.is_empty() && card.sure_branch.is_none() && card.is_listed => {
                 format!("branch {first} and newer ({first} is the first for its architecture)")
             }
-            None => format!("branch {first} and newer"),
+            None => branches(Some(first), None),
         },
-        (None, Some(last)) => format!("branch {last} and older"),
-        (Some(first), Some(last)) => format!("branches {first} to {last}"),
-        (None, None) => "every branch".to_owned(),
+        (first, last) => branches(first, last),
     };
     if let Some(board) = &card.embedded {
         all.push(("driver", format!("part of the system software (JetPack) of {board}")));

@@ -10,8 +10,8 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What is between two columns.
-const GAP: &str = "  ";
+/// The spaces between two columns, if there is room.
+const GAP: usize = 2;
 
 /// What a cell shows if there is nothing to tell.
 const NOTHING: &str = "-";
@@ -38,12 +38,14 @@ impl Table {
         let mut widths: Vec<_> = (0..headings.len()).map(|n| most(n, columns)).collect();
         let least: Vec<_> = (0..headings.len()).map(|n| most(n, word)).collect();
         let limit = width.unwrap_or(usize::MAX);
-        while widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1) > limit {
+        let gaps = widths.len().saturating_sub(1);
+        let gap = if least.iter().sum::<usize>() + GAP * gaps > limit { 1 } else { GAP };
+        while widths.iter().sum::<usize>() + gap * gaps > limit {
             let shrinks = |n: &usize| widths[*n] > least[*n];
             let Some(widest) = (0..widths.len()).filter(shrinks).max_by_key(|n| widths[*n]) else { break };
             widths[widest] -= 1;
         }
-        lines().map(|row| in_lines(row, &widths)).collect()
+        lines().map(|row| in_lines(row, &widths, gap)).collect()
     }
 
     /// For programs: an object for each row, with the headings as keys (`LIFE ENDS` is `life_ends`). A cell with nothing in it
@@ -62,8 +64,8 @@ impl Table {
     }
 }
 
-/// A row, each cell in its column.
-fn in_lines(row: &[String], widths: &[usize]) -> String {
+/// A row, each cell in its column, with so many spaces between columns.
+fn in_lines(row: &[String], widths: &[usize], gap: usize) -> String {
     let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| wrapped("", cell, *width)).collect();
     let mut cells: Vec<_> = cells.iter().map(|cell| cell.lines()).collect();
     let height = cells.iter().map(|lines| lines.clone().count()).max().unwrap_or(0);
@@ -73,7 +75,7 @@ fn in_lines(row: &[String], widths: &[usize]) -> String {
         for (lines, width) in cells.iter_mut().zip(widths) {
             let text = lines.next().unwrap_or_default();
             line += text;
-            line.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(text)) + GAP.len()));
+            line.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(text)) + gap));
         }
         out += line.trim_end();
         out.push('\n');
@@ -104,6 +106,6 @@ mod tests {
             vec![vec!["1".into(), "four long words here".into()], vec!["2".into(), "x".into()]],
         );
         assert_eq!(table.text(Some(12)), "A  NAME\n1  four long\n   words\n   here\n2  x\n");
-        assert_eq!(table.text(Some(3)), "A  NAME\n1  four\n   long\n   words\n   here\n2  x\n", "no word is broken");
+        assert_eq!(table.text(Some(3)), "A NAME\n1 four\n  long\n  words\n  here\n2 x\n", "no word is broken");
     }
 }
