@@ -68,20 +68,23 @@ pub fn of_system_or_release(database: &Database, name: &str) -> Option<Article> 
     if let Ok((system, _)) = system_named(database, name.split(':').next().unwrap_or_default()) {
         return Some(pages::system(database, system));
     }
-    // A whole number alone may be an error or an Xid.
+    if let Some(number) = cuda_named(name) {
+        return cuda(database, &number).ok().map(|release| pages::cuda(database, release));
+    }
+    let of_driver = ["nvidia-", "libnvidia-", "cuda-drivers-"].iter().any(|start| name.starts_with(start));
+    name.split('-').filter(|_| of_driver).find_map(|part| of_branch(database, part))
+}
+
+/// The CUDA release in a word: `12.8`, `cuda-12.8`, `cu128`, `cuda-toolkit-12-8`. A whole number alone may be an error or an Xid.
+fn cuda_named(name: &str) -> Option<String> {
     let is_version = |text: &&str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
     let number = ["cuda-", "cuda", ""].iter().find_map(|start| name.strip_prefix(start).filter(is_version));
-    let number = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1"))).map(str::to_owned);
-    let number = number.or_else(|| {
-        let mut parts = name.strip_prefix("cuda-")?.rsplit('-');
-        let (minor, major) = (parts.next()?, parts.next()?);
-        [major, minor].iter().all(|part| part.parse::<u16>().is_ok()).then(|| format!("{major}.{minor}"))
-    });
-    let Some(number) = number else {
-        let of_driver = ["nvidia-", "libnvidia-", "cuda-drivers-"].iter().any(|start| name.starts_with(start));
-        return name.split('-').filter(|_| of_driver).find_map(|part| of_branch(database, part));
-    };
-    cuda(database, &number).ok().map(|release| pages::cuda(database, release))
+    if let Some(number) = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1"))) {
+        return Some(number.to_owned());
+    }
+    let mut parts = name.strip_prefix("cuda-")?.rsplit('-');
+    let (minor, major) = (parts.next()?, parts.next()?);
+    [major, minor].iter().all(|part| part.parse::<u16>().is_ok()).then(|| format!("{major}.{minor}"))
 }
 
 fn unknown(title: &str, text: &str, newest: Option<impl Display>, list: &str) -> Problem {

@@ -36,7 +36,12 @@ pub fn width() -> usize {
 
 /// Columns that a table must keep to: on a terminal, or if `COLUMNS` says how wide it is. Programs get whole rows.
 pub fn limit() -> Option<usize> {
-    (std::io::stdout().is_terminal() || environment::variable("COLUMNS").is_some()).then(width)
+    is_read(std::io::stdout()).then(width)
+}
+
+/// Whether somebody reads an output: on a terminal, or where `COLUMNS` is set.
+fn is_read(output: impl IsTerminal) -> bool {
+    output.is_terminal() || environment::variable("COLUMNS").is_some()
 }
 
 fn width_of(terminal: impl AsFd) -> usize {
@@ -51,8 +56,7 @@ fn width_of(terminal: impl AsFd) -> usize {
 /// A line for standard error, broken between words if somebody reads it: on a terminal, or if `COLUMNS` says how wide it is. Programs
 /// get whole lines, and texts of several lines are arranged already.
 pub fn filled(line: &str) -> Cow<'_, str> {
-    let is_read = std::io::stderr().is_terminal() || environment::variable("COLUMNS").is_some();
-    if !is_read || line.contains('\n') {
+    if !is_read(std::io::stderr()) || line.contains('\n') {
         Cow::Borrowed(line)
     } else {
         wrapped("", line, width_of(std::io::stderr())).trim_end().to_owned().into()

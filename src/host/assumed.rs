@@ -190,26 +190,26 @@ fn capability(what: &str) -> Option<String> {
 /// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families sold today, and whether the name
 /// `is` such a GPU or `has` one.
 fn other_vendor(name: &str) -> Option<(&'static str, &'static str)> {
-    /// Instance types of Amazon's cloud.
-    const INSTANCES: [(&str, &str); 2] = [("g4ad", "AMD"), ("dl1", "Intel")];
-    const FAMILIES: [(&str, &str); 8] = [
-        ("radeon", "AMD"),
-        ("instinct", "AMD"),
-        ("firepro", "AMD"),
-        ("rx", "AMD"),
-        ("mi", "AMD"),
-        ("arc", "Intel"),
-        ("gaudi", "Intel"),
-        ("iris", "Intel"),
+    const FAMILIES: [(&str, &str, &str); 10] = [
+        ("radeon", "AMD", "is"),
+        ("instinct", "AMD", "is"),
+        ("firepro", "AMD", "is"),
+        ("rx", "AMD", "is"),
+        ("mi", "AMD", "is"),
+        ("arc", "Intel", "is"),
+        ("gaudi", "Intel", "is"),
+        ("iris", "Intel", "is"),
+        // Instance types of Amazon's cloud.
+        ("g4ad", "AMD", "has"),
+        ("dl1", "Intel", "has"),
     ];
     let small = name.to_lowercase();
     let family = |word: &str| {
         let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         // `mi300x`: letters, a number, and possibly a letter.
         let letters = word.find(|c: char| c.is_ascii_digit()).map_or(letters, |at| &word[..at]);
-        let of = |(_, vendor): &(&str, &'static str), verb| (*vendor, verb);
-        let family = FAMILIES.iter().find(|(family, _)| *family == letters).map(|found| of(found, "is"));
-        family.or_else(|| INSTANCES.iter().find(|(family, _)| *family == word).map(|found| of(found, "has")))
+        let found = FAMILIES.iter().find(|(family, ..)| [letters, word].contains(family));
+        found.map(|(_, vendor, verb)| (*vendor, *verb))
     };
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
 }

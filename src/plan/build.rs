@@ -258,14 +258,10 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
     }
     if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
-        for text in context.chosen.cards.iter().filter_map(|card| not_listed_yet(card, driver)) {
-            say(CheckId::GS503, text);
-        }
-    }
-    for card in context.chosen.cards.iter().filter(|card| !card.is_listed) {
-        if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
-            say(CheckId::GS503, unlisted(card, driver));
-        }
+        let cards = &context.chosen.cards;
+        let not_yet = cards.iter().filter_map(|card| not_listed_yet(card, driver));
+        let never = cards.iter().filter(|card| !card.is_listed).map(|card| unlisted(card, driver));
+        not_yet.chain(never).for_each(|text| say(CheckId::GS503, text));
     }
     for caution in &context.chosen.cautions {
         say(CheckId::GS713, caution.clone());

@@ -243,9 +243,7 @@ fn unknown(database: &Database, request: &Request, text: &str) -> Conflict {
         frameworks.dedup();
         Hint::asking("", Request { frameworks, ..request.clone() })
     };
-    let plain = name.to_lowercase();
-    let plain = plain.split_once("-cu").map_or(plain.as_str(), |(name, _)| name);
-    if let Some(with) = database.frameworks.iter().find(|f| f.siblings.iter().any(|sibling| sibling == plain)) {
+    if let Some(with) = database.framework_released_with(name) {
         let sentence = format!("{name} is released with {} and needs the same CUDA: plan for that", with.title);
         return Conflict::request(sentence).hint(instead(&with.name));
     }

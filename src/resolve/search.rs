@@ -117,7 +117,7 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
                 });
                 // What keeps a release away that runs on the GPUs says more than that newer ones do not.
                 let is_of_gpu = |conflict: &Conflict| conflict.rule == RuleId::FrameworkRunsOnGpu;
-                if first.as_ref().is_none_or(is_of_gpu) && (first.is_none() || !is_of_gpu(&conflict)) {
+                if first.as_ref().is_none_or(|first| is_of_gpu(first) && !is_of_gpu(&conflict)) {
                     first = Some(conflict);
                 }
             }

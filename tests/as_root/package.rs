@@ -2,7 +2,7 @@
 //! installed, installed again and purged is as before.
 
 use crate::host::tree::differences;
-use crate::host::{Host, RECORDS, machine, script};
+use crate::host::{Host, RECORDS, Said, machine, script, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,14 +24,9 @@ fn made(out: &Path) -> PathBuf {
         .env("DEBFULLNAME", "A Packager")
         .env("DEBEMAIL", "packager@debian.org")
         .env("SOURCE_DATE_EPOCH", "1764000000");
-    let done = command.output().expect("it runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    Said::of(command.output().expect("it runs")).succeeds();
     let files = fs::read_dir(out).expect("made").map(|entry| entry.expect("an entry").path());
     files.into_iter().find(|path| path.extension().is_some_and(|end| end == "deb")).expect("a package")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 #[test]

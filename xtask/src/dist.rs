@@ -6,6 +6,7 @@ mod archive;
 mod debian;
 mod program;
 
+use crate::open_kernel_modules::git;
 use crate::{Result, project};
 use flate2::{Compression, GzBuilder};
 use gpusetup_database::sum::sha256;
@@ -80,7 +81,7 @@ pub fn make(options: &Options) -> Result<()> {
         println!("{:>10} bytes  {name}", bytes.len());
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
-    println!("{:>10} bytes  the program, for glibc {} and newer", release.program.bytes.len(), release.program.glibc());
+    println!("{:>10} bytes  the program, for glibc {} and newer", release.program.bytes.len(), release.program.glibc);
     write(&options.out.join("SHA256SUMS"), sums.as_bytes())
 }
 
@@ -136,10 +137,7 @@ fn version() -> Result<String> {
 fn time_of_commit() -> Result<u64> {
     let said = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(said) => said,
-        Err(_) => {
-            let git = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(project()))?;
-            String::from_utf8_lossy(&git).into_owned()
-        }
+        Err(_) => git(&project(), &["log", "-1", "--format=%ct"])?,
     };
     said.trim().parse().map_err(|_| format!("`{}` is no time in seconds", said.trim()))
 }

@@ -134,9 +134,7 @@ impl Node {
         };
         Self { place, value }
     }
-}
 
-impl Node {
     /// The refusal of another shape.
     fn is_not(&self, expected: &str) -> Unfit {
         let found = match self.value {
@@ -234,6 +232,12 @@ fn at_its_place<'de, S: DeserializeSeed<'de>>(seed: S, node: Node) -> Result<S::
     seed.deserialize(node).map_err(|unfit| unfit.at(place))
 }
 
+fn of_map<'de, V: Visitor<'de>>(entries: Vec<(Node, Node)>, place: Location, visitor: V) -> Result<V::Value, Unfit> {
+    // A key that is missing has no place: the record's last key stands for its end.
+    let end = entries.last().map_or(place, |(key, _)| key.place);
+    visitor.visit_map(Entries::of(entries)).map_err(|unfit| unfit.at(end))
+}
+
 impl<'de> SeqAccess<'de> for Entries<Node> {
     type Error = Unfit;
 
@@ -270,11 +274,7 @@ impl<'de> Deserializer<'de> for Node {
             Value::Float(value) => visitor.visit_f64(value),
             Value::Text(value) => visitor.visit_string(value),
             Value::List(nodes) => visitor.visit_seq(Entries::of(nodes)),
-            Value::Map(entries) => {
-                // A key that is missing has no place: the record's last key stands for its end.
-                let end = entries.last().map_or(place, |(key, _)| key.place);
-                return visitor.visit_map(Entries::of(entries)).map_err(|unfit| unfit.at(end));
-            }
+            Value::Map(entries) => return of_map(entries, place, visitor),
         };
         visited.map_err(|unfit| unfit.at(place))
     }
@@ -289,9 +289,7 @@ impl<'de> Deserializer<'de> for Node {
         let Value::Map(entries) = self.value else {
             return Err(self.is_not("names with values"));
         };
-        // A key that is missing has no place: the record's last key stands for its end.
-        let end = entries.last().map_or(self.place, |(key, _)| key.place);
-        visitor.visit_map(Entries::of(entries)).map_err(|unfit| unfit.at(end))
+        of_map(entries, self.place, visitor)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {

@@ -202,8 +202,7 @@ fn sizes<'a>(files: impl Iterator<Item = &'a Artifact>) -> String {
 /// CUDA as a whole: what is newest, and what of it can be chosen.
 pub fn all_of_cuda(database: &Database) -> Article {
     let mut article = Article::new("CUDA", format!("{} releases known", database.cuda.len()));
-    let has_file =
-        |c: &&CudaRelease| database.cuda_artifacts.iter().any(|a| a.version == c.version && a.artifact.is_verifiable());
+    let has_file = |c: &&CudaRelease| can_be_chosen(database, c);
     let dated =
         |c: &CudaRelease| c.date.as_ref().map_or_else(|| c.version.to_string(), |day| format!("{} ({day})", c.version));
     if let Some(newest) = database.cuda.first() {
@@ -245,7 +244,8 @@ pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
         release.date.as_ref().map(|day| format!("released {day}")).unwrap_or_default(),
     );
     let files: Vec<_> = database.cuda_artifacts.iter().filter(|a| a.version == version).map(|a| &a.artifact).collect();
-    let told = if can_be_chosen(database, release) {
+    let usable = can_be_chosen(database, release);
+    let told = if usable {
         format!("can be chosen{}", sizes(files.iter().copied()))
     } else {
         "no source states the checksum of its file, so it is never chosen".to_owned()
@@ -269,7 +269,7 @@ pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
         .collect();
     article = article.with("add-ons", add_ons.join(", "));
     article.run = vec![format!("gpusetup db list gpus --cuda {version}")];
-    if can_be_chosen(database, release) {
+    if usable {
         article.run.insert(0, format!("gpusetup plan --cuda {version}"));
     }
     article.sources = locations(database, &release.sources);

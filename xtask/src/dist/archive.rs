@@ -4,8 +4,11 @@ use super::Release;
 use crate::Result;
 use std::path::Path;
 
-/// Its name and bytes.
-fn packed(release: &Release) -> Result<(String, Vec<u8>)> {
+/// The highest level that every zstd unpacks with its usual memory.
+const LEVEL: i32 = 19;
+
+/// Writes it into a folder, and returns its name.
+pub fn write(release: &Release, out: &Path) -> Result<String> {
     let folder = format!("gpusetup-{}-{}-linux", release.version, release.program.architecture);
     let mut tar = tar::Builder::new(Vec::new());
     tar.mode(tar::HeaderMode::Deterministic);
@@ -23,14 +26,6 @@ fn packed(release: &Release) -> Result<(String, Vec<u8>)> {
     }
     let bytes = tar.into_inner().map_err(|e| e.to_string())?;
     let packed = zstd::bulk::compress(&bytes, LEVEL).map_err(|e| e.to_string())?;
-    Ok((format!("{folder}.tar.zst"), packed))
-}
-
-/// The highest one that every zstd unpacks with its usual memory.
-const LEVEL: i32 = 19;
-
-/// Writes it into a folder, and returns its name.
-pub fn write(release: &Release, out: &Path) -> Result<String> {
-    let (name, bytes) = packed(release)?;
-    super::write(&out.join(&name), &bytes).map(|()| name)
+    let name = format!("{folder}.tar.zst");
+    super::write(&out.join(&name), &packed).map(|()| name)
 }

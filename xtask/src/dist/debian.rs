@@ -46,7 +46,7 @@ pub fn write(release: &Release, maintainer: &str, out: &Path) -> Result<String> 
          Installed-Size: {}\nDepends: libc6 (>= {}), libgcc-s1 (>= 3.0) | libgcc1\nSuggests: minisign\nSection: admin\nPriority: optional\n\
          Description: {}\n",
         bytes.div_ceil(1024),
-        release.program.glibc(),
+        release.program.glibc,
         DESCRIPTION
     );
     put(&tree, &Installed::new("DEBIAN/control", 0o644, control))?;

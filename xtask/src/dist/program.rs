@@ -13,6 +13,8 @@ pub struct Program {
     pub bytes: Vec<u8>,
     /// Its architecture, as printed by `uname -m`.
     pub architecture: &'static str,
+    /// The oldest glibc that it runs on: `2.17`.
+    pub glibc: String,
 }
 
 impl Program {
@@ -27,13 +29,8 @@ impl Program {
             Some(21) => "ppc64le",
             _ => return Err(format!("{} is no program for x86_64, aarch64 or ppc64le", path.display())),
         };
-        Ok(Self { bytes, architecture })
-    }
-
-    /// The oldest glibc that it runs on: `2.17`.
-    pub fn glibc(&self) -> String {
-        let [major, minor] = newest_symbol(&self.bytes).0.unwrap_or([2, 0]);
-        format!("{major}.{minor}")
+        let [major, minor] = newest_symbol(&bytes).0.unwrap_or([2, 0]);
+        Ok(Self { bytes, architecture, glibc: format!("{major}.{minor}") })
     }
 }
 
@@ -89,7 +86,7 @@ mod tests {
     fn this_program_is_for_this_machine() {
         let own = Program::read(&std::env::current_exe().expect("it runs")).expect("it is a program");
         assert_eq!(own.architecture, std::env::consts::ARCH);
-        assert!(own.glibc().starts_with("2."), "{}", own.glibc());
+        assert!(own.glibc.starts_with("2."), "{}", own.glibc);
         assert!(Program::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()).is_err());
     }
 }

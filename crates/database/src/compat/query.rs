@@ -37,8 +37,14 @@ impl Database {
         let is = |f: &&Framework| {
             f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
         };
-        let without_cuda = || name.rsplit_once("-cu").map(|(start, _)| start);
-        self.frameworks.iter().find(is).or_else(|| self.framework(without_cuda()?))
+        self.frameworks.iter().find(is).or_else(|| self.framework(without_cuda(name)?))
+    }
+
+    /// The framework that the package with this name is released with: PyTorch for `torchvision`.
+    pub fn framework_released_with(&self, name: &str) -> Option<&Framework> {
+        let name = name.to_lowercase();
+        let plain = without_cuda(&name).unwrap_or(&name);
+        self.frameworks.iter().find(|framework| framework.siblings.iter().any(|sibling| sibling == plain))
     }
 
     /// The release selected by `torch==2.9.1` or `torch`: the newest of [`Self::framework_releases`].
@@ -230,12 +236,11 @@ impl Clause {
             Self::Is(asked) => begins(asked),
             // A record stands for all versions of a series; one of them is not the series.
             Self::IsNot(asked) => !(begins(asked) && asked.split('.').count() <= version.split('.').count()),
-            // `>=2.5.1` is met by the newest version of the series 2.5.
-            Self::Within(Some(_), lowest) if lowest.strip_prefix(version).is_some_and(|rest| rest.starts_with('.')) => {
-                true
-            }
-            Self::Within(range, _) => {
-                range.as_ref().is_some_and(|range| version.parse().is_ok_and(|version| range.matches(version)))
+            Self::Within(None, _) => false,
+            Self::Within(Some(range), lowest) => {
+                // `>=2.5.1` is met by the newest version of the series 2.5.
+                let has_lowest = lowest.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'));
+                has_lowest || version.parse().is_ok_and(|version| range.matches(version))
             }
         }
     }
@@ -259,6 +264,11 @@ fn parts(wish: &str) -> (&str, &str, &str) {
     }
     let Some(extras) = rest.find(']') else { return (name, name, "") };
     (name, &wish[..=end + extras], rest[extras + 1..].trim())
+}
+
+/// A package's name without the CUDA that it is for: `cudf` for `cudf-cu12`.
+fn without_cuda(name: &str) -> Option<&str> {
+    name.rsplit_once("-cu").map(|(start, _)| start)
 }
 
 /// A wish without its version: the name and pip's extras, `jax[cuda13]`.
