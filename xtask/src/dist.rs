@@ -22,12 +22,15 @@ pub struct Options {
     /// The folder for the release; it is made
     #[arg(long, default_value = "target/release-files")]
     out: PathBuf,
-    /// Package this program, which runs here, instead of building one
+    /// Package this program instead of building one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Build for this glibc and newer ones with `cargo zigbuild` (pip install ziglang==0.13.0 cargo-zigbuild==0.24.1)
     #[arg(long, value_name = "VERSION", conflicts_with = "program")]
     glibc: Option<String>,
+    /// Build for these platforms, such as `aarch64-unknown-linux-gnu`; rustc must have their standard libraries
+    #[arg(long, value_name = "TRIPLE", conflicts_with = "program")]
+    target: Vec<String>,
     /// Who answers for the Debian package: NAME
     #[arg(long, env = "DEBFULLNAME")]
     name: String,
@@ -62,18 +65,24 @@ struct Release {
 /// Makes the release, and prints the sum and size of each file.
 pub fn make(options: &Options) -> Result<()> {
     let time = time_of_commit()?;
-    let path = match &options.program {
-        Some(path) => path.clone(),
-        None => program::build(options.glibc.as_deref(), time)?,
+    let programs = match &options.program {
+        Some(path) => vec![path.clone()],
+        None => program::build(&options.target, options.glibc.as_deref(), time)?,
     };
-    let program = Program::read(&path)?;
-    let files = files(&path, &program)?;
-    let release = Release { version: version()?, time, program, files };
     fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
-    let made = [
-        archive::write(&release, &options.out)?,
-        debian::write(&release, &format!("{} <{}>", options.name, options.email), &options.out)?,
-    ];
+    let mut made = Vec::new();
+    for path in &programs {
+        let program = Program::read(path)?;
+        println!(
+            "{:>10} bytes  the program for {}, glibc {} and newer",
+            program.bytes.len(),
+            program.architecture,
+            program.glibc
+        );
+        let release = Release { version: version()?, time, files: files(&program)?, program };
+        made.push(archive::write(&release, &options.out)?);
+        made.push(debian::write(&release, &format!("{} <{}>", options.name, options.email), &options.out)?);
+    }
     let mut sums = String::new();
     for name in made {
         let path = options.out.join(&name);
@@ -81,16 +90,15 @@ pub fn make(options: &Options) -> Result<()> {
         println!("{:>10} bytes  {name}", bytes.len());
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
-    println!("{:>10} bytes  the program, for glibc {} and newer", release.program.bytes.len(), release.program.glibc);
     write(&options.out.join("SHA256SUMS"), sums.as_bytes())
 }
 
 /// What is installed: the program, its manual pages, completions and texts.
-fn files(path: &Path, program: &Program) -> Result<Vec<Installed>> {
+fn files(program: &Program) -> Result<Vec<Installed>> {
     let pages = project().join("target/manual-pages");
     let _ = fs::remove_dir_all(&pages);
     fs::create_dir_all(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
-    output(Command::new(path).args(["man", "--directory"]).arg(&pages))?;
+    output(program.command().args(["man", "--directory"]).arg(&pages))?;
     let mut files = vec![Installed::new("usr/bin/gpusetup", 0o755, program.bytes.clone())];
     let entries = fs::read_dir(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
     for entry in entries {
@@ -104,7 +112,7 @@ fn files(path: &Path, program: &Program) -> Result<Vec<Installed>> {
         ("zsh", "usr/share/zsh/vendor-completions/_gpusetup"),
         ("fish", "usr/share/fish/vendor_completions.d/gpusetup.fish"),
     ] {
-        files.push(Installed::new(place, 0o644, output(Command::new(path).args(["completions", shell]))?));
+        files.push(Installed::new(place, 0o644, output(program.command().args(["completions", shell]))?));
     }
     let text = |name: &str| fs::read(project().join(name)).map_err(|e| format!("{name}: {e}"));
     for name in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
