@@ -42,7 +42,7 @@ pub fn glibc(bytes: &[u8]) -> object::read::Result<[u32; 2]> {
     Ok(known.max().unwrap_or([2, 0]))
 }
 
-/// Lets the program start without the versions that only weak symbols have. GNU ld marks them so; lld, which zig links with, does not.
+/// Lets the program start without the versions that only weak symbols have. Linkers leave the flag out, but glibc's loader knows it.
 pub fn mark_optional(bytes: &mut [u8]) -> object::read::Result<()> {
     for version in versions(bytes)?.iter().filter(|version| version.is_only_weak) {
         let flags = u16::from_le_bytes([bytes[version.flags], bytes[version.flags + 1]]) | VER_FLG_WEAK;
@@ -80,4 +80,63 @@ fn versions(bytes: &[u8]) -> object::read::Result<Vec<Version>> {
         }
     }
     Ok(versions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::process::Command;
+
+    #[test]
+    fn the_header_tells_the_architecture() {
+        let mut program = fs::read(std::env::current_exe().expect("it runs")).expect("it can be read");
+        for (machine, name) in [(62, "x86_64"), (183, "aarch64"), (21, "ppc64le")] {
+            program[18] = machine;
+            assert_eq!(architecture(&program), Some(name));
+        }
+        // ppc64, the other way around.
+        program[5] = 2;
+        program[18..20].rotate_left(1);
+        assert_eq!(architecture(&program), None);
+        assert_eq!(architecture(b"#!/bin/sh"), None);
+    }
+
+    #[test]
+    fn a_program_starts_without_a_version_that_only_weak_symbols_have() {
+        let folder = std::env::temp_dir().join(format!("xtask-versions-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("written");
+        write("new.map", "GLIBC_9.9 { global: found; };");
+        write("old.map", "GLIBC_9.8 { global: found; };");
+        write("library.c", "void found(void) {}");
+        write("program.c", "extern void found(void) __attribute__((weak)); int main(void) { return found ? 1 : 0; }");
+        let cc = |arguments: &str| {
+            let status = Command::new("cc").args(arguments.split(' ')).current_dir(&folder).status();
+            assert!(status.expect("cc starts").success(), "cc {arguments}");
+        };
+        let library = |version: &str| {
+            cc(&format!(
+                "-shared -fPIC -o libfound.so library.c -Wl,-soname,libfound.so,--version-script={version}.map"
+            ));
+        };
+        let program = folder.join("program");
+        let run = || Command::new(&program).output().expect("it starts").status.code();
+        library("new");
+        cc("-o program program.c -Wl,--no-as-needed,-rpath,$ORIGIN libfound.so");
+        let before = fs::read(&program).expect("built");
+        assert_eq!(glibc(&before), Ok([9, 9]));
+        assert_eq!(run(), Some(1));
+        library("old");
+        assert_ne!(run(), Some(0));
+
+        let mut bytes = before;
+        mark_optional(&mut bytes).expect("a program");
+        assert!(glibc(&bytes).expect("a program") < [9, 9]);
+        fs::write(&program, bytes).expect("written");
+        assert_eq!(run(), Some(0));
+        library("new");
+        assert_eq!(run(), Some(1));
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }
