@@ -96,10 +96,13 @@ fn changelog(release: &Release, maintainer: &str) -> Result<String> {
     ))
 }
 
-/// Writes a file of the package into its folder, as dpkg-deb will find it.
+/// Writes a file of the package into its folder, as dpkg-deb will find it: its modes do not depend on the umask.
 fn put(tree: &Path, file: &Installed) -> Result<()> {
     let path = tree.join(&file.path);
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, &file.bytes));
     let done = written.and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(file.mode)));
-    done.map_err(|e| format!("{}: {e}", path.display()))
+    let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(tree));
+    let done = done
+        .and_then(|()| folders.map(|folder| fs::set_permissions(folder, PermissionsExt::from_mode(0o755))).collect());
+    done.map_err(|e: std::io::Error| format!("{}: {e}", path.display()))
 }
