@@ -34,8 +34,8 @@ impl Program {
     }
 }
 
-/// Builds the program for this machine, without the names of its folders.
-pub fn build(glibc: Option<&str>, time: u64) -> Result<PathBuf> {
+/// Builds the program for this machine, without the names of its folders. `pinned` are variables that become part of it.
+pub fn build(glibc: Option<&str>, time: u64, pinned: &[(&str, Option<&str>)]) -> Result<PathBuf> {
     let root = project().canonicalize().map_err(|e| e.to_string())?;
     let triple = triple()?;
     let mut command = Command::new("cargo");
@@ -54,6 +54,12 @@ pub fn build(glibc: Option<&str>, time: u64) -> Result<PathBuf> {
     };
     command.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix").join("\u{1f}"));
     command.env("CFLAGS", flags("-ffile-prefix-map").join(" "));
+    for (name, value) in pinned {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command.env("SOURCE_DATE_EPOCH", time.to_string()).env("CARGO_INCREMENTAL", "0").current_dir(&root);
     let status = command.status().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
