@@ -178,6 +178,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         Some(path) => plan_in_file(path, options, config.bundle.as_deref(), database, &facts)?
             .fetched_from(&config.sources.mirrors, database),
         None => {
+            options.request.accepts(database)?;
             let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
             let planner = Planner {
                 repositories: Some(system),
