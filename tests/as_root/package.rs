@@ -161,17 +161,16 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
     let plan = machine("chroot", &[text(&tree), "/usr/bin/gpusetup", "plan", "--gpu", "h100", "--os", "rocky-9"]);
     assert!(plan.succeeds().out.contains("Choice"));
     dnf(&["remove", "gpusetup"]).succeeds();
-    let records = ["var/lib/dnf", "var/lib/rpm", "var/log", "var/cache", "root"];
+    let records = ["var/lib/dnf", "var/lib/rpm", "var/log", "var/cache", "root", "tmp"];
     assert_eq!(differences(&before, &tree, &records), [""; 0]);
     let lists = path("repository/rpm").join(arch).join("repodata/repomd.xml");
     let text = fs::read_to_string(&lists).expect("made");
     fs::write(&lists, text + "\n").expect("written");
-    fs::remove_dir_all(path("cache")).expect("removed");
-    let said = dnf(&["install", "gpusetup"]);
+    let said = dnf(&["--refresh", "install", "gpusetup"]);
     assert!(said.code != Some(0) && said.err.contains("gpusetup"), "{said:?}");
 }
 
-/// A repository with one package: this machine's C library and shell, so that a tree with it runs programs.
+/// A repository with one package: the usual folders, and this machine's C library and shell, so that a tree with it runs programs.
 fn base_package(build: &Path, repository: &Path) {
     let files = build.join("files");
     fs::create_dir_all(files.join("bin")).expect("made");
@@ -183,6 +182,17 @@ fn base_package(build: &Path, repository: &Path) {
         fs::create_dir_all(to.parent().expect("a folder")).expect("made");
         fs::copy(library, to).expect("copied");
     }
+    for folder in [
+        "usr/bin",
+        "usr/lib/tmpfiles.d",
+        "usr/share/man/man1",
+        "usr/share/doc",
+        "usr/share/licenses",
+        "var/log",
+        "var/tmp",
+    ] {
+        fs::create_dir_all(files.join(folder)).expect("made");
+    }
     fs::copy("/bin/dash", files.join("bin/sh")).expect("copied");
     fs::copy("/bin/rm", files.join("bin/rm")).expect("copied");
     for library in machine("ldd", &["/bin/rm"]).succeeds().out.split_whitespace().filter(|word| word.starts_with('/')) {
@@ -191,7 +201,7 @@ fn base_package(build: &Path, repository: &Path) {
         fs::copy(library, to).expect("copied");
     }
     let spec = format!(
-        "Name: base\nVersion: 1\nRelease: 1\nSummary: A C library and a shell\nLicense: Various\nAutoReq: no\nProvides: /bin/sh\n\
+        "Name: base\nVersion: 1\nRelease: 1\nSummary: A C library and a shell\nLicense: Various\nAutoReq: no\nProvides: /bin/sh, rtld(GNU_HASH)\n\
          %global debug_package %{{nil}}\n%global __os_install_post %{{nil}}\n%global _build_id_links none\n\
          %description\nThey are.\n%install\ncp -a {}/. %{{buildroot}}\n%files\n/*\n",
         files.display()

@@ -41,7 +41,8 @@ impl Release {
         let key = key.lines().last().expect("a key");
         let secret = release.path("release.key");
         let home = "https://gpusetup.example";
-        dist(program, &release.files(), &["--release-key", key, "--sign", text(&secret), "--home", home], &[]).succeeds();
+        dist(program, &release.files(), &["--release-key", key, "--sign", text(&secret), "--home", home], &[])
+            .succeeds();
         release
     }
 

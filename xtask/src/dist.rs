@@ -17,7 +17,7 @@ use crate::open_kernel_modules::git;
 use crate::{Result, project};
 use flate2::{Compression, GzBuilder};
 use gpusetup_database::sum::sha256;
-use program::Program;
+use program::{Pinned, Program};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -36,6 +36,9 @@ pub struct Options {
     /// Build for this glibc and newer ones with `cargo zigbuild` (pip install ziglang==0.13.0 cargo-zigbuild==0.24.1)
     #[arg(long, value_name = "VERSION", conflicts_with = "program")]
     glibc: Option<String>,
+    /// Build for these platforms, such as `aarch64-unknown-linux-gnu`; rustc must have their standard libraries
+    #[arg(long, value_name = "TRIPLE", conflicts_with = "program")]
+    target: Vec<String>,
     /// Who answers for the packages: NAME
     #[arg(long, env = "DEBFULLNAME", required_unless_present = "repository")]
     name: Option<String>,
@@ -98,38 +101,49 @@ pub fn make(options: &Options) -> Result<()> {
         return repository::add(&options.out, folder, key);
     }
     let time = time_of_commit()?;
-    let path = match &options.program {
-        Some(path) => path.clone(),
+    let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
+    let keys = options.release_key.as_deref();
+    let programs = match &options.program {
+        Some(path) => vec![path.clone()],
         None => {
-            let keys = options.release_key.as_deref();
-            let pinned = [
-                ("GPUSETUP_HOME", options.home.as_deref()),
+            let signatures = options.signatures.to_string();
+            let variables = [
+                ("GPUSETUP_HOME", home),
                 ("GPUSETUP_RELEASE_KEY", keys),
-                ("GPUSETUP_RELEASE_SIGNATURES", Some(&options.signatures.to_string())),
+                ("GPUSETUP_RELEASE_SIGNATURES", Some(signatures.as_str())),
             ];
-            program::build(options.glibc.as_deref(), time, &pinned)?
+            program::build(&options.target, options.glibc.as_deref(), &Pinned { variables: &variables, time })?
         }
-    };
-    let program = Program::read(&path)?;
-    let files = files(&path, &program)?;
-    let release = Release {
-        version: version()?,
-        time,
-        home: options.home.as_ref().map(|home| home.trim_end_matches('/').to_owned()),
-        keys: options.release_key.clone(),
-        packager: options.name.iter().zip(&options.email).map(|(name, email)| format!("{name} <{email}>")).collect(),
-        program,
-        files,
     };
     let out = &options.out;
     fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
-    archive::write(&release, out)?;
-    debian::write(&release, out)?;
-    rpm::write(&release, out)?;
-    materials::write(&release, out)?;
-    notes::write(&release, out)?;
-    install_script::write(&release, out)?;
-    output(Command::new(&path).arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
+    for path in &programs {
+        let program = Program::read(path)?;
+        let Program { bytes, architecture, glibc, .. } = &program;
+        println!("{:>10} bytes  the program for {architecture}, glibc {glibc} and newer", bytes.len());
+        let release = Release {
+            version: version()?,
+            time,
+            home: home.map(str::to_owned),
+            keys: keys.map(str::to_owned),
+            packager: options
+                .name
+                .iter()
+                .zip(&options.email)
+                .map(|(name, email)| format!("{name} <{email}>"))
+                .collect(),
+            files: files(&program)?,
+            program,
+        };
+        archive::write(&release, out)?;
+        debian::write(&release, out)?;
+        rpm::write(&release, out)?;
+        materials::write(&release, out)?;
+        // These are the same for every architecture.
+        notes::write(&release, out)?;
+        install_script::write(&release, out)?;
+        output(release.program.command().arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
+    }
     let mut sums = String::new();
     for name in names(out)? {
         let path = out.join(&name);
@@ -137,9 +151,8 @@ pub fn make(options: &Options) -> Result<()> {
         println!("{:>10} bytes  {name}", bytes.len());
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
-    println!("{:>10} bytes  the program, for glibc {} and newer", release.program.bytes.len(), release.program.glibc);
     write(&out.join(SUMS), sums.as_bytes())?;
-    if options.sign.is_empty() { Ok(()) } else { signature::write(&release, &options.sign, out, &[SUMS, DATABASE]) }
+    if options.sign.is_empty() { Ok(()) } else { signature::write(&version()?, &options.sign, out, &[SUMS, DATABASE]) }
 }
 
 /// The checksums, in the form of `sha256sum`.
@@ -181,9 +194,9 @@ fn workplace(name: &str) -> Result<PathBuf> {
 }
 
 /// What packages install: the program, its manual pages, completions and texts, and what rotates its logs and clears its cache.
-fn files(path: &Path, program: &Program) -> Result<Vec<Installed>> {
+fn files(program: &Program) -> Result<Vec<Installed>> {
     let pages = workplace("manual-pages")?;
-    output(Command::new(path).args(["man", "--directory"]).arg(&pages))?;
+    output(program.command().args(["man", "--directory"]).arg(&pages))?;
     let mut files = vec![Installed::new("usr/bin/gpusetup", 0o755, program.bytes.clone())];
     let entries = fs::read_dir(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
     for entry in entries {
@@ -197,7 +210,7 @@ fn files(path: &Path, program: &Program) -> Result<Vec<Installed>> {
         ("zsh", "usr/share/zsh/site-functions/_gpusetup"),
         ("fish", "usr/share/fish/vendor_completions.d/gpusetup.fish"),
     ] {
-        files.push(Installed::new(place, 0o644, output(Command::new(path).args(["completions", shell]))?));
+        files.push(Installed::new(place, 0o644, output(program.command().args(["completions", shell]))?));
     }
     let text = |name: &str| fs::read(project().join(name)).map_err(|e| format!("{name}: {e}"));
     for (name, place) in [

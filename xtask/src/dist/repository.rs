@@ -82,8 +82,9 @@ fn apt(root: &Path, key: &str) -> Result<()> {
     ] {
         command.args(["-o", &format!("APT::FTPArchive::Release::{field}={value}")]);
     }
-    for weak in ["MD5", "SHA1"] {
-        command.args(["-o", &format!("APT::FTPArchive::Release::{weak}=false")]);
+    // apt takes the strongest for its by-hash.
+    for other in ["MD5", "SHA1", "SHA512"] {
+        command.args(["-o", &format!("APT::FTPArchive::Release::{other}=false")]);
     }
     let signed = suite.join("InRelease");
     let unsigned = suite.join("Release");
