@@ -5,6 +5,7 @@
 
 mod archive;
 mod debian;
+mod homebrew;
 mod install_script;
 mod materials;
 mod notes;
@@ -144,6 +145,7 @@ pub fn make(options: &Options) -> Result<()> {
         install_script::write(&release, out)?;
         output(release.program.command().arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
     }
+    homebrew::write_formula(&version()?, home, out)?;
     let mut sums = String::new();
     for name in names(out)? {
         let path = out.join(&name);
