@@ -162,13 +162,14 @@ const SUMS: &str = "SHA256SUMS";
 /// What `gpusetup db update` takes.
 const DATABASE: &str = "database.tar.xz";
 
-/// The files of a release, sorted, without the checksums and signatures.
+/// The files of a release that its checksums list, sorted. The database is signed separately, so that a newer one can replace
+/// it between releases.
 fn names(out: &Path) -> Result<Vec<String>> {
     let failed = |e: std::io::Error| format!("{}: {e}", out.display());
     let mut names = Vec::new();
     for entry in fs::read_dir(out).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
-        if name != SUMS && !name.ends_with(".minisig") {
+        if name != SUMS && name != DATABASE && !name.ends_with(".minisig") {
             names.push(name);
         }
     }
