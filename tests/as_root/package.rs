@@ -58,7 +58,7 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
     // A newer version, and back.
     host.ask(
         "cd /root && dpkg-deb -R release/*.deb newer && sed -i 's/^Version: .*/Version: 0.9.9-1/' newer/DEBIAN/control && \
-         rm newer/usr/share/doc/gpusetup/NEWS.md.gz && dpkg-deb -b newer newer.deb && dpkg --install newer.deb",
+         rm newer/usr/share/doc/gpusetup/NEWS.md.gz && dpkg-deb -Zgzip -z1 -b newer newer.deb && dpkg --install newer.deb",
     );
     assert_eq!(host.ask("dpkg-query -W -f '${Version}' gpusetup"), "0.9.9-1");
     assert!(!host.path("/usr/share/doc/gpusetup/NEWS.md.gz").exists());
@@ -204,7 +204,7 @@ fn base_package(build: &Path, repository: &Path) {
     }
     let spec = format!(
         "Name: base\nVersion: 1\nRelease: 1\nSummary: A C library and a shell\nLicense: Various\nAutoReq: no\nProvides: /bin/sh, rtld(GNU_HASH)\n\
-         %global debug_package %{{nil}}\n%global __os_install_post %{{nil}}\n%global _build_id_links none\n\
+         %global debug_package %{{nil}}\n%global _binary_payload w1.gzdio\n%global __os_install_post %{{nil}}\n%global _build_id_links none\n\
          %description\nThey are.\n%install\ncp -a {}/. %{{buildroot}}\n%files\n/*\n",
         files.display()
     );

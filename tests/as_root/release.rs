@@ -66,7 +66,7 @@ impl Release {
 /// Makes a release of a program; more options, and variables of the environment.
 pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, &str)]) -> Said {
     let mut command = xtask();
-    command.args(["dist", "--program", text(program), "--out", text(out)]).args(options);
+    command.args(["dist", "--fast", "--program", text(program), "--out", text(out)]).args(options);
     command
         .env("DEBFULLNAME", "A Packager")
         .env("DEBEMAIL", "packager@debian.org")

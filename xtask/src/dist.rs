@@ -40,6 +40,9 @@ pub struct Options {
     /// Build for these platforms, such as `aarch64-unknown-linux-gnu`; rustc must have their standard libraries
     #[arg(long, value_name = "TRIPLE", conflicts_with = "program")]
     target: Vec<String>,
+    /// Compress little, for trying things
+    #[arg(long)]
+    fast: bool,
     /// Who answers for the packages: NAME
     #[arg(long, env = "DEBFULLNAME", required_unless_present = "repository")]
     name: Option<String>,
@@ -92,15 +95,32 @@ struct Release {
     keys: Option<String>,
     /// `NAME <ADDRESS>`.
     packager: String,
+    /// Compress little.
+    fast: bool,
     program: Program,
     files: Vec<Installed>,
 }
 
-/// Makes the release, and prints the checksum and size of each file. Other architectures are added to a folder that has one.
+/// Makes a release, or repositories of one.
 pub fn make(options: &Options) -> Result<()> {
-    if let (Some(folder), Some(key)) = (&options.repository, &options.openpgp_key) {
-        return repository::add(&options.out, folder, key);
+    match (&options.repository, &options.openpgp_key) {
+        (Some(folder), Some(key)) => repository::add(&options.out, folder, key),
+        _ => {
+            let made = release(options);
+            let _ = fs::remove_dir_all(workplaces()?);
+            made
+        }
     }
+}
+
+/// Where this run works: several can at once.
+fn workplaces() -> Result<PathBuf> {
+    let project = project().canonicalize().map_err(|e| e.to_string())?;
+    Ok(project.join("target/release-work").join(std::process::id().to_string()))
+}
+
+/// Makes the release, and prints the checksum and size of each file. Other architectures are added to a folder that has one.
+fn release(options: &Options) -> Result<()> {
     let time = time_of_commit()?;
     let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
     let keys = options.release_key.as_deref();
@@ -133,6 +153,7 @@ pub fn make(options: &Options) -> Result<()> {
                 .zip(&options.email)
                 .map(|(name, email)| format!("{name} <{email}>"))
                 .collect(),
+            fast: options.fast,
             files: files(&program)?,
             program,
         };
@@ -188,9 +209,9 @@ fn lay_out<'a>(tree: &Path, files: impl IntoIterator<Item = &'a Installed>) -> R
     Ok(())
 }
 
-/// An empty folder below `target/`.
+/// An empty folder of this run, below `target/`.
 fn workplace(name: &str) -> Result<PathBuf> {
-    let folder = project().canonicalize().map_err(|e| e.to_string())?.join("target").join(name);
+    let folder = workplaces()?.join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok(folder)

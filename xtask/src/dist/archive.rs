@@ -5,8 +5,8 @@ use super::{Release, gzip};
 use crate::Result;
 use std::path::Path;
 
-/// The highest level that every zstd unpacks with its usual memory.
-const LEVEL: i32 = 19;
+/// The highest level that every zstd unpacks with its usual memory, and a fast one.
+const LEVELS: [i32; 2] = [19, 1];
 
 /// Writes them into a folder.
 pub fn write(release: &Release, out: &Path) -> Result<()> {
@@ -26,7 +26,7 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
         tar.append_data(&mut header, format!("{folder}/{path}"), file.bytes.as_slice()).map_err(|e| e.to_string())?;
     }
     let bytes = tar.into_inner().map_err(|e| e.to_string())?;
-    let packed = zstd::bulk::compress(&bytes, LEVEL).map_err(|e| e.to_string())?;
+    let packed = zstd::bulk::compress(&bytes, LEVELS[usize::from(release.fast)]).map_err(|e| e.to_string())?;
     super::write(&out.join(format!("{folder}.tar.zst")), &packed)?;
     super::write(&out.join(format!("{folder}.tar.gz")), &gzip(&bytes)?)
 }

@@ -55,7 +55,7 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
     lay_out(&tree, &about)?;
     output(
         Command::new("dpkg-deb")
-            .args(["--root-owner-group", "-Zxz", "--build"])
+            .args(["--root-owner-group", "-Zxz", if release.fast { "-z0" } else { "-z9" }, "--build"])
             .args([&tree, &out.join(format!("gpusetup_{version}_{architecture}.deb"))])
             .env("SOURCE_DATE_EPOCH", release.time.to_string()),
     )

@@ -16,6 +16,7 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
     let mut macros = vec![
         defined("_topdir", &place.display().to_string()),
         defined("release_version", &release.version),
+        defined("release_level", if release.fast { "0" } else { "9" }),
         defined("release_files", &tree.display().to_string()),
         defined("release_packager", &release.packager),
         defined("release_day", &date(release.time, "+%a %b %d %Y")?),
