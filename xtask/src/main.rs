@@ -224,26 +224,8 @@ fn record(source: Source) -> Result<()> {
 
 /// Prints how the database differs from what was recorded; whether it does not.
 fn check(write: bool) -> Result<bool> {
-    let database = database()?;
-    let mut comparisons = vec![
-        open_kernel_modules::check(&database, write)?,
-        virtual_gpus::check(&database, write)?,
-        mig::check(&database)?,
-        redistrib::check(&database, write)?,
-        addons::check(&database)?,
-        headers::check(&database)?,
-        error_codes::check()?,
-        compile_matrix::check(&database)?,
-        distributions::check(&database)?,
-        wheels::check(&database)?,
-        requirements::check(&database)?,
-        libraries::check(&database)?,
-        kernels::check(&database)?,
-        instances::check(&database)?,
-    ];
-    comparisons.extend(errors::check(&database, write)?);
     let mut same = true;
-    for Comparison { what, facts, differences } in &comparisons {
+    for Comparison { what, facts, differences } in &comparisons(&database()?, write)? {
         println!("{what}: {facts} facts, {} differences", differences.len());
         for difference in differences {
             println!("  {difference}");
@@ -251,6 +233,28 @@ fn check(write: bool) -> Result<bool> {
         same &= differences.is_empty();
     }
     Ok(same)
+}
+
+/// Compares a database with all recorded tables.
+fn comparisons(database: &Database, write: bool) -> Result<Vec<Comparison>> {
+    let mut comparisons = vec![
+        open_kernel_modules::check(database, write)?,
+        virtual_gpus::check(database, write)?,
+        mig::check(database)?,
+        redistrib::check(database, write)?,
+        addons::check(database)?,
+        headers::check(database)?,
+        error_codes::check()?,
+        compile_matrix::check(database)?,
+        distributions::check(database)?,
+        wheels::check(database)?,
+        requirements::check(database)?,
+        libraries::check(database)?,
+        kernels::check(database)?,
+        instances::check(database)?,
+    ];
+    comparisons.extend(errors::check(database, write)?);
+    Ok(comparisons)
 }
 
 /// The repository's root folder.
