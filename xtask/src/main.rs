@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo xtask check [--write]
+//! cargo xtask facts refresh --from DIR|URL [--dry-run]
 //! cargo xtask prose
 //! cargo xtask dist --glibc 2.17
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
@@ -25,6 +26,7 @@ mod dist;
 mod distributions;
 mod error_codes;
 mod errors;
+mod facts;
 mod fatbin;
 mod headers;
 mod instances;
@@ -69,6 +71,11 @@ enum Task {
     },
     /// Make a release: the program with its manual pages, as an archive and as a Debian package
     Dist(dist::Options),
+    /// Add new facts to the database from what NVIDIA publishes
+    Facts {
+        #[command(subcommand)]
+        task: facts::Task,
+    },
     /// Find phrases and sentences that the project's texts should not have
     Prose,
     /// Read a source and write its table
@@ -186,6 +193,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Record { source } => record(source).map(|()| true)?,
         Task::Check { write } => check(write)?,
         Task::Dist(options) => dist::make(&options).map(|()| true)?,
+        Task::Facts { task } => facts::run(task)?,
         Task::Prose => {
             let problems = prose::check()?;
             problems.iter().for_each(|problem| println!("{problem}"));
