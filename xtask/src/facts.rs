@@ -12,11 +12,14 @@ mod input;
 mod json;
 mod lists;
 mod notes;
+mod record;
 mod report;
 #[cfg(test)]
 mod tests;
 mod toolkits;
 mod tree;
+
+pub use record::record;
 
 use crate::{Comparison, Result, project};
 use gpusetup_database::compat::Database;

@@ -18,6 +18,7 @@
 //! cargo xtask record addons ../cuda-packages [--lists ../lists]
 //! cargo xtask record kernels [FRAMEWORK[==RELEASE]...]
 //! cargo xtask record instances ../clones
+//! cargo xtask record releases ../cuda-legacy ../get-nvidia-supported-gpus-json
 //! ```
 
 mod addons;
@@ -168,6 +169,13 @@ enum Source {
         /// skypilot-catalog, oci-hpc
         clones: PathBuf,
     },
+    /// Record the lists of the releases that `facts refresh` is tested with
+    Releases {
+        /// A clone of github.com/nixos-cuda/cuda-legacy, which keeps NVIDIA's lists of archives
+        archives: PathBuf,
+        /// A clone of github.com/alex-tu-cc/get-nvidia-supported-gpus-json, which keeps drivers' lists of GPUs
+        gpus: PathBuf,
+    },
 }
 
 /// The result of comparing a source with the database.
@@ -227,6 +235,7 @@ fn record(source: Source) -> Result<()> {
         Source::Requirements { index } => requirements::record(&database()?, &index),
         Source::Kernels { index, names } => kernels::record(&database()?, &index, &names),
         Source::Instances { clones } => instances::record(&clones),
+        Source::Releases { archives, gpus } => facts::record(&archives, &gpus),
     }
 }
 
