@@ -25,10 +25,16 @@ impl Notes {
     pub fn read(&mut self, path: &str, text: &str, report: &mut Report) {
         let mut understood = 0;
         for cells in rows(text) {
-            let [label, drivers @ ..] = cells.as_slice() else { continue };
+            // The first driver is Linux's, the second one Windows'.
+            let [label, linux, others @ ..] = cells.as_slice() else { continue };
             let Some(label) = label.strip_prefix("CUDA ") else { continue };
-            let Some(driver) = drivers.iter().find_map(|cell| least(cell)) else { continue };
-            let place = format!("{}, CUDA {label}", path);
+            let place = format!("{path}, CUDA {label}");
+            let Some(driver) = least(linux) else {
+                if others.iter().any(|cell| least(cell).is_some()) {
+                    report.unknown("rows of release notes", format!("{place}: {linux}"));
+                }
+                continue;
+            };
             if let Some(major) = label.strip_suffix(".x").and_then(|major| major.parse().ok()) {
                 understood += 1;
                 let known = self.minimum.entry(major).or_insert_with(|| driver.clone());
@@ -150,6 +156,9 @@ mod tests {
     fn strange_rows_are_named() {
         let (notes, report) =
             read("| CUDA 12.8\"\n | >=570.124.06 |\n| CUDA x.y.z | >=570.1 |\n| CUDA 12.8 Update 1 | >=570 |\n");
+        assert!(notes.native.is_empty() && !report.unknown.is_empty(), "{:?}", report.unknown);
+        // The driver of Windows is not that of Linux.
+        let (notes, report) = read("| CUDA 12.8 GA | N/A | >=570.65 |\n");
         assert!(notes.native.is_empty() && !report.unknown.is_empty(), "{:?}", report.unknown);
         let (_, report) = read("| CUDA 12.8 GA | >=570.26 |\n| CUDA 12.8 GA | >=570.86.10 |\n");
         assert_eq!(report.differ.len(), 1);
