@@ -35,6 +35,9 @@ use tree::Tree;
 /// NVIDIA's server, with the folder of each product.
 const SERVER: &str = "https://developer.download.nvidia.com/compute";
 
+/// The most wrong facts that the summary shows.
+const WRONG_FACTS: usize = 20;
+
 /// Platforms that the database leaves out, and why.
 const LEFT_OUT: [(&str, &str); 4] = [
     ("windows-x86_64", "archives for Windows"),
@@ -57,7 +60,8 @@ pub struct Options {
     /// CUDA's release notes in HTML or Markdown, for the drivers that toolkits need
     #[arg(long, value_name = "FILE|URL")]
     release_notes: Option<String>,
-    /// Checksums that other sources publish: lines with a SHA-256, a file name, and the source's id in the database
+    /// Checksums that other sources publish: lines with a SHA-256, a list (cuda/redist/redistrib_13.0.2.json) or the name of an
+    /// archive, and the source's id in the database
     #[arg(long, value_name = "FILE")]
     also: Option<PathBuf>,
     /// The folder of the database [default: this repository]
@@ -90,6 +94,9 @@ impl Also {
             };
             if !lists::is_sha256(sum) || database.source(source).is_none() {
                 return Err(format!("{} has no SHA-256, or a source that is not in the database", shown(line)));
+            }
+            if archives::SOURCES.contains(source) || *source == toolkits::SOURCE {
+                return Err(format!("{}: NVIDIA's own lists are no second source", shown(line)));
             }
             all.0.entry((*file).to_owned()).or_default().insert((*source).to_owned(), sum.to_lowercase());
         }
@@ -130,7 +137,11 @@ pub fn run(Task::Refresh(options): Task) -> Result<bool> {
         Ok(_) if report.forbids_writing() => None,
         Ok(new) => Some(new),
         Err(problem) => {
-            report.refused.push(format!("the database would be wrong: {}", shown(problem)));
+            let lines = problem
+                .lines()
+                .take(WRONG_FACTS)
+                .map(|line| format!("the database would be wrong: {}", shown(line.trim())));
+            report.refused.extend(lines);
             None
         }
     };
@@ -168,6 +179,12 @@ fn refresh(inputs: &[Input], also: &Also, database: &Database, before: &Tree, re
     let mut tree = before.clone();
     let lists = read_lists(inputs, report);
     compare_archives(&lists, database, report);
+    for list in &lists {
+        also.sources(&list.published_as(), &list.sha256, report);
+        for archive in list.components.iter().flat_map(|component| &component.archives) {
+            also.sources(archive.file(), &archive.sha256, report);
+        }
+    }
     let mut notes = Notes::default();
     for input in inputs.iter().filter(|input| input.kind == Kind::Notes) {
         notes.read(&input.path, &input.text, report);

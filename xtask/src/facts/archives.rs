@@ -8,13 +8,16 @@ use gpusetup_database::compat::{AddOn, AddOnArtifact, AddOnId, Database};
 use gpusetup_database::version::AddOnVersion;
 use std::cmp::Reverse;
 
+/// The sources of NVIDIA's lists of cuDNN and of other add-ons.
+pub const SOURCES: [&str; 2] = ["nvidia-redistrib", "add-ons-redistrib"];
+
 /// The libraries of the products with lists: the product, the component in its list, and the source of the list.
 const LIBRARIES: [(&str, &str, &str); 5] = [
-    ("cudnn", "cudnn", "nvidia-redistrib"),
-    ("cutensor", "libcutensor", "add-ons-redistrib"),
-    ("cusparselt", "libcusparse_lt", "add-ons-redistrib"),
-    ("cudss", "libcudss", "add-ons-redistrib"),
-    ("nvshmem", "libnvshmem", "add-ons-redistrib"),
+    ("cudnn", "cudnn", SOURCES[0]),
+    ("cutensor", "libcutensor", SOURCES[1]),
+    ("cusparselt", "libcusparse_lt", SOURCES[1]),
+    ("cudss", "libcudss", SOURCES[1]),
+    ("nvshmem", "libnvshmem", SOURCES[1]),
 ];
 
 /// Components of these lists that are no libraries for toolkits.

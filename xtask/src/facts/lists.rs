@@ -22,6 +22,13 @@ pub struct List {
     pub unknown: Vec<String>,
 }
 
+impl List {
+    /// Its path on NVIDIA's server, `cuda/redist/redistrib_13.0.2.json`.
+    pub fn published_as(&self) -> String {
+        format!("{}/redist/redistrib_{}.json", self.product, self.release)
+    }
+}
+
 /// A component in a list.
 pub struct Component {
     /// NVIDIA's name, of `[a-z0-9_]+`.

@@ -151,8 +151,7 @@ impl Drop for Scratch {
 #[test]
 fn archives_of_cuda_12_8_1_are_those_that_were_typed() {
     let typed = without_archives(files(), &["12.8.2"]);
-    let also =
-        "249e28a83008d711d5f72880541c8be6253f6d61608461de4fcb715554a6cf17 redistrib_12.8.1.json rules-ml-toolchain";
+    let also = "249e28a83008d711d5f72880541c8be6253f6d61608461de4fcb715554a6cf17 cuda/redist/redistrib_12.8.1.json rules-ml-toolchain";
     let before = without_archives(typed.clone(), &["12.8.1"]);
     let (after, report) = refreshed("12.8.1", &before, &[recorded(CUDA_12_8_1)], also);
     assert_eq!(differences(&after, &typed), [""; 0]);
@@ -163,8 +162,7 @@ fn archives_of_cuda_12_8_1_are_those_that_were_typed() {
 #[test]
 fn archives_of_cuda_13_0_2_are_those_that_were_typed() {
     let typed = without_archives(files(), &["13.0.3"]);
-    let also =
-        "fce66717a81c510ffeb89ecc3e79849ab34af3b80139f750876d9033e31d71c2 redistrib_13.0.2.json rules-ml-toolchain";
+    let also = "fce66717a81c510ffeb89ecc3e79849ab34af3b80139f750876d9033e31d71c2 cuda/redist/redistrib_13.0.2.json rules-ml-toolchain";
     let before = without_archives(typed.clone(), &["13.0.2"]);
     let (after, report) = refreshed("13.0.2", &before, &[recorded(CUDA_13_0_2)], also);
     assert_eq!(differences(&after, &typed), [""; 0]);
@@ -313,12 +311,17 @@ fn a_changed_checksum_or_size_is_an_alarm_and_nothing_is_written() {
 
 #[test]
 fn sources_that_contradict_a_list_are_an_alarm() {
-    let also = format!("{} redistrib_12.8.1.json rules-ml-toolchain", "0".repeat(64));
+    let also = format!("{} cuda/redist/redistrib_12.8.1.json rules-ml-toolchain", "0".repeat(64));
     let before = without_archives(files(), &["12.8.2", "12.8.1"]);
     let (also, mut report) = (Also::parse(&also, known()).expect("other sources"), Report::default());
     refresh(&[recorded(CUDA_12_8_1)], &also, &before.database().expect("a database"), &before, &mut report);
     assert_eq!(report.alarms.len(), 1);
+    // So they are of a release that the database has.
+    let mut report = Report::default();
+    refresh(&[recorded(CUDA_12_8_1)], &also, known(), &files(), &mut report);
+    assert_eq!(report.alarms.len(), 1);
     assert!(Also::parse("0 file spack", known()).is_err());
+    assert!(Also::parse(&format!("{} file nvidia-redistrib", "0".repeat(64)), known()).is_err());
     assert!(Also::parse(&format!("{} file nobody", "0".repeat(64)), known()).is_err());
     // Two lists that differ on a file that the database does not have.
     let mut other = recorded(CUDA_12_8_1);

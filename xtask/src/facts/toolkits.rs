@@ -11,7 +11,7 @@ use gpusetup_database::version::CudaVersion;
 use std::fmt::Write;
 
 /// The source of NVIDIA's lists of CUDA.
-const SOURCE: &str = "cuda-redistrib";
+pub const SOURCE: &str = "cuda-redistrib";
 
 /// The source of the tables of drivers.
 const NOTES: &str = "cuda-release-notes";
@@ -151,7 +151,7 @@ fn add_archives(
         return;
     }
     let name = format!("redistrib_{}.json", list.release);
-    let others = also.sources(&name, &list.sha256, report);
+    let others = also.sources(&list.published_as(), &list.sha256, report);
     let verified = match others.is_empty() {
         false => format!("{name} was read whole and has the sum that is published of it, {}", list.sha256),
         true => {
