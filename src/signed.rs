@@ -105,7 +105,7 @@ mod tests {
     const ONE: &str = include_str!("../tests/common/signed/one.pub");
     const TWO: &str = include_str!("../tests/common/signed/two.pub");
     const TEXT: &[u8] = include_bytes!("../tests/common/signed/text");
-    const BY_ONE: &str = include_str!("../tests/common/signed/by-one.minisig");
+    const BY_ONE: &str = include_str!("../tests/common/signed/text.minisig");
     const BY_TWO: &str = include_str!("../tests/common/signed/by-two.minisig");
 
     #[test]

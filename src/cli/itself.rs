@@ -42,6 +42,8 @@ pub enum Command {
         /// Trust this minisign public key instead of the release key
         #[arg(long, value_name = "FILE")]
         key: Vec<PathBuf>,
+        #[command(flatten)]
+        form: JsonOption,
     },
 }
 
@@ -101,6 +103,15 @@ struct Done<'a> {
     files: Vec<String>,
 }
 
+/// What `self verify --json` prints.
+#[derive(serde::Serialize)]
+struct Verified<'a> {
+    schema: &'static str,
+    file: &'a Path,
+    /// Always true: it is an error if the signature does not match.
+    signed: bool,
+}
+
 impl Done<'_> {
     fn tell(&self, form: JsonOption, text: &str) -> Result<Exit, Problem> {
         if form.json {
@@ -117,7 +128,7 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::Update(options) => update(options),
         Command::Uninstall(options) => uninstall(options),
-        Command::Verify { file, key } => verify(file, key),
+        Command::Verify { file, key, form } => verify(file, key, *form),
     }
 }
 
@@ -320,7 +331,7 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
     done(true).tell(options.form, &format!("gpusetup {VERSION} is removed from {}", prefix.display()))
 }
 
-fn verify(file: &Path, keys: &[PathBuf]) -> Result<Exit, Problem> {
+fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Problem> {
     let signers = upstream::signers(keys, "files")?;
     let sources = Sources::default();
     let name = file.to_string_lossy();
@@ -332,7 +343,11 @@ fn verify(file: &Path, keys: &[PathBuf]) -> Result<Exit, Problem> {
     signers
         .verify(&bytes, &String::from_utf8_lossy(&signatures))
         .map_err(|e| Problem::integrity(format!("{}: {e}", visible(&name))))?;
-    print(&format!("{}: the signature matches\n", visible(&name)))?;
+    if form.json {
+        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file, signed: true })?;
+    } else {
+        print(&format!("{}: the signature matches\n", visible(&name)))?;
+    }
     Ok(Exit::Done)
 }
 

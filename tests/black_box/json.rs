@@ -41,6 +41,9 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
         "db pack" => format!("{repository} --out {folder}/database.tar.xz"),
         "db update" => format!("--built-in --database-store {folder}/store"),
         "self update" => "--dry-run".to_owned(),
+        "self verify" => {
+            format!("{repository}/tests/common/signed/text --key {repository}/tests/common/signed/one.pub")
+        }
         "self uninstall" => "--dry-run".to_owned(),
         "cache list" | "cache clean" | "cache verify" => format!("--root {tree} --cache /var/cache/gpusetup"),
         "bundle create" => format!(

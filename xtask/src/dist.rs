@@ -52,7 +52,7 @@ pub struct Options {
     /// The project's page; releases are at URL/releases/latest/download and URL/releases/download/vVERSION
     #[arg(long, value_name = "URL", env = "GPUSETUP_HOME")]
     home: Option<String>,
-    /// The minisign public keys that the install script and the program trust, separated by commas: their last lines
+    /// The minisign public keys that the install script and the program trust, separated by commas: their last lines [default: those in compat/release.pub]
     #[arg(long, value_name = "KEY", env = "GPUSETUP_RELEASE_KEY")]
     release_key: Option<String>,
     /// How many of these keys must have signed a database or a release
@@ -113,6 +113,13 @@ pub fn make(options: &Options) -> Result<()> {
     }
 }
 
+/// The keys in `compat/release.pub`, which the program trusts by default; see build.rs.
+fn release_keys() -> Option<String> {
+    let text = fs::read_to_string(project().join("compat/release.pub")).ok()?;
+    let keys: Vec<_> = text.lines().filter(|line| !line.starts_with("untrusted comment:")).collect();
+    Some(keys.join(","))
+}
+
 /// Where this run works: several can at once.
 fn workplaces() -> Result<PathBuf> {
     let project = project().canonicalize().map_err(|e| e.to_string())?;
@@ -123,7 +130,8 @@ fn workplaces() -> Result<PathBuf> {
 fn release(options: &Options) -> Result<()> {
     let time = time_of_commit()?;
     let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
-    let keys = options.release_key.as_deref();
+    let keys = options.release_key.clone().or_else(release_keys);
+    let keys = keys.as_deref();
     let programs = match &options.program {
         Some(path) => vec![path.clone()],
         None => {

@@ -30,7 +30,8 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
         command.args(["--define", value]);
     }
     command.arg(project().join("packaging/rpm/gpusetup.spec"));
-    output(command.env("SOURCE_DATE_EPOCH", release.time.to_string()))?;
+    // Debian's rpm keeps a record of packages in the home of whoever builds some.
+    output(command.env("HOME", &place).env("SOURCE_DATE_EPOCH", release.time.to_string()))?;
     let name = format!("gpusetup-{}-1.{architecture}.rpm", release.version);
     let made = place.join("RPMS").join(architecture).join(&name);
     fs::copy(&made, out.join(name)).map(drop).map_err(|e| format!("{}: {e}", made.display()))
