@@ -1,32 +1,23 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use gpusetup_database::{compact, compat, error_code, language, message, subject, sum};
+use gpusetup_database::{compact, compat, error_code, language, message, subject};
 use serde::Serialize;
 use std::path::Path;
 use std::process::exit;
 
-/// The types that the compact form is made from: what one build wrote, only a build from the same sources reads.
-fn shape() -> std::io::Result<String> {
-    let mut text = String::new();
-    for folder in ["crates/database/src/compat", "crates/database/src/version"] {
-        let mut files = std::fs::read_dir(folder)?.map(|f| Ok(f?.path())).collect::<std::io::Result<Vec<_>>>()?;
-        files.sort();
-        for file in files {
-            text += &std::fs::read_to_string(file)?;
-        }
-    }
-    Ok(sum::sha256(text))
-}
-
-/// The key that signs databases, where whoever builds has one: the last line of a minisign public key.
-const RELEASE_KEY: &str = "compat/release.pub";
+/// The keys that sign databases and releases, if whoever builds has any: minisign public keys, one after the other. The environment
+/// can name others.
+const RELEASE_KEYS: &str = "compat/release.pub";
+const VARIABLE: &str = "GPUSETUP_RELEASE_KEY";
 
 fn main() {
-    if let Some(key) = std::fs::read_to_string(RELEASE_KEY).ok().and_then(|t| t.lines().last().map(str::to_owned)) {
-        println!("cargo::rustc-env=GPUSETUP_RELEASE_KEY={key}");
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    if let (Err(_), Ok(text)) = (std::env::var(VARIABLE), std::fs::read_to_string(RELEASE_KEYS)) {
+        let keys: Vec<_> = text.lines().filter(|line| !line.starts_with("untrusted comment:")).collect();
+        println!("cargo::rustc-env={VARIABLE}={}", keys.join(","));
     }
-    for folder in ["compat", "explain", "manifests", "crates/database/src"] {
+    for folder in ["compat", "explain", "manifests"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     without_tables();
@@ -60,7 +51,7 @@ fn without_tables() {
 fn database() -> Result<compat::Database, String> {
     let database = compat::load(Path::new(".")).map_err(|e| e.to_string())?;
     println!("cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}", database.version);
-    println!("cargo::rustc-env=GPUSETUP_SHAPE={}", shape().map_err(|e| e.to_string())?);
+    println!("cargo::rustc-env=GPUSETUP_SHAPE={}", compact::shape());
     write("database.bin", &database)?;
     Ok(database)
 }

@@ -274,6 +274,11 @@ pub fn bundle_again() -> Remedy {
     Remedy::new("create a bundle from this plan", ["gpusetup bundle create --plan PLAN.json -o BUNDLE.tar.zst"])
 }
 
+/// An old database (GS607).
+pub fn newer_database() -> Remedy {
+    Remedy::new("install a newer database", ["sudo gpusetup db update"])
+}
+
 /// A file system mounted noexec (GS602).
 pub const NO_EXEC: &str =
     "choose a directory on another file system with --cache, or remount this one (mount -o remount,exec)";
@@ -504,6 +509,9 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS605 => Cause::new("another program holds the package-manager lock, as is common on the first boot")
             .only("apply only: it names the program and waits for the lock")
             .fix("wait longer", ["sudo gpusetup apply --lock-timeout 3600"]),
+        CheckId::GS607 => Cause::new("the compatibility database is months old: newer GPUs, drivers and fixes are missing in it")
+            .only("plan and apply only: it is about what they choose from")
+            .helps(newer_database()),
         CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron")
             .only("apply only: it gives every command a complete environment"),
         CheckId::GS701 => Cause::new(

@@ -230,6 +230,8 @@ ids! {
     GS605 = "GS605",
     /// HOME and PATH are set.
     GS606 = "GS606",
+    /// The compatibility database is recent.
+    GS607 = "GS607",
     /// Login shells find the default toolkit.
     GS701 = "GS701",
     /// Library links of cuDNN and other add-ons are intact.

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
     &["compat", "error_code", "language", "message", "subject", "sum", "version", "yaml"],
-    &["built_in", "exit", "ids", "mirrors", "paths", "text"],
+    &["built_in", "exit", "ids", "mirrors", "paths", "signed", "text"],
     &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
-    &["cache", "causes", "host"],
+    &["cache", "causes", "host", "installation"],
     &["operation", "resolve"],
     &["plan"],
     &["fetch"],

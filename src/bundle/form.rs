@@ -4,6 +4,7 @@
 
 use super::BundleError;
 use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
+use crate::signed::Signers;
 use crate::sum::hex;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
@@ -315,7 +316,8 @@ pub fn mode(name: &str) -> u32 {
 pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
     let signature = String::from_utf8_lossy(signature);
-    crate::database::archive::verify(&head.manifest, &signature, key).map_err(|e| BundleError::Signature(e.to_string()))
+    let signers = Signers::all([key]).map_err(|e| BundleError::Signature(e.to_string()))?;
+    signers.verify(&head.manifest, &signature).map_err(|e| BundleError::Signature(e.to_string()))
 }
 
 #[cfg(test)]

@@ -173,6 +173,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = database(&options.host, config.bundle.as_deref())?;
+    options.request.accepts(database)?;
     let (facts, assumed) = look(&options.host, database)?;
     let plan = match &options.plan {
         Some(path) => plan_in_file(path, options, config.bundle.as_deref(), database, &facts)?

@@ -71,6 +71,9 @@ pub enum Command {
         /// The .tar.xz file to write
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
+        /// The last day on which `db update` accepts it (YYYY-MM-DD): it cannot be sent again as a new one later
+        #[arg(long, value_name = "DAY", value_parser = super::options::day)]
+        expires: Option<String>,
         #[command(flatten)]
         form: JsonOption,
     },
@@ -301,7 +304,7 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
         Command::Check { folder, json, from } => {
             return check(folder.as_ref().or(from.folder.as_ref()), *json, width, from);
         }
-        Command::Pack { folder, out, form } => return pack(folder, out, form.json),
+        Command::Pack { folder, out, expires, form } => return pack(folder, out, expires.as_deref(), form.json),
         Command::Update(options) => return update::run(options),
     }
     Ok(Exit::Done)
@@ -326,8 +329,9 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
     Ok(Exit::Done)
 }
 
-fn pack(folder: &Path, out: &Path, json: bool) -> Result<Exit, Problem> {
-    let archive = archive::pack(folder).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
+fn pack(folder: &Path, out: &Path, expires: Option<&str>, json: bool) -> Result<Exit, Problem> {
+    let archive =
+        archive::pack(folder, expires).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
     output::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
     if json {
         super::print_json(&Written::of("gpusetup.db-pack/1", out, archive.len()))?;

@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("See what is and what would be", &["facts", "plan", "explain", "doctor", "status", "reboot-required"]),
     ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall"]),
     ("Work offline, look facts up", &["bundle", "cache", "db"]),
-    ("Set the shell up", &["completions", "man"]),
+    ("Set gpusetup and the shell up", &["self", "completions", "man"]),
 ];
 
 /// What `-h` shows of a command: options (all where none are named), and examples.
@@ -21,7 +21,7 @@ struct Short {
 }
 
 /// Every command that does something.
-const SHORT: [Short; 25] = [
+const SHORT: [Short; 28] = [
     Short {
         command: "plan",
         options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
@@ -139,16 +139,43 @@ const SHORT: [Short; 25] = [
         examples: [
             "gpusetup db pack . --out database.tar.xz",
             "gpusetup db pack . --out database.tar.xz && minisign -S -m database.tar.xz",
-            "gpusetup db pack /srv/gpusetup --out /srv/www/database.tar.xz",
+            "gpusetup db pack . --out database.tar.xz --expires 2027-03-01",
         ],
     },
     Short {
         command: "db update",
         options: &[],
         examples: [
-            "sudo gpusetup db update --from https://mirror.example/database.tar.xz",
+            "sudo gpusetup db update",
             "sudo gpusetup db update --from database.tar.xz --key our.pub",
             "sudo gpusetup db update --built-in",
+        ],
+    },
+    Short {
+        command: "self update",
+        options: &[],
+        examples: [
+            "sudo gpusetup self update",
+            "sudo gpusetup self update --dry-run",
+            "sudo gpusetup self update --from /mnt/release --to 0.1.0",
+        ],
+    },
+    Short {
+        command: "self uninstall",
+        options: &[],
+        examples: [
+            "sudo gpusetup uninstall && sudo gpusetup self uninstall",
+            "gpusetup self uninstall --dry-run",
+            "sudo gpusetup self uninstall --yes",
+        ],
+    },
+    Short {
+        command: "self verify",
+        options: &[],
+        examples: [
+            "gpusetup self verify SHA256SUMS",
+            "gpusetup self verify SHA256SUMS --key our.pub",
+            "gpusetup self verify database.tar.xz",
         ],
     },
     Short {

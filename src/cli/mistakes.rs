@@ -20,7 +20,11 @@ const ELSEWHERE: [(&[&str], &[&str]); 12] = [
     (&["remove", "purge", "delete", "autoremove", "clean"], &["sudo gpusetup uninstall"]),
     (
         &["upgrade", "update"],
-        &["sudo gpusetup apply --upgrade  # newer versions", "gpusetup db update  # a newer database"],
+        &[
+            "sudo gpusetup apply --upgrade  # newer versions",
+            "sudo gpusetup db update  # a newer database",
+            "sudo gpusetup self update  # a newer gpusetup",
+        ],
     ),
     (&["search", "find", "show", "query"], &["gpusetup db show {}", "gpusetup db list gpus"]),
     (

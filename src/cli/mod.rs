@@ -13,6 +13,7 @@ mod facts;
 mod files;
 mod help;
 mod host;
+mod itself;
 mod locale;
 mod locked;
 mod manual;
@@ -28,6 +29,7 @@ mod run;
 mod status;
 mod terminal;
 mod uninstall;
+mod upstream;
 
 use locale::legible;
 pub use problem::Problem;
@@ -97,6 +99,12 @@ enum Command {
     Bundle {
         #[command(subcommand)]
         command: bundle::Command,
+    },
+    /// Update or remove gpusetup itself
+    #[command(name = "self")]
+    Itself {
+        #[command(subcommand)]
+        command: itself::Command,
     },
     /// Query one of NVIDIA's libraries; doctor runs this in a separate process
     #[command(hide = true, name = nvidia::SUBCOMMAND)]
@@ -225,6 +233,7 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
         Command::Bundle { command } => bundle::run(&command),
+        Command::Itself { command } => itself::run(&command),
         Command::Ask(options) => return Ok(doctor::ask(&options)),
         Command::Completions { shell } => complete::script(shell),
         Command::Man { command, directory } => manual::run(&command, directory.as_deref()),

@@ -7,7 +7,8 @@ use crate::bundle::{Bundle, BundleError};
 use crate::compat::{AddOnId, Database, ModuleFlavour};
 use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
-use crate::database::{VERSION, shared};
+use crate::database::{VERSION, age, shared};
+use crate::exit::Exit;
 use crate::fetch::{Sources, certificates};
 use crate::host::bus_address;
 use crate::mirrors::Mirrors;
@@ -16,7 +17,7 @@ use crate::paths;
 use crate::resolve::{Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
-use crate::text::{quoted, quoted_path};
+use crate::text::{count, quoted, quoted_path};
 use crate::translation;
 use crate::version::{AddOnVersion, DriverVersion, Want};
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -150,6 +151,11 @@ pub struct RequestOptions {
     #[cfg(feature = "test-hooks")]
     #[arg(long, value_name = "DAY", env = "GPUSETUP_TODAY", hide = true, value_parser = day)]
     pub today: Option<String>,
+    /// Refuse a database older than this
+    ///
+    /// A plan warns of a database that is older than 60 days (GS607).
+    #[arg(long, value_name = "DAYS", env = "GPUSETUP_MAX_DATABASE_AGE")]
+    pub max_database_age: Option<u64>,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     pub if_no_gpu: IfNoGpu,
@@ -546,6 +552,19 @@ impl RequestOptions {
         jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
     }
 
+    /// Refuses a database that is older than what is accepted.
+    pub fn accepts(&self, database: &Database) -> Result<(), Problem> {
+        let age = age(&database.version, &self.today());
+        match self.max_database_age {
+            Some(most) if age > most => {
+                let version = &database.version;
+                let sentence = format!("--max-database-age: the database {version} is {} old", count(age, "day"));
+                Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup db update"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The driver and the flavour of its modules, which may be named together as Ubuntu's packages do: `580-open`.
     fn driver_and_modules(&self, layer: bool) -> Result<(Want<DriverVersion>, Option<ModuleFlavour>), Problem> {
         let modules = match self.modules {
@@ -639,8 +658,8 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
     Ok(all)
 }
 
-#[cfg(feature = "test-hooks")]
-fn day(text: &str) -> Result<String, String> {
+/// A day, as `2026-11-20`.
+pub fn day(text: &str) -> Result<String, String> {
     let day: Result<jiff::civil::Date, _> = text.parse();
     day.map(|d| d.to_string()).map_err(|_| "a day is written 2026-11-20".to_owned())
 }

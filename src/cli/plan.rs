@@ -85,6 +85,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let sources = options.source.sources()?;
     let opened = options.bundle.open(&options.trust, &options.host.database.store())?;
     let database = database(&options.host, opened.as_deref())?;
+    options.request.accepts(database)?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let (facts, assumed) = match &options.facts {
         Some(path) => described(path, &options.host, database)?,

@@ -3,7 +3,6 @@
 
 use crate::compat::{Database, LoadError, files, parse};
 use liblzma::{read::XzDecoder, write::XzEncoder};
-use minisign_verify::{PublicKey, Signature};
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
@@ -13,12 +12,6 @@ pub const MOST_BYTES: u64 = 64 << 20;
 /// Why an archive is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The public key is not valid.
-    #[error("the key is not a minisign public key: {0}")]
-    Key(minisign_verify::Error),
-    /// The signature is not minisign's, or not by this key, or not for these bytes.
-    #[error("the signature does not match: another key signed it, or it was changed later ({0})")]
-    Signature(minisign_verify::Error),
     /// It is not a `.tar.xz`, or it is damaged.
     #[error("it cannot be unpacked: {0}")]
     Damaged(#[from] io::Error),
@@ -30,9 +23,18 @@ pub enum ArchiveError {
     Facts(LoadError),
 }
 
-/// Creates the archive of a folder with valid facts; the same folder always gives the same bytes.
-pub fn pack(folder: &Path) -> Result<Vec<u8>, LoadError> {
-    let files = files(folder)?;
+/// The file that has the version.
+const VERSION: &str = "compat/version.yaml";
+
+/// Creates the archive of a folder with valid facts, which expires on a day (`2027-03-01`) if one is given. The same folder and day
+/// always give the same bytes.
+pub fn pack(folder: &Path, expires: Option<&str>) -> Result<Vec<u8>, LoadError> {
+    let mut files = files(folder)?;
+    if let Some((_, text)) = files.iter_mut().find(|(name, _)| name == VERSION)
+        && let Some(day) = expires
+    {
+        text.push_str(&format!("expires: \"{day}\"\n"));
+    }
     parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
     let failed = |source| LoadError::Read { path: folder.to_owned(), source };
     let mut tar = tar::Builder::new(XzEncoder::new(Vec::new(), 6));
@@ -43,16 +45,6 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, LoadError> {
         tar.append_data(&mut header, name, text.as_bytes()).map_err(failed)?;
     }
     tar.into_inner().and_then(XzEncoder::finish).map_err(failed)
-}
-
-/// Verifies that `signature`, the text of a `.minisig` file, was made for `archive` by the owner of `key`, the text of a `.pub`
-/// file or its last line.
-pub fn verify(archive: &[u8], signature: &str, key: &str) -> Result<(), ArchiveError> {
-    let key = key.trim();
-    let key = PublicKey::decode(key).or_else(|_| PublicKey::from_base64(key)).map_err(ArchiveError::Key)?;
-    let signature = Signature::decode(signature).map_err(ArchiveError::Signature)?;
-    // Only signatures over a hash of the whole file, as minisign makes them since 2021.
-    key.verify(archive, &signature, false).map_err(ArchiveError::Signature)
 }
 
 /// The database in a verified archive.

@@ -75,6 +75,8 @@ pub static MANAGER: Manager = Manager {
     offered_versions,
     by_hand: ByHand {
         install: "apt-get install",
+        upgrade: "apt-get install --only-upgrade",
+        remove: "apt-get remove",
         reinstall: "apt-get install --reinstall",
         cxx: "g++",
         globs_versions: true,

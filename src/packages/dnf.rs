@@ -71,6 +71,8 @@ pub static MANAGER: Manager = Manager {
     offered_versions,
     by_hand: ByHand {
         install: "dnf install",
+        upgrade: "dnf upgrade",
+        remove: "dnf remove",
         reinstall: "dnf install",
         cxx: CXX,
         globs_versions: true,

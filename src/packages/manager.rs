@@ -90,6 +90,10 @@ pub type EachFile = fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>;
 pub struct ByHand {
     /// Installs packages.
     pub install: &'static str,
+    /// Installs newer versions of packages that are installed.
+    pub upgrade: &'static str,
+    /// Removes packages.
+    pub remove: &'static str,
     /// Installs packages again, so that lost files are restored.
     pub reinstall: &'static str,
     /// The package of the C++ compiler.

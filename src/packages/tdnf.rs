@@ -47,6 +47,8 @@ pub static MANAGER: Manager = Manager {
     offered_versions: |_, _, _| Err(Unknown::NotFetched),
     by_hand: ByHand {
         install: "tdnf install",
+        upgrade: "tdnf update",
+        remove: "tdnf remove",
         reinstall: "tdnf install",
         cxx: CXX,
         globs_versions: false,

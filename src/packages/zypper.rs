@@ -69,6 +69,8 @@ pub static MANAGER: Manager = Manager {
     offered_versions,
     by_hand: ByHand {
         install: "zypper install",
+        upgrade: "zypper update",
+        remove: "zypper remove",
         reinstall: "zypper install --force",
         cxx: rpm::CXX,
         globs_versions: false,

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::causes;
 use crate::compat::{AddOn, Companion, Database, Fabric, PackageManager, ReleaseLimit, VersionRule};
+use crate::database::age;
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
@@ -17,7 +18,7 @@ use crate::resolve::{
     is_over,
 };
 use crate::sum::Sum;
-use crate::text::bytes;
+use crate::text::{bytes, count};
 use crate::version::{DriverVersion, dotted};
 use serde::Serialize;
 use std::borrow::{Borrow, Cow};
@@ -192,9 +193,21 @@ fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     Err(Conflict::blocked(CheckId::GS301, causes::unsigned(key)).hint(causes::enrol_key(key).to_string()))
 }
 
+/// From this age in days on, a plan warns of its database.
+const OLD: u64 = 60;
+
 fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
+    let age = age(&database.version, &context.request.today);
+    if age > OLD {
+        let text = format!(
+            "the database is {} old: newer drivers, CUDA releases and GPUs are missing in it; {}",
+            count(age, "day"),
+            causes::newer_database()
+        );
+        say(CheckId::GS607, text);
+    }
     if let Some(driver) = &context.chosen.driver {
         if is_over(driver, &context.request.today) {
             let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");

@@ -1,6 +1,7 @@
 //! A plan as text.
 
 use super::{Paint, python};
+use crate::database::age;
 use crate::ids::{CheckId, Recorded, Rule, RuleId};
 use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
@@ -49,7 +50,12 @@ fn in_lines(warning: &Warning, paint: Paint, width: usize) -> String {
 
 fn head(plan: &Plan, paint: Paint, width: usize) -> String {
     let host = &plan.host;
-    let mut out = paint.bold(&format!("gpusetup plan {} (database {})", plan.tool, plan.database.version)) + "\n\n";
+    let age = match age(&plan.database.version, &plan.request.today) {
+        0 => String::new(),
+        days => format!(", {} old", count(days, "day")),
+    };
+    let title = format!("gpusetup plan {} (database {}{age})", plan.tool, plan.database.version);
+    let mut out = paint.bold(&title) + "\n\n";
     let kernel = match host.kernel() {
         Some(kernel) => format!("kernel {kernel}"),
         None => "no kernel installed".to_owned(),

@@ -40,6 +40,11 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
         "db matrix" => format!("--html {folder}/matrix.html"),
         "db pack" => format!("{repository} --out {folder}/database.tar.xz"),
         "db update" => format!("--built-in --database-store {folder}/store"),
+        "self update" => "--dry-run".to_owned(),
+        "self verify" => {
+            format!("{repository}/tests/common/signed/text --key {repository}/tests/common/signed/one.pub")
+        }
+        "self uninstall" => "--dry-run".to_owned(),
         "cache list" | "cache clean" | "cache verify" => format!("--root {tree} --cache /var/cache/gpusetup"),
         "bundle create" => format!(
             "--os debian-12 --gpu h100 --profile toolkit --offline --root {tree} --out {folder}/bundle --cache {folder}/cache"

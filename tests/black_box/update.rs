@@ -186,6 +186,68 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
 }
 
 #[test]
+fn a_database_that_expired_is_refused() {
+    let bench = Bench::new();
+    let shipped = bench.in_use();
+    fs::write(bench.path("facts/compat/version.yaml"), "version: \"2030.1.1\"\n").expect("written");
+    let pack = |day: &str, file: &str| {
+        let packed =
+            bench.gpusetup(&["db", "pack", &bench.text("facts"), "--out", &bench.text(file), "--expires", day]);
+        assert_eq!(packed.0, 0, "{packed:?}");
+        bench.sign(file, "release");
+    };
+    pack("2026-11-01", "over.tar.xz");
+    let (code, said) = bench.update_with("over.tar.xz");
+    assert!(code == 10 && said.contains("it expired on 2026-11-01") && said.contains("--allow-older"), "{code} {said}");
+    assert_eq!(bench.in_use(), shipped);
+    let key = bench.text("release.pub");
+    let (code, said) =
+        bench.gpusetup(&["db", "update", "--allow-older", "--key", &key, "--from", &bench.text("over.tar.xz")]);
+    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
+    fs::write(bench.path("facts/compat/version.yaml"), "version: \"2030.1.2\"\n").expect("written");
+    pack("2999-12-31", "good.tar.xz");
+    assert_eq!(bench.update_with("good.tar.xz").0, 0);
+    let (code, said) = bench.gpusetup(&["db", "pack", ".", "--out", "/dev/null", "--expires", "soon"]);
+    assert!(code == 2 && said.contains("2026-11-20"), "{code} {said}");
+}
+
+#[test]
+fn two_people_can_be_needed_for_a_database() {
+    let bench = Bench::new();
+    let file = bench.made("2030.1.1", "");
+    let keys = format!("{},{}", bench.text("release.pub"), bench.text("stranger.pub"));
+    let update = || bench.gpusetup(&["db", "update", "--key", &keys, "--from", &bench.text(&file)]);
+    let (code, said) = update();
+    assert!(code == 10 && said.contains("2 signatures by different keys are needed, and 1 match"), "{code} {said}");
+    let signature = bench.path(&format!("{file}.minisig"));
+    let first = fs::read(&signature).expect("signed");
+    bench.sign(&file, "stranger");
+    let second = fs::read(&signature).expect("signed");
+    fs::write(&signature, [first, second].concat()).expect("written");
+    let (code, said) = update();
+    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
+}
+
+#[test]
+fn an_old_database_is_warned_of_and_can_be_refused() {
+    let plan = |today: &str, more: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_gpusetup"))
+            .args(["plan", "--gpu", "h100", "--os", "ubuntu-24.04"])
+            .args(more)
+            .env("GPUSETUP_TODAY", today)
+            .output()
+            .expect("it starts");
+        (out.status.code(), String::from_utf8([out.stdout, out.stderr].concat()).expect("text"))
+    };
+    let (code, said) = plan("2026-12-01", &["--max-database-age", "30"]);
+    assert!(code == Some(0) && said.contains(" days old)") && !said.contains("GS607"), "{said}");
+    let (code, said) = plan("2028-01-01", &[]);
+    assert!(code == Some(0) && said.contains("GS607") && said.contains("sudo gpusetup db update"), "{said}");
+    let (code, said) = plan("2028-01-01", &["--max-database-age", "90"]);
+    assert!(code == Some(5) && said.contains("--max-database-age: the database"), "{code:?} {said}");
+}
+
+#[test]
 fn a_database_comes_over_the_network() {
     let bench = Bench::new();
     let file = bench.made("2030.1.1", "");

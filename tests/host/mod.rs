@@ -63,6 +63,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Requests since the last call, `/file 200`.
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().expect("no panic beside"))
+    }
+
     /// Serves a directory.
     pub fn of(directory: &Path) -> Self {
         let mut server = Command::new(beside("serve"))

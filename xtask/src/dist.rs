@@ -1,18 +1,27 @@
-//! A release: the program with its manual pages and completions, as an archive and as a Debian package, and their checksums. The
-//! same commit gives the same bytes, whoever builds it, where and when: paths are left out of the program, times are the
-//! commit's, files are sorted and belong to root.
+//! A release: the program with its manual pages and completions, as archives and as packages; the database, the install script,
+//! what the program is made of, notes, and the checksums of all of it with their signature. The same commit gives the same
+//! bytes, whoever builds it, where and when: paths are left out of the program, times are the commit's, files are sorted and
+//! belong to root.
 
 mod archive;
 mod debian;
+mod homebrew;
+mod install_script;
+mod materials;
+mod notes;
 mod program;
+mod repository;
+mod rpm;
+mod signature;
 
 use crate::open_kernel_modules::git;
 use crate::{Result, project};
 use flate2::{Compression, GzBuilder};
 use gpusetup_database::sum::sha256;
-use program::Program;
+use program::{Pinned, Program};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,7 +31,7 @@ pub struct Options {
     /// The folder for the release; it is made
     #[arg(long, default_value = "target/release-files")]
     out: PathBuf,
-    /// Package this program instead of building one
+    /// Package this program, which runs here, instead of building one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Build for this glibc and newer ones with `cargo zigbuild` (pip install ziglang==0.13.0 cargo-zigbuild==0.24.1)
@@ -31,15 +40,37 @@ pub struct Options {
     /// Build for these platforms, such as `aarch64-unknown-linux-gnu`; rustc must have their standard libraries
     #[arg(long, value_name = "TRIPLE", conflicts_with = "program")]
     target: Vec<String>,
-    /// Who answers for the Debian package: NAME
-    #[arg(long, env = "DEBFULLNAME")]
-    name: String,
-    /// Who answers for the Debian package: address
-    #[arg(long, env = "DEBEMAIL")]
-    email: String,
+    /// Compress little, for trying things
+    #[arg(long)]
+    fast: bool,
+    /// Who answers for the packages: NAME
+    #[arg(long, env = "DEBFULLNAME", required_unless_present = "repository")]
+    name: Option<String>,
+    /// Who answers for the packages: address
+    #[arg(long, env = "DEBEMAIL", required_unless_present = "repository")]
+    email: Option<String>,
+    /// The project's page; releases are at URL/releases/latest/download and URL/releases/download/vVERSION
+    #[arg(long, value_name = "URL", env = "GPUSETUP_HOME")]
+    home: Option<String>,
+    /// The minisign public keys that the install script and the program trust, separated by commas: their last lines [default: those in compat/release.pub]
+    #[arg(long, value_name = "KEY", env = "GPUSETUP_RELEASE_KEY")]
+    release_key: Option<String>,
+    /// How many of these keys must have signed a database or a release
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    signatures: u8,
+    /// Sign the checksums and the database with this minisign secret key; repeat it for a second signature
+    #[arg(long, value_name = "FILE")]
+    sign: Vec<PathBuf>,
+    /// Build nothing: add the packages in the release's folder to the apt and rpm repositories in DIR, and sign these
+    #[arg(long, value_name = "DIR", requires = "openpgp_key", conflicts_with_all = ["program", "glibc", "sign"])]
+    repository: Option<PathBuf>,
+    /// The key in gpg's keyring that signs repositories, by its fingerprint
+    #[arg(long, value_name = "FINGERPRINT", requires = "repository")]
+    openpgp_key: Option<String>,
 }
 
-/// A file of the release, at its place below `/`.
+/// A file that packages install, at its place below `/`.
+#[derive(Clone)]
 struct Installed {
     path: String,
     mode: u32,
@@ -58,46 +89,148 @@ struct Release {
     version: String,
     /// Seconds since 1970 at the commit, or `SOURCE_DATE_EPOCH`.
     time: u64,
+    /// The project's page.
+    home: Option<String>,
+    /// The keys that are trusted, as the command line has them.
+    keys: Option<String>,
+    /// `NAME <ADDRESS>`.
+    packager: String,
+    /// Compress little.
+    fast: bool,
     program: Program,
     files: Vec<Installed>,
 }
 
-/// Makes the release, and prints the sum and size of each file.
+/// Makes a release, or repositories of one.
 pub fn make(options: &Options) -> Result<()> {
+    match (&options.repository, &options.openpgp_key) {
+        (Some(folder), Some(key)) => repository::add(&options.out, folder, key),
+        _ => {
+            let made = release(options);
+            let _ = fs::remove_dir_all(workplaces()?);
+            made
+        }
+    }
+}
+
+/// The keys in `compat/release.pub`, which the program trusts by default; see build.rs.
+fn release_keys() -> Option<String> {
+    let text = fs::read_to_string(project().join("compat/release.pub")).ok()?;
+    let keys: Vec<_> = text.lines().filter(|line| !line.starts_with("untrusted comment:")).collect();
+    Some(keys.join(","))
+}
+
+/// Where this run works: several can at once.
+fn workplaces() -> Result<PathBuf> {
+    let project = project().canonicalize().map_err(|e| e.to_string())?;
+    Ok(project.join("target/release-work").join(std::process::id().to_string()))
+}
+
+/// Makes the release, and prints the checksum and size of each file. Other architectures are added to a folder that has one.
+fn release(options: &Options) -> Result<()> {
     let time = time_of_commit()?;
+    let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
+    let keys = options.release_key.clone().or_else(release_keys);
+    let keys = keys.as_deref();
     let programs = match &options.program {
         Some(path) => vec![path.clone()],
-        None => program::build(&options.target, options.glibc.as_deref(), time)?,
+        None => {
+            let signatures = options.signatures.to_string();
+            let variables = [
+                ("GPUSETUP_HOME", home),
+                ("GPUSETUP_RELEASE_KEY", keys),
+                ("GPUSETUP_RELEASE_SIGNATURES", Some(signatures.as_str())),
+            ];
+            program::build(&options.target, options.glibc.as_deref(), &Pinned { variables: &variables, time })?
+        }
     };
-    fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
-    let mut made = Vec::new();
+    let out = &options.out;
+    fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
     for path in &programs {
         let program = Program::read(path)?;
-        println!(
-            "{:>10} bytes  the program for {}, glibc {} and newer",
-            program.bytes.len(),
-            program.architecture,
-            program.glibc
-        );
-        let release = Release { version: version()?, time, files: files(&program)?, program };
-        made.push(archive::write(&release, &options.out)?);
-        made.push(debian::write(&release, &format!("{} <{}>", options.name, options.email), &options.out)?);
+        let Program { bytes, architecture, glibc, .. } = &program;
+        println!("{:>10} bytes  the program for {architecture}, glibc {glibc} and newer", bytes.len());
+        let release = Release {
+            version: version()?,
+            time,
+            home: home.map(str::to_owned),
+            keys: keys.map(str::to_owned),
+            packager: options
+                .name
+                .iter()
+                .zip(&options.email)
+                .map(|(name, email)| format!("{name} <{email}>"))
+                .collect(),
+            fast: options.fast,
+            files: files(&program)?,
+            program,
+        };
+        archive::write(&release, out)?;
+        debian::write(&release, out)?;
+        rpm::write(&release, out)?;
+        materials::write(&release, out)?;
+        // These are the same for every architecture.
+        notes::write(&release, out)?;
+        install_script::write(&release, out)?;
+        output(release.program.command().arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
     }
+    homebrew::write_formula(&version()?, home, out)?;
     let mut sums = String::new();
-    for name in made {
-        let path = options.out.join(&name);
+    for name in names(out)? {
+        let path = out.join(&name);
         let bytes = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         println!("{:>10} bytes  {name}", bytes.len());
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
-    write(&options.out.join("SHA256SUMS"), sums.as_bytes())
+    write(&out.join(SUMS), sums.as_bytes())?;
+    if options.sign.is_empty() { Ok(()) } else { signature::write(&version()?, &options.sign, out, &[SUMS, DATABASE]) }
 }
 
-/// What is installed: the program, its manual pages, completions and texts.
+/// The checksums, in the form of `sha256sum`.
+const SUMS: &str = "SHA256SUMS";
+/// What `gpusetup db update` takes.
+const DATABASE: &str = "database.tar.xz";
+
+/// The files of a release that its checksums list, sorted. The database is signed separately, so that a newer one can replace
+/// it between releases.
+fn names(out: &Path) -> Result<Vec<String>> {
+    let failed = |e: std::io::Error| format!("{}: {e}", out.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(out).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if name != SUMS && name != DATABASE && !name.ends_with(".minisig") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Writes files to their places below a folder that is made for them. Modes do not depend on the umask.
+fn lay_out<'a>(tree: &Path, files: impl IntoIterator<Item = &'a Installed>) -> Result<()> {
+    for file in files {
+        let path = tree.join(&file.path);
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, &file.bytes));
+        let done = written.and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(file.mode)));
+        let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(tree));
+        let done =
+            done.and_then(|()| folders.try_for_each(|one| fs::set_permissions(one, PermissionsExt::from_mode(0o755))));
+        done.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// An empty folder of this run, below `target/`.
+fn workplace(name: &str) -> Result<PathBuf> {
+    let folder = workplaces()?.join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(folder)
+}
+
+/// What packages install: the program, its manual pages, completions and texts, and what rotates its logs and clears its cache.
 fn files(program: &Program) -> Result<Vec<Installed>> {
-    let pages = project().join("target/manual-pages");
-    let _ = fs::remove_dir_all(&pages);
-    fs::create_dir_all(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
+    let pages = workplace("manual-pages")?;
     output(program.command().args(["man", "--directory"]).arg(&pages))?;
     let mut files = vec![Installed::new("usr/bin/gpusetup", 0o755, program.bytes.clone())];
     let entries = fs::read_dir(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
@@ -109,18 +242,31 @@ fn files(program: &Program) -> Result<Vec<Installed>> {
     }
     for (shell, place) in [
         ("bash", "usr/share/bash-completion/completions/gpusetup"),
-        ("zsh", "usr/share/zsh/vendor-completions/_gpusetup"),
+        ("zsh", "usr/share/zsh/site-functions/_gpusetup"),
         ("fish", "usr/share/fish/vendor_completions.d/gpusetup.fish"),
     ] {
         files.push(Installed::new(place, 0o644, output(program.command().args(["completions", shell]))?));
     }
     let text = |name: &str| fs::read(project().join(name)).map_err(|e| format!("{name}: {e}"));
-    for name in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
-        files.push(Installed::new(format!("usr/share/doc/gpusetup/{name}"), 0o644, text(name)?));
+    for (name, place) in [
+        ("LICENSE-APACHE", "usr/share/licenses/gpusetup/LICENSE-APACHE"),
+        ("LICENSE-MIT", "usr/share/licenses/gpusetup/LICENSE-MIT"),
+        ("README.md", "usr/share/doc/gpusetup/README.md"),
+        ("packaging/config.yaml", "usr/share/doc/gpusetup/examples/config.yaml"),
+        ("packaging/logrotate", "etc/logrotate.d/gpusetup"),
+        ("packaging/tmpfiles.conf", "usr/lib/tmpfiles.d/gpusetup.conf"),
+    ] {
+        files.push(Installed::new(place, 0o644, text(name)?));
     }
     files.push(Installed::new("usr/share/doc/gpusetup/NEWS.md.gz", 0o644, gzip(&text("CHANGELOG.md")?)?));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
+}
+
+/// A text of `packaging/`.
+fn packaging(name: &str) -> Result<String> {
+    let path = project().join("packaging").join(name);
+    fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Compressed as Debian's tools do: as well as possible, without name and time.
@@ -148,6 +294,12 @@ fn time_of_commit() -> Result<u64> {
         Err(_) => git(&project(), &["log", "-1", "--format=%ct"])?,
     };
     said.trim().parse().map_err(|_| format!("`{}` is no time in seconds", said.trim()))
+}
+
+/// Seconds since 1970 in a form of date(1), in English.
+fn date(time: u64, form: &str) -> Result<String> {
+    let said = output(Command::new("date").args(["--utc", "--date", &format!("@{time}"), form]).env("LC_ALL", "C"))?;
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 /// What a program prints; an error if it fails.

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo xtask check [--write]
+//! cargo xtask facts refresh --from DIR|URL [--dry-run]
 //! cargo xtask prose
 //! cargo xtask dist --glibc 2.17
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
@@ -17,6 +18,7 @@
 //! cargo xtask record addons ../cuda-packages [--lists ../lists]
 //! cargo xtask record kernels [FRAMEWORK[==RELEASE]...]
 //! cargo xtask record instances ../clones
+//! cargo xtask record releases ../cuda-legacy ../get-nvidia-supported-gpus-json
 //! ```
 
 mod addons;
@@ -25,6 +27,7 @@ mod dist;
 mod distributions;
 mod error_codes;
 mod errors;
+mod facts;
 mod fatbin;
 mod headers;
 mod instances;
@@ -69,6 +72,11 @@ enum Task {
     },
     /// Make a release: the program with its manual pages, as an archive and as a Debian package
     Dist(dist::Options),
+    /// Add new facts to the database from what NVIDIA publishes
+    Facts {
+        #[command(subcommand)]
+        task: facts::Task,
+    },
     /// Find phrases and sentences that the project's texts should not have
     Prose,
     /// Read a source and write its table
@@ -161,6 +169,13 @@ enum Source {
         /// skypilot-catalog, oci-hpc
         clones: PathBuf,
     },
+    /// Record the lists of the releases that `facts refresh` is tested with
+    Releases {
+        /// A clone of github.com/nixos-cuda/cuda-legacy, which keeps NVIDIA's lists of archives
+        archives: PathBuf,
+        /// A clone of github.com/alex-tu-cc/get-nvidia-supported-gpus-json, which keeps drivers' lists of GPUs
+        gpus: PathBuf,
+    },
 }
 
 /// The result of comparing a source with the database.
@@ -186,6 +201,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Record { source } => record(source).map(|()| true)?,
         Task::Check { write } => check(write)?,
         Task::Dist(options) => dist::make(&options).map(|()| true)?,
+        Task::Facts { task } => facts::run(task)?,
         Task::Prose => {
             let problems = prose::check()?;
             problems.iter().for_each(|problem| println!("{problem}"));
@@ -219,31 +235,14 @@ fn record(source: Source) -> Result<()> {
         Source::Requirements { index } => requirements::record(&database()?, &index),
         Source::Kernels { index, names } => kernels::record(&database()?, &index, &names),
         Source::Instances { clones } => instances::record(&clones),
+        Source::Releases { archives, gpus } => facts::record(&archives, &gpus),
     }
 }
 
 /// Prints how the database differs from what was recorded; whether it does not.
 fn check(write: bool) -> Result<bool> {
-    let database = database()?;
-    let mut comparisons = vec![
-        open_kernel_modules::check(&database, write)?,
-        virtual_gpus::check(&database, write)?,
-        mig::check(&database)?,
-        redistrib::check(&database, write)?,
-        addons::check(&database)?,
-        headers::check(&database)?,
-        error_codes::check()?,
-        compile_matrix::check(&database)?,
-        distributions::check(&database)?,
-        wheels::check(&database)?,
-        requirements::check(&database)?,
-        libraries::check(&database)?,
-        kernels::check(&database)?,
-        instances::check(&database)?,
-    ];
-    comparisons.extend(errors::check(&database, write)?);
     let mut same = true;
-    for Comparison { what, facts, differences } in &comparisons {
+    for Comparison { what, facts, differences } in &comparisons(&database()?, write)? {
         println!("{what}: {facts} facts, {} differences", differences.len());
         for difference in differences {
             println!("  {difference}");
@@ -251,6 +250,28 @@ fn check(write: bool) -> Result<bool> {
         same &= differences.is_empty();
     }
     Ok(same)
+}
+
+/// Compares a database with all recorded tables.
+fn comparisons(database: &Database, write: bool) -> Result<Vec<Comparison>> {
+    let mut comparisons = vec![
+        open_kernel_modules::check(database, write)?,
+        virtual_gpus::check(database, write)?,
+        mig::check(database)?,
+        redistrib::check(database, write)?,
+        addons::check(database)?,
+        headers::check(database)?,
+        error_codes::check()?,
+        compile_matrix::check(database)?,
+        distributions::check(database)?,
+        wheels::check(database)?,
+        requirements::check(database)?,
+        libraries::check(database)?,
+        kernels::check(database)?,
+        instances::check(database)?,
+    ];
+    comparisons.extend(errors::check(database, write)?);
+    Ok(comparisons)
 }
 
 /// The repository's root folder.

@@ -234,7 +234,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Result<u64> {
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn curl(arguments: &[&str]) -> Result<Vec<u8>> {
+/// What curl downloads.
+pub fn curl(arguments: &[&str]) -> Result<Vec<u8>> {
     let out = Command::new("curl")
         .args(["--silent", "--show-error", "--fail", "--location", "--retry", "5", "--max-time", "120"])
         .args(arguments)

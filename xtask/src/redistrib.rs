@@ -17,19 +17,28 @@ const TABLE: &str = "redistrib.tsv";
 pub const REPOSITORY: &str = "github.com/ConnorBaker/cuda-packages";
 
 /// The first major version of CUDA whose component archives are in the database.
-const FIRST_CUDA: u16 = 12;
+pub const FIRST_CUDA: u16 = 12;
 
 /// The architectures of hosts; `aarch64` means embedded boards, whose CUDA is supplied with them.
 pub const ARCHITECTURES: [&str; 3] = ["x86_64", "sbsa", "ppc64le"];
 
 /// Entries in NVIDIA's lists that are not toolkit components, and why the database has them elsewhere or not at all.
-const OF_NO_TOOLKIT: [(&str, &str); 6] = [
+pub const OF_NO_TOOLKIT: [(&str, &str); 15] = [
     ("nvidia_driver", "the driver has separate manifests"),
     ("nvidia_fs", "kernel modules are the driver's"),
     ("fabricmanager", "it is tied to the driver and is in the driver manifests"),
     ("imex", "it is tied to the driver"),
     ("libnvidia_nscq", "it manages switches"),
     ("libnvsdm", "it manages switches"),
+    ("nvlsm", "it manages switches"),
+    ("mft", "it manages switches"),
+    ("mft_autocomplete", "it manages switches"),
+    ("mft_oem", "it manages switches"),
+    ("collectx_bringup", "it manages switches"),
+    ("cuda_compat", "it is the driver's, and in `compat/packages.yaml`"),
+    ("driver_assistant", "it chooses a driver"),
+    ("nsight_vse", "it is for Windows"),
+    ("visual_studio_integration", "it is for Windows"),
 ];
 
 /// Archives on which sources differ, so that the database has no checksum for them; each row gives the reason in

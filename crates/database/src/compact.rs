@@ -2,8 +2,14 @@
 //! that reading YAML takes. What one build wrote, only a build from the same sources reads.
 
 use crate::compat::Database;
+use crate::sum::sha256;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// A hash over the sources of the types: SHA-256, in lower-case hexadecimal.
+pub fn shape() -> String {
+    sha256(include_str!(concat!(env!("OUT_DIR"), "/types.rs")))
+}
 
 /// Why bytes are not a value in compact form.
 #[derive(Debug, thiserror::Error)]

@@ -1,32 +1,32 @@
 //! `gpusetup db update`: a newer database, believed for its signature alone.
 
-use super::super::files::read_key;
 use super::super::host::must_be_private;
 use super::super::options::{DatabaseOptions, JsonOption, to_the_end};
-use super::super::{Problem, print, say};
+use super::super::upstream::{self, MOST_SIGNATURES};
+use super::super::{Problem, print};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{StoreError, Updated};
 use crate::database::{VERSION, embedded};
 use crate::exit::Exit;
-use crate::fetch::{Sources, fetch_small};
+use crate::fetch::Sources;
 use crate::system::System;
-use crate::system::input::{self, InputError};
-use crate::text::visible;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The release key that whoever built this gave it.
-const PINNED: Option<&str> = option_env!("GPUSETUP_RELEASE_KEY");
+/// The name of the database in a release.
+const DATABASE: &str = "database.tar.xz";
 
 /// What `db update` is told.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The database: a file that `db pack` made, or its address
-    #[arg(long, value_name = "URL|FILE", required_unless_present = "built_in")]
+    /// The database: a file that `db pack` made, or its address [default: that of the newest release]
+    #[arg(long, value_name = "URL|FILE")]
     from: Option<String>,
-    /// Believe this minisign public key instead of the release key: for a database of your own
-    #[arg(long, value_name = "FILE", env = "GPUSETUP_KEY")]
-    key: Option<PathBuf>,
-    /// Accept a database older than one that was accepted here before
+    /// Trust this minisign public key instead of the release key: for a database of your own
+    ///
+    /// May be given several times: each of the keys must have signed it, one signature after the other in the .minisig file.
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_KEY", value_delimiter = ',')]
+    key: Vec<PathBuf>,
+    /// Accept a database that has expired, or that is older than one that was accepted here before
     #[arg(long, conflicts_with = "built_in")]
     allow_older: bool,
     /// Take away what was installed, and use the database in this binary again
@@ -63,23 +63,37 @@ impl<'a> Update<'a> {
 /// Does it.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let store = options.database.store();
-    let Some(from) = options.from.as_deref().filter(|_| !options.built_in) else {
+    if options.built_in {
         let was = store.forget().map_err(told)?;
         let what = if was { "the installed database is gone" } else { "none was installed" };
         Update::tell(options, VERSION, was, &format!("{what}: the one in this binary is in use\n"))?;
         return Ok(Exit::Done);
+    }
+    let from = match &options.from {
+        Some(from) => from.clone(),
+        None => upstream::address(DATABASE).ok_or_else(|| {
+            Problem::usage("this gpusetup was built without the address of its releases")
+                .attempt("gpusetup db update --from https://mirror.example/gpusetup/database.tar.xz")
+        })?,
     };
+    let from = from.as_str();
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
-    let key = key(options)?;
+    let signers = upstream::signers(&options.key, "databases")?;
     let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
-    let bytes = read(from, MOST_BYTES, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {from}")))?;
+    let bytes =
+        upstream::read(from, MOST_BYTES, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {from}")))?;
     let signature = format!("{from}.minisig");
     let unsigned = || refused(&format_args!("it is not signed, there is no {signature}"));
-    let signature = read(&signature, 4096, &sources)?.ok_or_else(unsigned)?;
+    let signature = upstream::read(&signature, MOST_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
     let signature = String::from_utf8_lossy(&signature);
-    archive::verify(&bytes, &signature, &key).map_err(|e| refused(&e))?;
+    signers.verify(&bytes, &signature).map_err(|e| refused(&e))?;
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    if let Some(day) = database.expires.as_ref().filter(|day| **day < today && !options.allow_older) {
+        return Err(refused(&format_args!("it expired on {day}: it may be an old database sent again"))
+            .hint("if you mean it: --allow-older"));
+    }
     // What cannot be used any more must not stand in the way of its own replacement.
     let used = store.newer_than(VERSION).ok().flatten().unwrap_or_else(embedded);
     let used = to_the_end(used);
@@ -99,37 +113,6 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
     }
     Ok(Exit::Done)
-}
-
-fn key(options: &Options) -> Result<String, Problem> {
-    match (&options.key, PINNED) {
-        (Some(path), pinned) => {
-            let key = read_key(path)?;
-            // By its variable in the environment nobody would see it.
-            let instead = if pinned.is_some() { ", not the release key" } else { "" };
-            say(&format!("trusting databases signed by the key in {}{instead}", visible(&path.to_string_lossy())));
-            Ok(key)
-        }
-        (None, Some(pinned)) => Ok(pinned.to_owned()),
-        (None, None) => {
-            Err(Problem::integrity("this gpusetup was built without a release key, so it believes no database")
-                .hint("--key FILE believes the minisign public key of your own"))
-        }
-    }
-}
-
-/// What is there, at most `limit` bytes; none where there is nothing.
-fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
-    if from.contains("://") && !from.starts_with("file://") {
-        return fetch_small(from, limit, sources).map_err(|e| Problem::new(Exit::Later, e.to_string()));
-    }
-    let path = Path::new(from.strip_prefix("file://").unwrap_or(from));
-    match input::open(path).and_then(|file| input::bytes(file, path, limit)) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.is_absent() => Ok(None),
-        Err(e @ InputError::TooLong { .. }) => Err(Problem::integrity(e.to_string())),
-        Err(e) => Err(e.into()),
-    }
 }
 
 fn told(error: StoreError) -> Problem {

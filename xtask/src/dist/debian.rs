@@ -1,9 +1,8 @@
 //! The Debian package, made by dpkg-deb from a folder with its files.
 
-use super::{Installed, Release, gzip, output};
+use super::{Installed, Release, date, gzip, lay_out, output, packaging, workplace};
 use crate::{Result, project};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,50 +16,50 @@ fn architecture(machine: &str) -> &str {
     }
 }
 
-/// The first line, and the others as a control file has them.
-const DESCRIPTION: &str = "installer for NVIDIA drivers, CUDA and cuDNN
- gpusetup detects the GPUs of a host, picks a driver, a CUDA toolkit and a
- cuDNN that fit them and each other, shows every step of the installation,
- carries it out and checks the result. It resumes after a reboot, undoes what
- it did, and finds out why an installation does not work.";
-
-/// Makes the package, and returns its name.
-pub fn write(release: &Release, maintainer: &str, out: &Path) -> Result<String> {
-    let tree = project().join("target/debian-package");
-    let _ = fs::remove_dir_all(&tree);
-    let changelog = gzip(changelog(release, maintainer)?.as_bytes())?;
+/// Makes the package.
+pub fn write(release: &Release, out: &Path) -> Result<()> {
+    let tree = workplace("debian-package")?;
+    let changelog = gzip(changelog(release)?.as_bytes())?;
     let own = [
         Installed::new("usr/share/doc/gpusetup/changelog.Debian.gz", 0o644, changelog),
         Installed::new("usr/share/doc/gpusetup/copyright", 0o644, copyright()?),
-        Installed::new("usr/share/lintian/overrides/gpusetup", 0o644, OVERRIDES),
+        Installed::new("usr/share/lintian/overrides/gpusetup", 0o644, packaging("debian/lintian-overrides")?),
     ];
-    let files = || release.files.iter().filter(|file| !file.path.contains("/LICENSE-")).chain(&own);
-    for file in files() {
-        put(&tree, file)?;
+    let licence = |path: &str| path.starts_with("usr/share/licenses/");
+    let mut files: Vec<_> = release.files.iter().filter(|file| !licence(&file.path)).cloned().chain(own).collect();
+    for file in &mut files {
+        file.path = file.path.replace("/zsh/site-functions/", "/zsh/vendor-completions/");
     }
-    let bytes: usize = files().map(|file| file.bytes.len()).sum();
+    let settings = files.iter().filter(|file| file.path.starts_with("etc/")).map(|file| format!("/{}\n", file.path));
+    let size: usize = files.iter().map(|file| file.bytes.len()).sum();
     let architecture = architecture(release.program.architecture);
     let version = format!("{}-1", release.version);
+    let homepage = release.home.as_ref().map_or_else(String::new, |home| format!("Homepage: {home}\n"));
+    let description: String = packaging("description")?.lines().map(|line| format!(" {line}\n")).collect();
     let control = format!(
-        "Package: gpusetup\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n\
+        "Package: gpusetup\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {}\n\
          Installed-Size: {}\nDepends: libc6 (>= {}), libgcc-s1 (>= 3.0) | libgcc1\nSuggests: minisign\nSection: admin\nPriority: optional\n\
-         Description: {}\n",
-        bytes.div_ceil(1024),
+         {homepage}Description: installer for NVIDIA drivers, CUDA and cuDNN\n{description}",
+        release.packager,
+        size.div_ceil(1024),
         release.program.glibc,
-        DESCRIPTION
     );
-    put(&tree, &Installed::new("DEBIAN/control", 0o644, control))?;
-    let sums = output(Command::new("md5sum").args(files().map(|file| &file.path)).current_dir(&tree))?;
-    put(&tree, &Installed::new("DEBIAN/md5sums", 0o644, sums))?;
-    let name = format!("gpusetup_{version}_{architecture}.deb");
-    let time = release.time.to_string();
+    lay_out(&tree, &files)?;
+    let sums = output(Command::new("md5sum").args(files.iter().map(|file| &file.path)).current_dir(&tree))?;
+    let about = [
+        Installed::new("DEBIAN/control", 0o644, control),
+        Installed::new("DEBIAN/md5sums", 0o644, sums),
+        Installed::new("DEBIAN/conffiles", 0o644, settings.collect::<String>()),
+        Installed::new("DEBIAN/postrm", 0o755, packaging("debian/postrm")?),
+    ];
+    lay_out(&tree, &about)?;
     output(
         Command::new("dpkg-deb")
-            .args(["--root-owner-group", "-Zxz", "--build"])
-            .args([&tree, &out.join(&name)])
-            .env("SOURCE_DATE_EPOCH", time),
-    )?;
-    Ok(name)
+            .args(["--root-owner-group", "-Zxz", if release.fast { "-z0" } else { "-z9" }, "--build"])
+            .args([&tree, &out.join(format!("gpusetup_{version}_{architecture}.deb"))])
+            .env("SOURCE_DATE_EPOCH", release.time.to_string()),
+    )
+    .map(drop)
 }
 
 /// The licences, in the form that Debian's tools read.
@@ -78,31 +77,11 @@ fn copyright() -> Result<String> {
     ))
 }
 
-/// What lintian must not complain about, and why.
-const OVERRIDES: &str =
-    "# It reads the records of trees whose own dpkg cannot run here (--root), and never writes them.
-gpusetup: uses-dpkg-database-directly [usr/bin/gpusetup]
-# The package is not uploaded to Debian.
-gpusetup: initial-upload-closes-no-bugs [usr/share/doc/gpusetup/changelog.Debian.gz:1]
-";
-
 /// The record of the package's versions that Debian asks for: what is new is in NEWS.md.
-fn changelog(release: &Release, maintainer: &str) -> Result<String> {
-    let date = output(Command::new("date").args(["--utc", "--rfc-email", "--date"]).arg(format!("@{}", release.time)))?;
-    let date = String::from_utf8_lossy(&date).trim().to_owned();
-    let version = &release.version;
+fn changelog(release: &Release) -> Result<String> {
+    let date = date(release.time, "--rfc-email")?;
+    let Release { version, packager, .. } = release;
     Ok(format!(
-        "gpusetup ({version}-1) unstable; urgency=medium\n\n  * Release {version}; see NEWS.md.\n\n -- {maintainer}  {date}\n"
+        "gpusetup ({version}-1) unstable; urgency=medium\n\n  * Release {version}; see NEWS.md.\n\n -- {packager}  {date}\n"
     ))
-}
-
-/// Writes a file of the package into its folder, as dpkg-deb will find it: its modes do not depend on the umask.
-fn put(tree: &Path, file: &Installed) -> Result<()> {
-    let path = tree.join(&file.path);
-    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, &file.bytes));
-    let done = written.and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(file.mode)));
-    let folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(tree));
-    let done = done
-        .and_then(|()| folders.map(|folder| fs::set_permissions(folder, PermissionsExt::from_mode(0o755))).collect());
-    done.map_err(|e: std::io::Error| format!("{}: {e}", path.display()))
 }

@@ -50,16 +50,24 @@ fn this_architecture() -> &'static str {
     }
 }
 
+/// What becomes part of the program beside its sources: variables, and the time in seconds since 1970.
+pub struct Pinned<'a> {
+    /// Variables that the compiler sees; none are not set.
+    pub variables: &'a [(&'a str, Option<&'a str>)],
+    /// The time.
+    pub time: u64,
+}
+
 /// Builds the program for each of some platforms, such as `aarch64-unknown-linux-gnu`, or for this machine's.
-pub fn build(targets: &[String], glibc: Option<&str>, time: u64) -> Result<Vec<PathBuf>> {
+pub fn build(targets: &[String], glibc: Option<&str>, pinned: &Pinned) -> Result<Vec<PathBuf>> {
     if targets.is_empty() {
-        return Ok(vec![build_one(&triple()?, glibc, time)?]);
+        return Ok(vec![build_one(&triple()?, glibc, pinned)?]);
     }
-    targets.iter().map(|target| build_one(target, glibc, time)).collect()
+    targets.iter().map(|target| build_one(target, glibc, pinned)).collect()
 }
 
 /// Builds the program for a platform. It contains no names of folders.
-fn build_one(triple: &str, glibc: Option<&str>, time: u64) -> Result<PathBuf> {
+fn build_one(triple: &str, glibc: Option<&str>, pinned: &Pinned) -> Result<PathBuf> {
     let root = project().canonicalize().map_err(|e| e.to_string())?;
     let mut command = Command::new("cargo");
     command.args([
@@ -78,7 +86,13 @@ fn build_one(triple: &str, glibc: Option<&str>, time: u64) -> Result<PathBuf> {
     };
     command.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix").join("\u{1f}"));
     command.env("CFLAGS", flags("-ffile-prefix-map").join(" "));
-    command.env("SOURCE_DATE_EPOCH", time.to_string()).env("CARGO_INCREMENTAL", "0").current_dir(&root);
+    for (name, value) in pinned.variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("SOURCE_DATE_EPOCH", pinned.time.to_string()).env("CARGO_INCREMENTAL", "0").current_dir(&root);
     let status = command.status().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
         return Err(format!("cargo: {status}"));

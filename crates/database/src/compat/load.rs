@@ -60,6 +60,7 @@ pub struct Misshapen {
 #[serde(deny_unknown_fields, default)]
 struct File {
     version: Option<String>,
+    expires: Option<String>,
     sources: Vec<Source>,
     architectures: Vec<Architecture>,
     gpus: Vec<Gpu>,
@@ -151,6 +152,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
             }
         };
         all.version = all.version.or(file.version);
+        all.expires = all.expires.or(file.expires);
         all.sources.extend(file.sources);
         all.architectures.extend(file.architectures);
         all.gpus.extend(file.gpus);
@@ -186,6 +188,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     }
     let mut database = Database {
         version: all.version.unwrap_or_default(),
+        expires: all.expires,
         sha256: sha256(summed),
         sources: all.sources,
         architectures: all.architectures,

@@ -55,6 +55,8 @@ pub type SourceId = String;
 pub struct Database {
     /// The day of the latest change, `2026.11.20`.
     pub version: String,
+    /// The day after which `gpusetup db update` refuses it, `2027-03-01`: a signature never expires. Only a packed database has one.
+    pub expires: Option<String>,
     /// SHA-256, in lower-case hexadecimal, over all files in the order of their names.
     pub sha256: String,
     /// The sources of the facts.

@@ -1,0 +1,406 @@
+//! `gpusetup self`: newer releases for what the install script installed, its removal, and the verification of a release's files.
+
+use super::host::must_be_private;
+use super::options::JsonOption;
+use super::run::agreed;
+use super::upstream::{self, MOST_SIGNATURES};
+use super::{Problem, print, say};
+use crate::database::is_newer;
+use crate::exit::Exit;
+use crate::fetch::Sources;
+use crate::installation::{self, Installation, PROGRAM, RECEIPT, Receipt, is_below};
+use crate::paths::JOURNAL;
+use crate::sum::sha256;
+use crate::system::{Program, System, chain};
+use crate::text::visible;
+use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The checksums of a release, and their size limit in bytes.
+const SUMS: &str = "SHA256SUMS";
+const MOST_SUMS: u64 = 64 << 10;
+/// The size limit of an archive, packed or unpacked: some seven times today's size.
+const MOST_BYTES: u64 = 64 << 20;
+/// The program of an update before it replaces this one.
+const NEW_PROGRAM: &str = "bin/.gpusetup-new";
+
+/// What `self` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Replace this gpusetup by the newest release, if install.sh installed it
+    Update(UpdateOptions),
+    /// Remove this gpusetup, if install.sh installed it; what it installed stays
+    Uninstall(UninstallOptions),
+    /// Verify that a file is signed with the release key
+    Verify {
+        /// The file; FILE.minisig has its signature
+        file: PathBuf,
+        /// Trust this minisign public key instead of the release key
+        #[arg(long, value_name = "FILE")]
+        key: Vec<PathBuf>,
+        #[command(flatten)]
+        form: JsonOption,
+    },
+}
+
+/// Flags of `self update`.
+#[derive(Debug, clap::Args)]
+pub struct UpdateOptions {
+    /// Take this release, which may be older: 0.1.0
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    to: Option<String>,
+    /// The address of the releases, or a folder with the files of one [default: that of the installation]
+    #[arg(long, value_name = "URL|DIR")]
+    from: Option<String>,
+    /// Trust this minisign public key instead of the release key
+    #[arg(long, value_name = "FILE")]
+    key: Vec<PathBuf>,
+    /// Also trust the certificates in this PEM file
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
+    ca_cert: Option<PathBuf>,
+    /// Only show what would be installed
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    form: JsonOption,
+}
+
+/// Flags of `self uninstall`.
+#[derive(Debug, clap::Args)]
+pub struct UninstallOptions {
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+    /// Only show what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    form: JsonOption,
+}
+
+fn version(text: &str) -> Result<String, String> {
+    let version = text.trim_start_matches('v');
+    semver::Version::parse(version)
+        .map(|version| version.to_string())
+        .map_err(|_| "a version is expected: 0.1.0".to_owned())
+}
+
+/// What `self update --json` and `self uninstall --json` print.
+#[derive(serde::Serialize)]
+struct Done<'a> {
+    schema: &'static str,
+    /// The version before.
+    version: &'a str,
+    /// The version that is or would be installed; none after a removal.
+    offered: Option<&'a str>,
+    /// Whether files were replaced or removed.
+    changed: bool,
+    /// The files that were or would be installed or removed.
+    files: Vec<String>,
+}
+
+/// What `self verify --json` prints.
+#[derive(serde::Serialize)]
+struct Verified<'a> {
+    schema: &'static str,
+    file: &'a Path,
+    /// Always true: it is an error if the signature does not match.
+    signed: bool,
+}
+
+impl Done<'_> {
+    fn tell(&self, form: JsonOption, text: &str) -> Result<Exit, Problem> {
+        if form.json {
+            super::print_json(self)?
+        } else {
+            print(&format!("{text}\n"))?
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Does it.
+pub fn run(command: &Command) -> Result<Exit, Problem> {
+    match command {
+        Command::Update(options) => update(options),
+        Command::Uninstall(options) => uninstall(options),
+        Command::Verify { file, key, form } => verify(file, key, *form),
+    }
+}
+
+/// The folder and the receipt of this program's installation, which nobody else may have written.
+fn installed(verb: &str) -> Result<(PathBuf, Receipt), Problem> {
+    let system = System::live();
+    let program = system.link_target("/proc/self/exe");
+    let program = program.ok_or_else(|| Problem::unexpected("/proc/self/exe cannot be read"))?;
+    let found = installation::of(&system, &program)
+        .map_err(|e| Problem::unexpected(format!("cannot tell who installed {}: {e}", program.display())))?;
+    match found {
+        Installation::Script { prefix, receipt } => {
+            must_be_private(&system, &prefix)?;
+            Ok((prefix, receipt))
+        }
+        Installation::Managed { by, update, remove } => {
+            let command = if verb == "update" { update } else { remove };
+            Err(Problem::new(Exit::Blocked, format!("this gpusetup was installed with {by}")).attempt(command))
+        }
+        Installation::Unknown => {
+            let sentence = format!("{} was not installed by install.sh: it has no {RECEIPT}", program.display());
+            Err(Problem::new(Exit::Blocked, sentence).hint("remove or replace it the way it was installed"))
+        }
+    }
+}
+
+fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
+    let (prefix, receipt) = installed("update")?;
+    let usual = Some(receipt.from.clone()).filter(|from| !from.is_empty()).or_else(upstream::releases);
+    let from = options.from.clone().or(usual).ok_or_else(|| {
+        Problem::usage("neither the receipt nor this gpusetup has an address of releases").hint("--from URL names one")
+    })?;
+    let signers = upstream::signers(&options.key, "releases")?;
+    let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
+    let wanted = options.to.as_deref();
+    let refused = |why: &str| Problem::integrity(format!("the release at {from} is refused: {why}"));
+    let file = |name: &str, limit| {
+        let address = upstream::below(&from, wanted, name);
+        let absent = || Problem::new(Exit::Later, format!("there is no {address}"));
+        upstream::read(&address, limit, &sources)?.ok_or_else(absent)
+    };
+    let sums = file(SUMS, MOST_SUMS)?;
+    let signatures = file(&format!("{SUMS}.minisig"), MOST_SIGNATURES)?;
+    signers.verify(&sums, &String::from_utf8_lossy(&signatures)).map_err(|e| refused(&e.to_string()))?;
+    let sums = String::from_utf8_lossy(&sums);
+    let entry = archive_in(&sums).ok_or_else(|| refused(&format!("it is not for {}", std::env::consts::ARCH)))?;
+    let Entry { name, sum, version: offered } = entry;
+    if wanted.is_some_and(|wanted| wanted != offered) {
+        return Err(refused(&format!("it is version {offered}")));
+    }
+    let done = |changed, files| Done {
+        schema: "gpusetup.self-update/1",
+        version: VERSION,
+        offered: Some(offered),
+        changed,
+        files,
+    };
+    if offered == receipt.version || wanted.is_none() && is_newer(VERSION, offered) {
+        let text = format!("gpusetup {VERSION} is installed, and {from} has {offered}: nothing to do");
+        return done(false, Vec::new()).tell(options.form, &text);
+    }
+    if options.dry_run {
+        return done(false, Vec::new())
+            .tell(options.form, &format!("would replace gpusetup {VERSION} by {offered} below {}", prefix.display()));
+    }
+    let archive = file(name, MOST_BYTES)?;
+    if sha256(&archive) != sum {
+        return Err(refused(&format!("{name} is not what {SUMS} says: it was damaged on its way, or changed")));
+    }
+    let files = unpacked(&archive).map_err(|e| refused(&format!("{name}: {e}")))?;
+    let new = Receipt {
+        version: offered.to_owned(),
+        from: receipt.from.clone(),
+        files: files.keys().cloned().chain([RECEIPT.to_owned()]).collect(),
+    };
+    replace(&prefix, &receipt, &new, &files)?;
+    done(true, new.files.iter().cloned().collect())
+        .tell(options.form, &format!("gpusetup {offered} is installed below {}, {VERSION} before", prefix.display()))
+}
+
+/// A line of the checksums.
+struct Entry<'a> {
+    sum: &'a str,
+    name: &'a str,
+    version: &'a str,
+}
+
+/// The archive for this machine in the checksums of a release.
+fn archive_in(sums: &str) -> Option<Entry<'_>> {
+    let end = format!(
+        "-{}-linux.tar.gz",
+        match std::env::consts::ARCH {
+            "powerpc64" => "ppc64le",
+            other => other,
+        }
+    );
+    sums.lines().find_map(|line| {
+        let (sum, name) = line.split_once("  ")?;
+        let version = name.strip_prefix("gpusetup-")?.strip_suffix(&end)?;
+        semver::Version::parse(version).is_ok().then_some(Entry { sum, name, version })
+    })
+}
+
+/// The files in an archive, without the folder that they are in, with their modes.
+fn unpacked(archive: &[u8]) -> io::Result<BTreeMap<String, (u32, Vec<u8>)>> {
+    let mut files = BTreeMap::new();
+    let mut tar = tar::Archive::new(GzDecoder::new(archive).take(MOST_BYTES));
+    for entry in tar.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.to_string_lossy().into_owned();
+        let strange = || io::Error::other(format!("it contains {}", visible(&path)));
+        let (_, name) = path.split_once('/').ok_or_else(strange)?;
+        if !entry.header().entry_type().is_file() || !is_below(name) {
+            return Err(strange());
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        let mode = if name.starts_with("bin/") { 0o755 } else { 0o644 };
+        files.insert(name.to_owned(), (mode, bytes));
+    }
+    if files.contains_key(PROGRAM) { Ok(files) } else { Err(io::Error::other(format!("it has no {PROGRAM}"))) }
+}
+
+/// Puts the new files below the prefix. The receipt lists old and new files until the new program, which was started once, is in
+/// its place: whatever interrupts this can be repeated or uninstalled.
+fn replace(
+    prefix: &Path,
+    old: &Receipt,
+    new: &Receipt,
+    files: &BTreeMap<String, (u32, Vec<u8>)>,
+) -> Result<(), Problem> {
+    let below = System::at(prefix);
+    let failed = |path: &str| {
+        let path = prefix.join(path);
+        move |e: io::Error| Problem::unexpected(format!("cannot write {}: {e}", path.display()))
+    };
+    let put = |path: &str, (mode, bytes): &(u32, Vec<u8>)| {
+        if let Some(parent) = Path::new(path).parent() {
+            below.make_directories(parent, 0o755)?;
+        }
+        below.write(path, bytes, *mode)
+    };
+    let program = &files[PROGRAM];
+    put(NEW_PROGRAM, program).map_err(failed(NEW_PROGRAM))?;
+    let start = prefix.join(NEW_PROGRAM).to_string_lossy().into_owned();
+    let said = System::live().run(&Program::new([start.as_str(), "--version"]));
+    if !said.as_ref().is_ok_and(|said| said.succeeded() && said.text.contains(&new.version)) {
+        let _ = below.remove(NEW_PROGRAM);
+        let why = said.map_or_else(|e| chain(&e), |said| said.last_lines(2));
+        return Err(Problem::integrity(format!("gpusetup {} does not run here: {why}", new.version)));
+    }
+    let both = Receipt { files: old.files.union(&new.files).cloned().collect(), ..new.clone() };
+    put(RECEIPT, &(0o644, both.text().into_bytes())).map_err(failed(RECEIPT))?;
+    for (path, file) in files.iter().filter(|(path, _)| *path != PROGRAM) {
+        put(path, file).map_err(failed(path))?;
+    }
+    below.rename(NEW_PROGRAM, PROGRAM).map_err(failed(PROGRAM))?;
+    for path in old.files.difference(&new.files) {
+        below.remove(path).map_err(failed(path))?;
+    }
+    put(RECEIPT, &(0o644, new.text().into_bytes())).map_err(failed(RECEIPT))
+}
+
+fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
+    let (prefix, receipt) = installed("uninstall")?;
+    let files: Vec<_> = receipt.files.iter().map(|file| prefix.join(file).display().to_string()).collect();
+    let done = |changed| Done {
+        schema: "gpusetup.self-uninstall/1",
+        version: VERSION,
+        offered: None,
+        changed,
+        files: files.clone(),
+    };
+    if options.dry_run {
+        return done(false).tell(options.form, &format!("would remove:\n  {}", files.join("\n  ")));
+    }
+    if System::live().exists(JOURNAL) {
+        say("what gpusetup installed on this host stays; without gpusetup it cannot be undone (gpusetup uninstall)");
+    }
+    if !options.yes && !agreed(&format!("Remove gpusetup {VERSION} from {}?", prefix.display()))? {
+        say("nothing was changed");
+        return done(false).tell(options.form, "");
+    }
+    let below = System::at(&prefix);
+    let failed =
+        |path: &str, e: &io::Error| Problem::unexpected(format!("cannot remove {}: {e}", prefix.join(path).display()));
+    // The program before the receipt: what is left can be removed by a second run of install.sh.
+    let last = [PROGRAM, RECEIPT];
+    let first = receipt.files.iter().map(String::as_str).filter(|path| !last.contains(path));
+    for path in first.chain(last) {
+        below.remove(path).map_err(|e| failed(path, &e))?;
+    }
+    // Folders that are named after gpusetup, and are empty now.
+    for folder in receipt.files.iter().flat_map(|path| Path::new(path).ancestors().skip(1)) {
+        let is_ours = folder.components().any(|part| part.as_os_str() == "gpusetup");
+        if is_ours && below.list(folder).is_ok_and(|names| names.is_empty()) {
+            below.remove_tree(folder).map_err(|e| failed(&folder.to_string_lossy(), &e))?;
+        }
+    }
+    done(true).tell(options.form, &format!("gpusetup {VERSION} is removed from {}", prefix.display()))
+}
+
+fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Problem> {
+    let signers = upstream::signers(keys, "files")?;
+    let sources = Sources::default();
+    let name = file.to_string_lossy();
+    let read = |name: &str, limit| {
+        upstream::read(name, limit, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {}", visible(name))))
+    };
+    let bytes = read(&name, MOST_BYTES)?;
+    let signatures = read(&format!("{name}.minisig"), MOST_SIGNATURES)?;
+    signers
+        .verify(&bytes, &String::from_utf8_lossy(&signatures))
+        .map_err(|e| Problem::integrity(format!("{}: {e}", visible(&name))))?;
+    if form.json {
+        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file, signed: true })?;
+    } else {
+        print(&format!("{}: the signature matches\n", visible(&name)))?;
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive(entries: &[(&str, tar::EntryType)]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        for (path, kind) in entries {
+            let mut header = tar::Header::new_ustar();
+            // As an attacker would write it: the crate refuses such names.
+            header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_size(0);
+            header.set_cksum();
+            tar.append(&header, io::empty()).expect("written");
+        }
+        tar.into_inner().and_then(flate2::write::GzEncoder::finish).expect("written")
+    }
+
+    #[test]
+    fn only_files_of_the_release_are_unpacked() {
+        let file = tar::EntryType::Regular;
+        let files = unpacked(&archive(&[("g/bin/gpusetup", file), ("g/share/a", file)])).expect("it is sound");
+        assert_eq!(
+            files.into_iter().map(|(path, (mode, _))| (path, mode)).collect::<Vec<_>>(),
+            [("bin/gpusetup".to_owned(), 0o755), ("share/a".to_owned(), 0o644)]
+        );
+        for (path, kind) in [
+            ("g/../../etc/passwd", file),
+            ("gpusetup", file),
+            ("g//etc/passwd", file),
+            ("g/share/a", tar::EntryType::Symlink),
+            ("g/share/a", tar::EntryType::Directory),
+        ] {
+            assert!(unpacked(&archive(&[("g/bin/gpusetup", file), (path, kind)])).is_err(), "{path} {kind:?}");
+        }
+        assert!(unpacked(&archive(&[("g/share/a", file)])).is_err(), "no program");
+        assert!(unpacked(b"no archive").is_err());
+    }
+
+    #[test]
+    fn the_archive_for_this_machine_is_found() {
+        let own = match std::env::consts::ARCH {
+            "powerpc64" => "ppc64le",
+            other => other,
+        };
+        let sums = format!(
+            "aa  gpusetup-0.2.0-other-linux.tar.gz\nbb  gpusetup-0.2.0-{own}-linux.tar.gz\ncc  gpusetup-../x-{own}-linux.tar.gz\n"
+        );
+        let entry = archive_in(&sums).expect("it is there");
+        assert_eq!((entry.sum, entry.version), ("bb", "0.2.0"));
+        assert!(archive_in("").is_none());
+    }
+}

@@ -1,0 +1,251 @@
+//! install.sh, and what `gpusetup self` does with what it installed: from a folder, over loopback and through a proxy, and with
+//! everything that can be wrong with a download, after which nothing is left behind.
+
+use crate::host::{Said, Server, machine, text};
+use crate::release::{Release, stand_in};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The archive of this machine.
+fn archive() -> String {
+    format!("gpusetup-0.1.0-{}-linux.tar.gz", std::env::consts::ARCH)
+}
+
+/// Runs a copy of the release's script, with no other variables than these.
+fn install(release: &Release, from: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Said {
+    let mut command = Command::new("sh");
+    command.arg(release.file("install.sh")).args(arguments).env_clear();
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("GPUSETUP_MIRROR", from).envs(environment.iter().copied());
+    Said::of(command.output().expect("sh runs"))
+}
+
+/// The files below a folder.
+fn below(folder: &Path) -> BTreeSet<String> {
+    let found = machine("find", &[text(folder), "-mindepth", "1", "-printf", "%P\n"]).succeeds().out;
+    found.lines().map(str::to_owned).collect()
+}
+
+/// A release as a server has it: `latest/download` and `download/v0.1.0`.
+fn published(release: &Release, folder: &Path) -> PathBuf {
+    let latest = folder.join("latest/download");
+    fs::create_dir_all(latest.parent().expect("a folder")).expect("made");
+    fs::create_dir_all(folder.join("download")).expect("made");
+    machine("cp", &["-r", text(&release.files()), text(&latest)]).succeeds();
+    machine("ln", &["-s", "../latest/download", text(&folder.join("download/v0.1.0"))]).succeeds();
+    latest
+}
+
+#[test]
+#[ignore = "needs what tests/run installs"]
+fn it_installs_below_a_prefix() {
+    let release = Release::small();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    published(&release, &path("served"));
+    let server = Server::of(&path("served"));
+    let prefix = path("prefix");
+    let to = ["--prefix", text(&prefix)];
+
+    let said = install(&release, &server.url, &[&to[..], &["--dry-run"]].concat(), &[]).succeeds();
+    assert!(said.out.contains(&format!("would install gpusetup 0.1.0: {}/latest/download/{}", server.url, archive())));
+    assert!(!prefix.exists());
+    let said = install(&release, &server.url, &to, &[]).succeeds();
+    assert!(said.out.contains("installed gpusetup 0.1.0: ") && said.out.contains("not on PATH yet"), "{said:?}");
+    assert_eq!(said.err, "", "the signature is verified");
+    assert_eq!(machine(text(&prefix.join("bin/gpusetup")), &["--version"]).succeeds().out, "gpusetup 0.1.0\n");
+    let receipt = fs::read_to_string(prefix.join("share/gpusetup/receipt")).expect("a receipt");
+    let listed: BTreeSet<_> =
+        receipt.lines().filter_map(|line| line.strip_prefix("file ")).map(str::to_owned).collect();
+    let there: BTreeSet<_> = below(&prefix).into_iter().filter(|path| !prefix.join(path).is_dir()).collect();
+    assert_eq!(listed, there);
+    // Once more, this version, a folder, and another spelling.
+    install(&release, &server.url, &[&to[..], &["--version", "v0.1.0"]].concat(), &[]).succeeds();
+    let equal = format!("--prefix={}", prefix.display());
+    install(&release, text(&release.files()), &[&equal, "--require-signature"], &[]).succeeds();
+    assert_eq!(below(&prefix).into_iter().filter(|path| !prefix.join(path).is_dir()).collect::<BTreeSet<_>>(), there);
+
+    // Without curl, and without both.
+    for (absent, works) in [(&["curl"][..], true), (&["curl", "wget"], false)] {
+        let programs = path(&format!("without-{}", absent.join("-")));
+        fs::create_dir(&programs).expect("made");
+        machine("sh", &["-c", "ln -s /usr/bin/* /bin/* \"$0\" 2>/dev/null; true", text(&programs)]).succeeds();
+        for name in absent {
+            fs::remove_file(programs.join(name)).expect("it was there");
+        }
+        let said = install(&release, &server.url, &to, &[("PATH", text(&programs))]);
+        assert_eq!(said.code == Some(0), works, "{absent:?}: {said:?}");
+    }
+
+    // Through a proxy, which is this server: it is asked for the whole address.
+    let host = path("served/http:/releases.example");
+    fs::create_dir_all(&host).expect("made");
+    published(&release, &host);
+    server.requests();
+    install(&release, "http://releases.example", &to, &[("http_proxy", &server.url)]).succeeds();
+    assert!(server.requests().iter().any(|asked| asked.starts_with("http://releases.example/latest/download/")));
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn what_is_wrong_with_a_download_leaves_nothing_behind() {
+    let release = Release::small();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let whole = published(&release, &path("served"));
+    let server = Server::of(&path("served"));
+    let read = |name: &str| fs::read(whole.join(name)).expect("there");
+    let (sums, signature, packed) = (read("SHA256SUMS"), read("SHA256SUMS.minisig"), read(&archive()));
+    let put = |name: &str, bytes: &[u8]| fs::write(whole.join(name), bytes).expect("written");
+    let prefix = path("prefix");
+    let temporary = path("temporary");
+    fs::create_dir(&temporary).expect("made");
+    let refused = |what: &str, words: &str, arguments: &[&str]| {
+        let to = ["--prefix", text(&prefix)];
+        let said = install(&release, &server.url, &[&to[..], arguments].concat(), &[("TMPDIR", text(&temporary))]);
+        assert!(said.code == Some(1) && said.err.contains(words), "{what}: {said:?}");
+        assert!(!prefix.exists(), "{what}: {:?}", below(&prefix));
+        assert_eq!(below(&temporary), BTreeSet::new(), "{what}");
+    };
+
+    put(&archive(), &packed[..packed.len() / 2]);
+    refused("half an archive", "is not what SHA256SUMS says", &[]);
+    let mut changed = packed.clone();
+    changed[packed.len() / 2] ^= 1;
+    put(&archive(), &changed);
+    refused("a changed archive", "is not what SHA256SUMS says", &[]);
+    let sum = machine("sha256sum", &[text(&whole.join(archive()))]).succeeds().out;
+    let other: String = String::from_utf8_lossy(&sums)
+        .lines()
+        .map(|line| match line.ends_with(&archive()) {
+            true => format!("{}  {}\n", &sum[..64], archive()),
+            false => format!("{line}\n"),
+        })
+        .collect();
+    put("SHA256SUMS", other.as_bytes());
+    refused("checksums to go with it", "is not signed with the release key", &[]);
+    let stranger = release.path("stranger.key");
+    machine("minisign", &["-S", "-s", text(&stranger), "-m", text(&whole.join("SHA256SUMS"))]).succeeds();
+    refused("a stranger's signature", "is not signed with the release key", &[]);
+    fs::remove_file(whole.join("SHA256SUMS.minisig")).expect("removed");
+    refused("no signature", "SHA256SUMS.minisig could not be fetched", &[]);
+    put("SHA256SUMS.minisig", &signature);
+    put("SHA256SUMS", &sums[..70]);
+    refused("half the checksums", "is not signed with the release key", &[]);
+    put("SHA256SUMS", &sums);
+    put(&archive(), &packed);
+    refused("another version", "download/v9.9.9/SHA256SUMS could not be fetched", &["--version", "9.9.9"]);
+    fs::remove_file(whole.join(archive())).expect("removed");
+    refused("no archive", "could not be fetched", &[]);
+    put(&archive(), &packed);
+
+    // No space, neither for the download nor for the files.
+    let full = path("full");
+    fs::create_dir(&full).expect("made");
+    machine("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs", text(&full)]).succeeds();
+    let said = install(&release, &server.url, &["--prefix", text(&full)], &[("TMPDIR", text(&temporary))]);
+    assert!(said.code == Some(1) && said.err.contains("cannot be unpacked below"), "{said:?}");
+    assert_eq!((below(&full), below(&temporary)), (BTreeSet::new(), BTreeSet::new()));
+    let said = install(&release, &server.url, &["--prefix", text(&prefix)], &[("TMPDIR", text(&full))]);
+    assert!(said.code == Some(1) && said.err.contains("could not be fetched"), "{said:?}");
+    assert_eq!((below(&full), prefix.exists()), (BTreeSet::new(), false));
+    machine("umount", &[text(&full)]).succeeds();
+
+    // Half a script does nothing, wherever it ends.
+    let script = fs::read(release.file("install.sh")).expect("there");
+    for length in (0..script.len() - 12).step_by(97) {
+        let half = path("half.sh");
+        fs::write(&half, &script[..length]).expect("written");
+        let mut command = Command::new("sh");
+        command.arg(&half).args(["--prefix", text(&prefix)]).env("GPUSETUP_MIRROR", &server.url);
+        command.output().expect("sh runs");
+        assert!(!prefix.exists(), "{length} bytes");
+    }
+    // Mistakes of whoever calls it.
+    for wrong in [&["--prefix"][..], &["--prefix", "relative"], &["--version", "1;reboot"], &["--what"], &["now"]] {
+        assert_eq!(install(&release, &server.url, wrong, &[]).code, Some(2), "{wrong:?}");
+    }
+    let said = machine("sh", &[concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"), "--prefix", text(&prefix)]);
+    assert!(said.code == Some(1) && said.err.contains("no address to install from"), "{said:?}");
+    // The place was right all the time.
+    install(&release, &server.url, &["--prefix", text(&prefix)], &[]).succeeds();
+}
+
+/// A release of another version, of which only what `self update` reads is there; the version is that of its program.
+fn other_release(release: &Release, folder: &Path, version: &str, key: &str) {
+    let name = format!("gpusetup-{version}-{}-linux", std::env::consts::ARCH);
+    let tree = folder.join(&name);
+    fs::create_dir_all(tree.join("bin")).expect("made");
+    fs::create_dir_all(tree.join("share/doc/gpusetup")).expect("made");
+    stand_in(&tree.join("bin/gpusetup"), version);
+    fs::write(tree.join("share/doc/gpusetup/new.md"), "new\n").expect("written");
+    let make = "cd \"$0\" && find \"$1\" -type f | tar -czf \"$1.tar.gz\" -T - && sha256sum \"$1.tar.gz\" >SHA256SUMS";
+    machine("sh", &["-c", make, text(folder), &name]).succeeds();
+    let secret = release.path(key);
+    machine("minisign", &["-S", "-s", text(&secret), "-m", text(&folder.join("SHA256SUMS"))]).succeeds();
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn it_updates_and_removes_itself() {
+    let release = Release::real();
+    // Not below /tmp, where others may write.
+    let folder = tempfile::tempdir_in("/opt").expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let prefix = path("prefix");
+    fs::create_dir_all(prefix.join("bin")).expect("made");
+    fs::write(prefix.join("bin/another"), "").expect("written");
+    install(release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    let program = prefix.join("bin/gpusetup");
+    let first = below(&prefix);
+    let key = release.path("release.pub");
+    let own = |arguments: &[&str]| machine(text(&program), &[&["self"], arguments].concat());
+    let update = |from: &Path| own(&["update", "--from", text(from), "--key", text(&key)]);
+
+    let said = own(&["update", "--from", text(&release.files())]);
+    assert!(said.code == Some(10) && said.err.contains("without a release key"), "{said:?}");
+    assert!(update(&release.files()).succeeds().out.contains("nothing to do"));
+    own(&["verify", text(&release.files().join("SHA256SUMS")), "--key", text(&key)]).succeeds();
+    let said =
+        own(&["verify", text(&release.files().join("SHA256SUMS")), "--key", text(&release.path("stranger.pub"))]);
+    assert_eq!(said.code, Some(10), "{said:?}");
+
+    other_release(release, &path("strange"), "0.2.0", "stranger.key");
+    other_release(release, &path("older"), "0.0.9", "release.key");
+    other_release(release, &path("newer"), "0.2.0", "release.key");
+    let said = update(&path("strange"));
+    assert!(said.code == Some(10) && said.err.contains("the signature does not match"), "{said:?}");
+    assert!(update(&path("older")).succeeds().out.contains("nothing to do"));
+    let packed = path("newer").join(format!("gpusetup-0.2.0-{}-linux.tar.gz", std::env::consts::ARCH));
+    let bytes = fs::read(&packed).expect("made");
+    fs::write(&packed, &bytes[..bytes.len() / 2]).expect("written");
+    let said = update(&path("newer"));
+    assert!(said.code == Some(10) && said.err.contains("is not what SHA256SUMS says"), "{said:?}");
+    fs::write(&packed, &bytes).expect("written");
+    let said = own(&["update", "--from", text(&path("newer")), "--key", text(&key), "--dry-run"]).succeeds();
+    assert!(said.out.contains("would replace gpusetup 0.1.0 by 0.2.0"), "{said:?}");
+    assert_eq!(below(&prefix), first, "nothing has changed so far");
+
+    // Removed, with what was there before, and installed again.
+    let said = own(&["uninstall", "--dry-run"]).succeeds();
+    assert!(said.out.contains(text(&program)), "{said:?}");
+    own(&["uninstall", "--yes"]).succeeds();
+    let left: BTreeSet<_> = below(&prefix).into_iter().filter(|path| path.contains("gpusetup")).collect();
+    assert_eq!(left, BTreeSet::new());
+    assert!(prefix.join("bin/another").exists());
+    install(release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+
+    let said = update(&path("newer")).succeeds();
+    assert!(said.out.contains("gpusetup 0.2.0 is installed"), "{said:?}");
+    assert_eq!(machine(text(&program), &[]).succeeds().out, "gpusetup 0.2.0\n");
+    assert!(prefix.join("share/doc/gpusetup/new.md").exists() && !prefix.join("share/doc/gpusetup/README.md").exists());
+    let receipt = fs::read_to_string(prefix.join("share/gpusetup/receipt")).expect("there");
+    assert!(receipt.contains("\nversion 0.2.0\n") && !receipt.contains("README"), "{receipt}");
+    // The script does not go back by itself, but when asked.
+    let to = ["--prefix", text(&prefix)];
+    let said = install(release, text(&release.files()), &to, &[]);
+    assert!(said.code == Some(1) && said.err.contains("gpusetup 0.2.0 is installed"), "{said:?}");
+    install(release, text(&release.files()), &[&to[..], &["--version", "0.1.0"]].concat(), &[]).succeeds();
+    assert!(machine(text(&program), &["--version"]).succeeds().out.contains("0.1.0"));
+}

@@ -1,0 +1,89 @@
+//! Releases as `cargo xtask dist` makes them, for the tests that install them.
+
+use crate::host::{Said, machine, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A release in a folder, signed with a key that its install script trusts.
+pub struct Release {
+    folder: tempfile::TempDir,
+}
+
+impl Release {
+    /// Of the program of this build, without debug information, as packages have it.
+    pub fn real() -> &'static Self {
+        static RELEASE: OnceLock<Release> = OnceLock::new();
+        RELEASE.get_or_init(|| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let program = folder.path().join("program");
+            machine("strip", &["-o", text(&program), env!("CARGO_BIN_EXE_gpusetup")]).succeeds();
+            Self::of(folder, &program)
+        })
+    }
+
+    /// Of a small program, which is made at once.
+    pub fn small() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("program");
+        stand_in(&program, "0.1.0");
+        Self::of(folder, &program)
+    }
+
+    fn of(folder: tempfile::TempDir, program: &Path) -> Self {
+        let release = Self { folder };
+        for name in ["release", "stranger"] {
+            let (public, secret) = (release.path(&format!("{name}.pub")), release.path(&format!("{name}.key")));
+            machine("minisign", &["-G", "-W", "-p", text(&public), "-s", text(&secret)]).succeeds();
+        }
+        let key = fs::read_to_string(release.path("release.pub")).expect("made");
+        let key = key.lines().last().expect("a key");
+        let secret = release.path("release.key");
+        let home = "https://gpusetup.example";
+        dist(program, &release.files(), &["--release-key", key, "--sign", text(&secret), "--home", home], &[])
+            .succeeds();
+        release
+    }
+
+    /// The folder with its files.
+    pub fn files(&self) -> PathBuf {
+        self.path("files")
+    }
+
+    /// A path beside that folder: `release.pub`, `stranger.key`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The file with this ending.
+    pub fn file(&self, ending: &str) -> PathBuf {
+        let mut files = fs::read_dir(self.files()).expect("a folder").map(|entry| entry.expect("an entry").path());
+        files.find(|path| text(path).ends_with(ending)).unwrap_or_else(|| panic!("no {ending}"))
+    }
+}
+
+/// Makes a release of a program; more options, and variables of the environment.
+pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, &str)]) -> Said {
+    let mut command = xtask();
+    command.args(["dist", "--fast", "--program", text(program), "--out", text(out)]).args(options);
+    command
+        .env("DEBFULLNAME", "A Packager")
+        .env("DEBEMAIL", "packager@debian.org")
+        .env("SOURCE_DATE_EPOCH", "1764000000");
+    command.envs(environment.iter().copied());
+    Said::of(command.output().expect("it runs"))
+}
+
+/// xtask, which `cargo test` alone does not build.
+pub fn xtask() -> Command {
+    let xtask = Path::new(env!("CARGO_BIN_EXE_gpusetup")).with_file_name("xtask");
+    assert!(xtask.exists(), "{} is missing: cargo build --package xtask", xtask.display());
+    Command::new(xtask)
+}
+
+/// Compiles the small program.
+pub fn stand_in(program: &Path, version: &str) {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/stand-in.c");
+    machine("gcc", &["-s", &format!("-DVERSION=\"{version}\""), "-o", text(program), source]).succeeds();
+}
