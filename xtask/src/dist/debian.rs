@@ -36,9 +36,12 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
     let version = format!("{}-1", release.version);
     let homepage = release.home.as_ref().map_or_else(String::new, |home| format!("Homepage: {home}\n"));
     let description: String = packaging("description")?.lines().map(|line| format!(" {line}\n")).collect();
+    // Programs for some architectures have its functions in them.
+    let needs_libgcc = memchr::memmem::find(&release.program.bytes, b"libgcc_s.so.1").is_some();
+    let libgcc = if needs_libgcc { ", libgcc-s1 (>= 3.0) | libgcc1" } else { "" };
     let control = format!(
         "Package: gpusetup\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {}\n\
-         Installed-Size: {}\nDepends: libc6 (>= {}), libgcc-s1 (>= 3.0) | libgcc1\nSuggests: minisign\nSection: admin\nPriority: optional\n\
+         Installed-Size: {}\nDepends: libc6 (>= {}){libgcc}\nSuggests: minisign\nSection: admin\nPriority: optional\n\
          {homepage}Description: installer for NVIDIA drivers, CUDA and cuDNN\n{description}",
         release.packager,
         size.div_ceil(1024),
