@@ -11,11 +11,13 @@ use crate::fetch::Sources;
 use crate::installation::{self, Installation, PROGRAM, RECEIPT, Receipt, is_below};
 use crate::paths::JOURNAL;
 use crate::sum::sha256;
+use crate::system::trust::user_name;
 use crate::system::{Program, System, chain};
-use crate::text::visible;
+use crate::text::{quoted_path, visible};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The version of this program.
@@ -141,7 +143,14 @@ fn installed(verb: &str) -> Result<(PathBuf, Receipt), Problem> {
         .map_err(|e| Problem::unexpected(format!("cannot tell who installed {}: {e}", program.display())))?;
     match found {
         Installation::Script { prefix, receipt } => {
-            must_be_private(&system, &prefix)?;
+            if let Some(owner) = other_owner(&system, &prefix) {
+                let sentence = format!("{} belongs to {owner}", prefix.display());
+                let command = format!("sudo -u {owner} {} self {verb}", quoted_path(&program));
+                return Err(Problem::new(Exit::Blocked, sentence).attempt(command));
+            }
+            for folder in ["", "bin", "share", "share/gpusetup"] {
+                must_be_private(&system, &prefix.join(folder))?;
+            }
             Ok((prefix, receipt))
         }
         Installation::Managed { by, update, remove } => {
@@ -153,6 +162,19 @@ fn installed(verb: &str) -> Result<(PathBuf, Receipt), Problem> {
             Err(Problem::new(Exit::Blocked, sentence).hint("remove or replace it the way it was installed"))
         }
     }
+}
+
+/// The user that a folder belongs to, if root acts for somebody else there.
+fn other_owner(system: &System, folder: &Path) -> Option<String> {
+    let owner = system.metadata(folder).ok()?.uid();
+    let is_root = rustix::process::geteuid().is_root();
+    (is_root && owner != 0).then(|| user_name(system, owner).unwrap_or_else(|| owner.to_string()))
+}
+
+/// That a file cannot be written or removed, with a command that can.
+fn denied(what: &str, path: &Path, e: &io::Error) -> Problem {
+    let problem = Problem::unexpected(format!("cannot {what} {}: {e}", path.display()));
+    if e.kind() == io::ErrorKind::PermissionDenied { problem.hint("run it with sudo") } else { problem }
 }
 
 fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
@@ -174,8 +196,16 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     let signatures = file(&format!("{SUMS}.minisig"), MOST_SIGNATURES)?;
     signers.verify(&sums, &String::from_utf8_lossy(&signatures)).map_err(|e| refused(&e.to_string()))?;
     let sums = String::from_utf8_lossy(&sums);
-    let entry = archive_in(&sums).ok_or_else(|| refused(&format!("it is not for {}", std::env::consts::ARCH)))?;
-    let Entry { name, sum, version: offered } = entry;
+    let entries = archives_in(&sums);
+    let entry = match entries.as_slice() {
+        [] => return Err(refused(&format!("it is not for {}", std::env::consts::ARCH))),
+        [one] => one,
+        many => {
+            let asked = many.iter().find(|entry| Some(entry.version) == wanted);
+            asked.ok_or_else(|| refused("it has several versions").hint("--to VERSION names one"))?
+        }
+    };
+    let Entry { name, sum, version: offered } = *entry;
     if wanted.is_some_and(|wanted| wanted != offered) {
         return Err(refused(&format!("it is version {offered}")));
     }
@@ -186,7 +216,8 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
         changed,
         files,
     };
-    if offered == receipt.version || wanted.is_none() && is_newer(VERSION, offered) {
+    // The receipt of an update that was interrupted is newer than the program.
+    if offered == VERSION || wanted.is_none() && is_newer(VERSION, offered) {
         let text = format!("gpusetup {VERSION} is installed, and {from} has {offered}: nothing to do");
         return done(false, Vec::new()).tell(options.form, &text);
     }
@@ -216,8 +247,8 @@ struct Entry<'a> {
     version: &'a str,
 }
 
-/// The archive for this machine in the checksums of a release.
-fn archive_in(sums: &str) -> Option<Entry<'_>> {
+/// The archives for this machine in the checksums of a release: one, if whoever made them did it right.
+fn archives_in(sums: &str) -> Vec<Entry<'_>> {
     let end = format!(
         "-{}-linux.tar.gz",
         match std::env::consts::ARCH {
@@ -225,11 +256,12 @@ fn archive_in(sums: &str) -> Option<Entry<'_>> {
             other => other,
         }
     );
-    sums.lines().find_map(|line| {
-        let (sum, name) = line.split_once("  ")?;
+    let entry = |line| {
+        let (sum, name) = str::split_once(line, "  ")?;
         let version = name.strip_prefix("gpusetup-")?.strip_suffix(&end)?;
         semver::Version::parse(version).is_ok().then_some(Entry { sum, name, version })
-    })
+    };
+    sums.lines().filter_map(entry).collect()
 }
 
 /// The files in an archive, without the folder that they are in, with their modes.
@@ -263,7 +295,7 @@ fn replace(
     let below = System::at(prefix);
     let failed = |path: &str| {
         let path = prefix.join(path);
-        move |e: io::Error| Problem::unexpected(format!("cannot write {}: {e}", path.display()))
+        move |e: io::Error| denied("write", &path, &e)
     };
     let put = |path: &str, (mode, bytes): &(u32, Vec<u8>)| {
         if let Some(parent) = Path::new(path).parent() {
@@ -280,7 +312,8 @@ fn replace(
         let why = said.map_or_else(|e| chain(&e), |said| said.last_lines(2));
         return Err(Problem::integrity(format!("gpusetup {} does not run here: {why}", new.version)));
     }
-    let both = Receipt { files: old.files.union(&new.files).cloned().collect(), ..new.clone() };
+    let files_of_both = old.files.union(&new.files).cloned().chain([NEW_PROGRAM.to_owned()]);
+    let both = Receipt { files: files_of_both.collect(), ..old.clone() };
     put(RECEIPT, &(0o644, both.text().into_bytes())).map_err(failed(RECEIPT))?;
     for (path, file) in files.iter().filter(|(path, _)| *path != PROGRAM) {
         put(path, file).map_err(failed(path))?;
@@ -309,17 +342,19 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
         say("what gpusetup installed on this host stays; without gpusetup it cannot be undone (gpusetup uninstall)");
     }
     if !options.yes && !agreed(&format!("Remove gpusetup {VERSION} from {}?", prefix.display()))? {
-        say("nothing was changed");
-        return done(false).tell(options.form, "");
+        return done(false).tell(options.form, "Nothing was changed.");
     }
     let below = System::at(&prefix);
-    let failed =
-        |path: &str, e: &io::Error| Problem::unexpected(format!("cannot remove {}: {e}", prefix.join(path).display()));
+    let failed = |path: &str, e: &io::Error| denied("remove", &prefix.join(path), e);
     // The program before the receipt: what is left can be removed by a second run of install.sh.
     let last = [PROGRAM, RECEIPT];
     let first = receipt.files.iter().map(String::as_str).filter(|path| !last.contains(path));
     for path in first.chain(last) {
         below.remove(path).map_err(|e| failed(path, &e))?;
+    }
+    // A folder below the prefix that is a link was not followed.
+    if let Some(left) = receipt.files.iter().map(|file| prefix.join(file)).find(|path| System::live().exists(path)) {
+        return Err(Problem::unexpected(format!("{} is still there: a folder on its way is a link", left.display())));
     }
     // Folders that are named after gpusetup, and are empty now.
     for folder in receipt.files.iter().flat_map(|path| Path::new(path).ancestors().skip(1)) {
@@ -399,8 +434,8 @@ mod tests {
         let sums = format!(
             "aa  gpusetup-0.2.0-other-linux.tar.gz\nbb  gpusetup-0.2.0-{own}-linux.tar.gz\ncc  gpusetup-../x-{own}-linux.tar.gz\n"
         );
-        let entry = archive_in(&sums).expect("it is there");
-        assert_eq!((entry.sum, entry.version), ("bb", "0.2.0"));
-        assert!(archive_in("").is_none());
+        let entries = archives_in(&sums);
+        assert_eq!(entries.iter().map(|entry| (entry.sum, entry.version)).collect::<Vec<_>>(), [("bb", "0.2.0")]);
+        assert!(archives_in("").is_empty());
     }
 }

@@ -13,6 +13,7 @@ mod program;
 mod repository;
 mod rpm;
 mod signature;
+mod valid;
 
 use crate::open_kernel_modules::git;
 use crate::{Result, project};
@@ -95,6 +96,8 @@ struct Release {
     keys: Option<String>,
     /// `NAME <ADDRESS>`.
     packager: String,
+    /// How many of the keys must have signed.
+    signatures: u8,
     /// Compress little.
     fast: bool,
     program: Program,
@@ -128,12 +131,13 @@ fn workplaces() -> Result<PathBuf> {
 
 /// Makes the release, and prints the checksum and size of each file. Other architectures are added to a folder that has one.
 fn release(options: &Options) -> Result<()> {
+    valid::check(options)?;
     let time = time_of_commit()?;
     let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
     let keys = options.release_key.clone().or_else(release_keys);
     let keys = keys.as_deref();
     let programs = match &options.program {
-        Some(path) => vec![path.clone()],
+        Some(path) => vec![path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?],
         None => {
             let signatures = options.signatures.to_string();
             let variables = [
@@ -146,6 +150,7 @@ fn release(options: &Options) -> Result<()> {
     };
     let out = &options.out;
     fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
+    has_nothing_else(out, &version()?)?;
     for path in &programs {
         let program = Program::read(path)?;
         let Program { bytes, architecture, glibc, .. } = &program;
@@ -161,6 +166,7 @@ fn release(options: &Options) -> Result<()> {
                 .zip(&options.email)
                 .map(|(name, email)| format!("{name} <{email}>"))
                 .collect(),
+            signatures: options.signatures,
             fast: options.fast,
             files: files(&program)?,
             program,
@@ -190,6 +196,22 @@ fn release(options: &Options) -> Result<()> {
 const SUMS: &str = "SHA256SUMS";
 /// What `gpusetup db update` takes.
 const DATABASE: &str = "database.tar.xz";
+
+/// Refuses a folder with files of another release: they would be listed and signed as part of this one.
+fn has_nothing_else(out: &Path, version: &str) -> Result<()> {
+    let ours = ["NOTES.md", "gpusetup.rb", "install.sh"];
+    let is_ours = |name: &str| {
+        let rest = ["gpusetup-", "gpusetup_"].iter().find_map(|start| name.strip_prefix(start));
+        let is_versioned = rest.and_then(|rest| rest.strip_prefix(version)).is_some_and(|rest| rest.starts_with('-'));
+        is_versioned || ours.contains(&name)
+    };
+    match names(out)?.iter().find(|name| !is_ours(name)) {
+        Some(other) => {
+            Err(format!("{} has {other}, which is not of release {version}: choose another --out", out.display()))
+        }
+        None => Ok(()),
+    }
+}
 
 /// The files of a release that its checksums list, sorted. The database is signed separately, so that a newer one can replace
 /// it between releases.
@@ -281,10 +303,11 @@ fn version() -> Result<String> {
         output(Command::new("cargo").args(["pkgid", "--offline", "--package", "gpusetup"]).current_dir(project()))?;
     let id = String::from_utf8_lossy(&id).trim().to_owned();
     let version = id.rsplit(['#', '@']).next().unwrap_or_default();
-    if version.starts_with(|c: char| c.is_ascii_digit()) {
+    // What package managers and `sort -V` order in the same way.
+    if version.split('.').count() == 3 && version.chars().all(|c| c.is_ascii_digit() || c == '.') {
         Ok(version.to_owned())
     } else {
-        Err(format!("no version in {id}"))
+        Err(format!("{id} has no version of the form 1.2.3"))
     }
 }
 

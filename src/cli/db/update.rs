@@ -10,6 +10,7 @@ use crate::database::{VERSION, embedded};
 use crate::exit::Exit;
 use crate::fetch::Sources;
 use crate::system::System;
+use crate::text::visible;
 use std::path::PathBuf;
 
 /// The name of the database in a release.
@@ -89,10 +90,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let signature = String::from_utf8_lossy(&signature);
     signers.verify(&bytes, &signature).map_err(|e| refused(&e))?;
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
-    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    if let Some(day) = database.expires.as_ref().filter(|day| **day < today && !options.allow_older) {
-        return Err(refused(&format_args!("it expired on {day}: it may be an old database sent again"))
-            .hint("if you mean it: --allow-older"));
+    if let Some(day) = &database.expires {
+        let last: jiff::civil::Date =
+            day.parse().map_err(|_| refused(&format_args!("it expires on `{}`, which is no day", visible(day))))?;
+        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+        if last < today && !options.allow_older {
+            return Err(refused(&format_args!("it expired on {day}: it may be an old database sent again"))
+                .hint("if you mean it: --allow-older"));
+        }
     }
     // What cannot be used any more must not stand in the way of its own replacement.
     let used = store.newer_than(VERSION).ok().flatten().unwrap_or_else(embedded);

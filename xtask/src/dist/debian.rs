@@ -41,7 +41,7 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
     let libgcc = if needs_libgcc { ", libgcc-s1 (>= 3.0) | libgcc1" } else { "" };
     let control = format!(
         "Package: gpusetup\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {}\n\
-         Installed-Size: {}\nDepends: libc6 (>= {}){libgcc}\nSuggests: minisign\nSection: admin\nPriority: optional\n\
+         Installed-Size: {}\nDepends: libc6 (>= {}){libgcc}\nRecommends: ca-certificates\nSuggests: minisign\nSection: admin\nPriority: optional\n\
          {homepage}Description: installer for NVIDIA drivers, CUDA and cuDNN\n{description}",
         release.packager,
         size.div_ceil(1024),

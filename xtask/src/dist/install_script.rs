@@ -10,16 +10,16 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
     let text = fs::read_to_string(project().join("install.sh")).map_err(|e| format!("install.sh: {e}"))?;
     let base = release.home.as_ref().map(|home| format!("{home}/releases"));
     let mut text = text;
-    for (name, value) in [("releases", &base), ("keys", &release.keys)] {
-        let value = value.as_deref().unwrap_or_default();
-        if !value.chars().all(|c| c.is_ascii_alphanumeric() || "+/=,:._-~".contains(c)) {
-            return Err(format!("`{value}` has characters that the install script cannot have"));
+    let needed = release.signatures.to_string();
+    let values =
+        [("releases=", base.as_deref()), ("keys=", release.keys.as_deref()), ("needed=1", Some(needed.as_str()))];
+    for (line, value) in values {
+        let old = format!("\n{line}\n");
+        if text.matches(&old).count() != 1 {
+            return Err(format!("install.sh has no line `{line}`"));
         }
-        let empty = format!("\n{name}=\n");
-        if text.matches(&empty).count() != 1 {
-            return Err(format!("install.sh has no line `{name}=`"));
-        }
-        text = text.replace(&empty, &format!("\n{name}={value}\n"));
+        let name = line.trim_end_matches('1');
+        text = text.replace(&old, &format!("\n{name}{}\n", value.unwrap_or_default()));
     }
     super::write(&out.join("install.sh"), text.as_bytes())
 }

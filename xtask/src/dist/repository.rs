@@ -27,19 +27,27 @@ pub fn add(release: &Path, folder: &Path, key: &str) -> Result<()> {
     }
     let pool = made(folder.join("apt/pool"))?;
     for package in of("deb") {
-        copy(package, &pool)?;
+        copy_once(package, &pool)?;
     }
     apt(&folder.join("apt"), key)?;
     for package in of("rpm") {
         let name = package.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let architecture = name.rsplit('.').next().unwrap_or_default();
         let to = made(folder.join("rpm").join(architecture))?;
-        let copy = copy(package, &to)?;
+        let place = to.join(package.file_name().unwrap_or_default());
+        // It was signed when it came: other bytes of the same version would break what hosts know of it.
+        if place.exists() {
+            println!("{} is there already", place.display());
+            continue;
+        }
+        let unsigned = to.join(".unsigned.rpm");
+        fs::copy(package, &unsigned).map_err(|e| format!("{}: {e}", unsigned.display()))?;
         // Debian's rpm looks for gpg nowhere.
         let macros = [&format!("_gpg_name {key}"), "__gpg /usr/bin/gpg"];
         let mut sign = Command::new("rpmsign");
         sign.args(macros.iter().flat_map(|value| ["--define", value]));
-        output(sign.arg("--addsign").arg(copy))?;
+        output(sign.arg("--addsign").arg(&unsigned))?;
+        fs::rename(&unsigned, &place).map_err(|e| format!("{}: {e}", place.display()))?;
         rpm(&to, key)?;
     }
     write(&folder.join("gpusetup.asc"), &output(gpg(key).args(["--armor", "--export", key]))?)?;
@@ -115,10 +123,17 @@ fn made(folder: PathBuf) -> Result<PathBuf> {
     fs::create_dir_all(&folder).map(|()| folder.clone()).map_err(|e| format!("{}: {e}", folder.display()))
 }
 
-/// Copies a file into a folder, and returns its new place.
-fn copy(file: &Path, folder: &Path) -> Result<PathBuf> {
+/// Copies a file into a folder, unless it is there.
+fn copy_once(file: &Path, folder: &Path) -> Result<()> {
     let to = folder.join(file.file_name().unwrap_or_default());
-    fs::copy(file, &to).map(|_| to.clone()).map_err(|e| format!("{}: {e}", to.display()))
+    let failed = |e: std::io::Error| format!("{}: {e}", to.display());
+    if !to.exists() {
+        return fs::copy(file, &to).map(drop).map_err(failed);
+    }
+    if fs::read(&to).map_err(failed)? == fs::read(file).map_err(failed)? {
+        return Ok(());
+    }
+    Err(format!("{} is another package of the same version", to.display()))
 }
 
 /// The files of a folder, sorted.
