@@ -48,6 +48,14 @@ locals {
 
   release = ["RELEASE_URL=${var.gpusetup_url}", "RELEASE_SHA256=${var.gpusetup_sha256}"]
 
+  # Beside the folder of each cloud.
+  scripts = [
+    "${path.root}/../../get-gpusetup",
+    "${path.root}/../scripts/apply",
+    "${path.root}/../scripts/check-on-boot",
+    "${path.root}/../scripts/clean",
+  ]
+
   # Every option of gpusetup can come from the environment.
   options = concat(
     ["GPUSETUP_GPU=${var.gpu}", "GPUSETUP_ACCEPT_EULA=${var.accept_eula ? "yes" : "no"}"],

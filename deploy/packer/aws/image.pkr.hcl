@@ -67,11 +67,6 @@ build {
   provisioner "shell" {
     execute_command  = local.as_root
     environment_vars = concat(local.release, local.options)
-    scripts = [
-      "${path.root}/../../get-gpusetup",
-      "${path.root}/../scripts/apply",
-      "${path.root}/../scripts/check-on-boot",
-      "${path.root}/../scripts/clean",
-    ]
+    scripts          = local.scripts
   }
 }

@@ -15,26 +15,6 @@ provider "azurerm" {
   features {}
 }
 
-variable "gpusetup_url" {
-  type = string
-}
-
-variable "gpusetup_sha256" {
-  type = string
-}
-
-variable "accept_eula" {
-  type        = bool
-  default     = false
-  description = "Accept NVIDIA's licences, https://docs.nvidia.com/cuda/eula."
-}
-
-variable "settings" {
-  type        = map(string)
-  default     = {}
-  description = "More options of gpusetup apply: { cuda = \"12.8\" }."
-}
-
 variable "size" {
   type        = string
   default     = "Standard_NC4as_T4_v3" # Tesla T4
@@ -58,15 +38,6 @@ variable "network_interface_id" {
 
 variable "ssh_public_key" {
   type = string
-}
-
-module "user_data" {
-  source = "../user-data"
-
-  gpusetup_url    = var.gpusetup_url
-  gpusetup_sha256 = var.gpusetup_sha256
-  accept_eula     = var.accept_eula
-  settings        = var.settings
 }
 
 resource "azurerm_linux_virtual_machine" "gpu" {

@@ -11,26 +11,6 @@ terraform {
   }
 }
 
-variable "gpusetup_url" {
-  type = string
-}
-
-variable "gpusetup_sha256" {
-  type = string
-}
-
-variable "accept_eula" {
-  type        = bool
-  default     = false
-  description = "Accept NVIDIA's licences, https://docs.nvidia.com/cuda/eula."
-}
-
-variable "settings" {
-  type        = map(string)
-  default     = {}
-  description = "More options of gpusetup apply: { cuda = \"12.8\" }."
-}
-
 variable "machine_type" {
   type        = string
   default     = "g2-standard-4" # NVIDIA L4; G2, A2 and newer types contain their GPUs
@@ -49,15 +29,6 @@ variable "network" {
 
 variable "ssh_public_key" {
   type = string
-}
-
-module "user_data" {
-  source = "../user-data"
-
-  gpusetup_url    = var.gpusetup_url
-  gpusetup_sha256 = var.gpusetup_sha256
-  accept_eula     = var.accept_eula
-  settings        = var.settings
 }
 
 resource "google_compute_instance" "gpu" {
