@@ -6,16 +6,13 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::exit;
 
-/// The keys that sign databases and releases, if whoever builds has any: minisign public keys, one after the other. The environment
-/// can name others.
-const RELEASE_KEYS: &str = "compat/release.pub";
+/// The keys that sign databases and releases, if whoever builds has any. Without it they are those in compat/release.pub.
 const VARIABLE: &str = "GPUSETUP_RELEASE_KEY";
 
 fn main() {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
-    if let (Err(_), Ok(text)) = (std::env::var(VARIABLE), std::fs::read_to_string(RELEASE_KEYS)) {
-        let keys: Vec<_> = text.lines().filter(|line| !line.starts_with("untrusted comment:")).collect();
-        println!("cargo::rustc-env={VARIABLE}={}", keys.join(","));
+    if let (Err(_), Some(keys)) = (std::env::var(VARIABLE), compat::release_keys(Path::new("."))) {
+        println!("cargo::rustc-env={VARIABLE}={keys}");
     }
     for folder in ["compat", "explain", "manifests"] {
         println!("cargo::rerun-if-changed={folder}");

@@ -18,6 +18,7 @@ mod valid;
 use crate::open_kernel_modules::git;
 use crate::{Result, project};
 use flate2::{Compression, GzBuilder};
+use gpusetup_database::compat::release_keys;
 use gpusetup_database::sum::sha256;
 use program::{Pinned, Program};
 use std::fs;
@@ -92,12 +93,8 @@ struct Release {
     time: u64,
     /// The project's page.
     home: Option<String>,
-    /// The keys that are trusted, as the command line has them.
-    keys: Option<String>,
     /// `NAME <ADDRESS>`.
     packager: String,
-    /// How many of the keys must have signed.
-    signatures: u8,
     /// Compress little.
     fast: bool,
     program: Program,
@@ -116,13 +113,6 @@ pub fn make(options: &Options) -> Result<()> {
     }
 }
 
-/// The keys in `compat/release.pub`, which the program trusts by default; see build.rs.
-fn release_keys() -> Option<String> {
-    let text = fs::read_to_string(project().join("compat/release.pub")).ok()?;
-    let keys: Vec<_> = text.lines().filter(|line| !line.starts_with("untrusted comment:")).collect();
-    Some(keys.join(","))
-}
-
 /// Where this run works: several can at once.
 fn workplaces() -> Result<PathBuf> {
     let project = project().canonicalize().map_err(|e| e.to_string())?;
@@ -134,7 +124,7 @@ fn release(options: &Options) -> Result<()> {
     valid::check(options)?;
     let time = time_of_commit()?;
     let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
-    let keys = options.release_key.clone().or_else(release_keys);
+    let keys = options.release_key.clone().or_else(|| release_keys(&project()));
     let keys = keys.as_deref();
     let programs = match &options.program {
         Some(path) => vec![path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?],
@@ -150,23 +140,22 @@ fn release(options: &Options) -> Result<()> {
     };
     let out = &options.out;
     fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
-    has_nothing_else(out, &version()?)?;
+    let version = version()?;
+    has_nothing_else(out, &version)?;
     for path in &programs {
         let program = Program::read(path)?;
         let Program { bytes, architecture, glibc, .. } = &program;
         println!("{:>10} bytes  the program for {architecture}, glibc {glibc} and newer", bytes.len());
         let release = Release {
-            version: version()?,
+            version: version.clone(),
             time,
             home: home.map(str::to_owned),
-            keys: keys.map(str::to_owned),
             packager: options
                 .name
                 .iter()
                 .zip(&options.email)
                 .map(|(name, email)| format!("{name} <{email}>"))
                 .collect(),
-            signatures: options.signatures,
             fast: options.fast,
             files: files(&program)?,
             program,
@@ -175,12 +164,12 @@ fn release(options: &Options) -> Result<()> {
         debian::write(&release, out)?;
         rpm::write(&release, out)?;
         materials::write(&release, out)?;
-        // These are the same for every architecture.
-        notes::write(&release, out)?;
-        install_script::write(&release, out)?;
+        // The same bytes, whichever program packs it.
         output(release.program.command().arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
     }
-    homebrew::write_formula(&version()?, home, out)?;
+    notes::write(&version, out)?;
+    install_script::write(home, keys, options.signatures, out)?;
+    homebrew::write_formula(&version, home, out)?;
     let mut sums = String::new();
     for name in names(out)? {
         let path = out.join(&name);
@@ -189,7 +178,7 @@ fn release(options: &Options) -> Result<()> {
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
     write(&out.join(SUMS), sums.as_bytes())?;
-    if options.sign.is_empty() { Ok(()) } else { signature::write(&version()?, &options.sign, out, &[SUMS, DATABASE]) }
+    if options.sign.is_empty() { Ok(()) } else { signature::write(&version, &options.sign, out, &[SUMS, DATABASE]) }
 }
 
 /// The checksums, in the form of `sha256sum`.
@@ -216,14 +205,15 @@ fn has_nothing_else(out: &Path, version: &str) -> Result<()> {
 /// The files of a release that its checksums list, sorted. The database is signed separately, so that a newer one can replace
 /// it between releases.
 fn names(out: &Path) -> Result<Vec<String>> {
-    let failed = |e: std::io::Error| format!("{}: {e}", out.display());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(out).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
-        if name != SUMS && name != DATABASE && !name.ends_with(".minisig") {
-            names.push(name);
-        }
-    }
+    let is_listed = |name: &String| name != SUMS && name != DATABASE && !name.ends_with(".minisig");
+    Ok(names_in(out)?.into_iter().filter(is_listed).collect())
+}
+
+/// The names in a folder, sorted.
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let names = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect());
+    let mut names: Vec<_> = names.map_err(|e: std::io::Error| format!("{}: {e}", folder.display()))?;
     names.sort();
     Ok(names)
 }
@@ -255,11 +245,8 @@ fn files(program: &Program) -> Result<Vec<Installed>> {
     let pages = workplace("manual-pages")?;
     output(program.command().args(["man", "--directory"]).arg(&pages))?;
     let mut files = vec![Installed::new("usr/bin/gpusetup", 0o755, program.bytes.clone())];
-    let entries = fs::read_dir(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
-    for entry in entries {
-        let entry = entry.map_err(|e| e.to_string())?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let page = fs::read(entry.path()).map_err(|e| format!("{name}: {e}"))?;
+    for name in names_in(&pages)? {
+        let page = fs::read(pages.join(&name)).map_err(|e| format!("{name}: {e}"))?;
         files.push(Installed::new(format!("usr/share/man/man1/{name}.gz"), 0o644, gzip(&page)?));
     }
     for (shell, place) in [

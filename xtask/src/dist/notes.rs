@@ -1,16 +1,15 @@
 //! The release's notes: its part of the changelog.
 
-use super::Release;
 use crate::{Result, project};
 use std::fs;
 use std::path::Path;
 
 /// Writes them.
-pub fn write(release: &Release, out: &Path) -> Result<()> {
+pub fn write(version: &str, out: &Path) -> Result<()> {
     let text = fs::read_to_string(project().join("CHANGELOG.md")).map_err(|e| format!("CHANGELOG.md: {e}"))?;
-    let notes = part(&text, &release.version).or_else(|| part(&text, "Unreleased"));
-    let notes = notes.ok_or_else(|| format!("CHANGELOG.md has no part for {}", release.version))?;
-    super::write(&out.join("NOTES.md"), format!("# gpusetup {}\n\n{notes}\n", release.version).as_bytes())
+    let notes = part(&text, version).or_else(|| part(&text, "Unreleased"));
+    let notes = notes.ok_or_else(|| format!("CHANGELOG.md has no part for {version}"))?;
+    super::write(&out.join("NOTES.md"), format!("# gpusetup {version}\n\n{notes}\n").as_bytes())
 }
 
 /// What is below the heading of a version, up to the next.

@@ -10,7 +10,7 @@
 //! rpm/x86_64/repodata/repomd.xml                with repomd.xml.asc
 //! ```
 
-use super::{output, write};
+use super::{names_in, output, write};
 use crate::Result;
 use gpusetup_database::sum::sha256;
 use std::collections::BTreeSet;
@@ -138,12 +138,6 @@ fn copy_once(file: &Path, folder: &Path) -> Result<()> {
 
 /// The files of a folder, sorted.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        files.push(entry.map_err(failed)?.path());
-    }
-    files.retain(|path| path.is_file());
-    files.sort();
-    Ok(files)
+    let paths = names_in(folder)?.into_iter().map(|name| folder.join(name));
+    Ok(paths.filter(|path| path.is_file()).collect())
 }

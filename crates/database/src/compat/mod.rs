@@ -26,7 +26,7 @@ pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease
 pub use export::Export;
 pub use gpu_name::{Ambiguous, is_brand};
 pub use index::{ArchiveRow, MACHINES, Published, PublishedAddOn, PublishedToolkit, cuda_arch};
-pub use load::{LoadError, Misshapen, files, load, parse};
+pub use load::{LoadError, Misshapen, files, load, parse, release_keys};
 pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
