@@ -316,8 +316,8 @@ pub fn mode(name: &str) -> u32 {
 pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
     let signature = String::from_utf8_lossy(signature);
-    let signers = Signers::all([key]).map_err(|e| BundleError::Signature(e.to_string()))?;
-    signers.verify(&head.manifest, &signature).map_err(|e| BundleError::Signature(e.to_string()))
+    let verified = Signers::all([key]).and_then(|signers| signers.verify(&head.manifest, &signature));
+    verified.map_err(|e| BundleError::Signature(e.to_string()))
 }
 
 #[cfg(test)]

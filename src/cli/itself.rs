@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The architecture of this program, as `uname -m` prints it.
+const ARCHITECTURE: &str = if cfg!(target_arch = "powerpc64") { "ppc64le" } else { std::env::consts::ARCH };
 /// The checksums of a release, and their size limit in bytes.
 const SUMS: &str = "SHA256SUMS";
 const MOST_SUMS: u64 = 64 << 10;
@@ -198,7 +200,7 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     let sums = String::from_utf8_lossy(&sums);
     let entries = archives_in(&sums);
     let entry = match entries.as_slice() {
-        [] => return Err(refused(&format!("it is not for {}", std::env::consts::ARCH))),
+        [] => return Err(refused(&format!("it is not for {ARCHITECTURE}"))),
         [one] => one,
         many => {
             let asked = many.iter().find(|entry| Some(entry.version) == wanted);
@@ -249,13 +251,7 @@ struct Entry<'a> {
 
 /// The archives for this machine in the checksums of a release: one, if whoever made them did it right.
 fn archives_in(sums: &str) -> Vec<Entry<'_>> {
-    let end = format!(
-        "-{}-linux.tar.gz",
-        match std::env::consts::ARCH {
-            "powerpc64" => "ppc64le",
-            other => other,
-        }
-    );
+    let end = format!("-{ARCHITECTURE}-linux.tar.gz");
     let entry = |line| {
         let (sum, name) = str::split_once(line, "  ")?;
         let version = name.strip_prefix("gpusetup-")?.strip_suffix(&end)?;
@@ -427,10 +423,7 @@ mod tests {
 
     #[test]
     fn the_archive_for_this_machine_is_found() {
-        let own = match std::env::consts::ARCH {
-            "powerpc64" => "ppc64le",
-            other => other,
-        };
+        let own = ARCHITECTURE;
         let sums = format!(
             "aa  gpusetup-0.2.0-other-linux.tar.gz\nbb  gpusetup-0.2.0-{own}-linux.tar.gz\ncc  gpusetup-../x-{own}-linux.tar.gz\n"
         );

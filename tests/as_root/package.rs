@@ -81,7 +81,7 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
     }
 }
 
-/// A key without a password in a keyring of its own, and its fingerprint.
+/// Makes a key without a password in a separate keyring; returns its fingerprint.
 fn signing_key(home: &Path) -> String {
     let gpg = |arguments: &[&str]| {
         let mut command = Command::new("gpg");
@@ -177,13 +177,6 @@ fn base_package(build: &Path, repository: &Path) {
     let files = build.join("files");
     fs::create_dir_all(files.join("bin")).expect("made");
     fs::create_dir_all(repository).expect("made");
-    let needed = machine("ldd", &[env!("CARGO_BIN_EXE_gpusetup")]).succeeds().out;
-    let libraries = needed.split_whitespace().filter(|word| word.starts_with('/'));
-    for library in libraries {
-        let to = files.join(library.trim_start_matches('/'));
-        fs::create_dir_all(to.parent().expect("a folder")).expect("made");
-        fs::copy(library, to).expect("copied");
-    }
     for folder in [
         "usr/bin",
         "usr/lib/tmpfiles.d",
@@ -197,10 +190,13 @@ fn base_package(build: &Path, repository: &Path) {
     }
     fs::copy("/bin/dash", files.join("bin/sh")).expect("copied");
     fs::copy("/bin/rm", files.join("bin/rm")).expect("copied");
-    for library in machine("ldd", &["/bin/rm"]).succeeds().out.split_whitespace().filter(|word| word.starts_with('/')) {
-        let to = files.join(library.trim_start_matches('/'));
-        fs::create_dir_all(to.parent().expect("a folder")).expect("made");
-        fs::copy(library, to).expect("copied");
+    for program in [env!("CARGO_BIN_EXE_gpusetup"), "/bin/rm"] {
+        let needed = machine("ldd", &[program]).succeeds().out;
+        for library in needed.split_whitespace().filter(|word| word.starts_with('/')) {
+            let to = files.join(library.trim_start_matches('/'));
+            fs::create_dir_all(to.parent().expect("a folder")).expect("made");
+            fs::copy(library, to).expect("copied");
+        }
     }
     let spec = format!(
         "Name: base\nVersion: 1\nRelease: 1\nSummary: A C library and a shell\nLicense: Various\nAutoReq: no\nProvides: /bin/sh, rtld(GNU_HASH)\n\

@@ -34,8 +34,7 @@ pub struct Bench {
     pub artifacts: PathBuf,
     /// A database that says that they are on our server.
     pub database: PathBuf,
-    requests: Arc<Mutex<Vec<String>>>,
-    _process: (Child, ChildStdin),
+    server: Server,
 }
 
 /// The bench; the first call may take minutes.
@@ -44,12 +43,12 @@ pub fn bench() -> &'static Bench {
     BENCH.get_or_init(|| {
         let base = timed("base root", || PathBuf::from(script("base", &[])));
         let artifacts = timed("artifacts", || PathBuf::from(script("artifacts", &[])));
-        let Server { url, requests, _process } = Server::of(&artifacts);
+        let server = Server::of(&artifacts);
         // Several programs of tests run at once, and each has a server.
         let database = store().join("databases").join(std::process::id().to_string());
         remove(&database);
-        script("database", &[text(&artifacts), &url, text(&database)]);
-        Bench { base, artifacts, database, requests, _process }
+        script("database", &[text(&artifacts), &server.url, text(&database)]);
+        Bench { base, artifacts, database, server }
     })
 }
 
@@ -87,9 +86,9 @@ impl Server {
 }
 
 impl Bench {
-    /// Requests since the last call, `/file 200`.
+    /// See [`Server::requests`].
     pub fn requests(&self) -> Vec<String> {
-        std::mem::take(&mut *self.requests.lock().expect("no panic beside"))
+        self.server.requests()
     }
 
     /// The size of a download in bytes.
