@@ -300,6 +300,7 @@ pub fn of_rule(rule: Rule) -> Option<CheckId> {
         RuleId::GpuFitsMachine => Some(CheckId::GS512),
         RuleId::GpuIsPhysical => Some(CheckId::GS910),
         RuleId::DriverMethod
+        | RuleId::DriverFile
         | RuleId::DriverReleaseKind
         | RuleId::DriverBranchLife
         | RuleId::DriverWanted
@@ -619,10 +620,13 @@ pub fn of(id: CheckId) -> Cause {
         )
         .helps(look("set NVreg_CoherentGPUMemoryMode=driver for the nvidia module, then reboot", id)),
         CheckId::GS910 => Cause::new(
-            "the GPU is virtual (vGPU) and needs NVIDIA's guest driver (GRID), which gpusetup does not install",
+            "the GPU is virtual (vGPU) and needs NVIDIA's guest driver (GRID), which is not published",
         )
-        .only("plan only: it refuses to install a driver for that GPU")
-        .helps(without_driver("install the guest driver from the cloud provider or NVIDIA, then only the toolkit")),
+        .only("plan only: it refuses to install another driver for that GPU")
+        .helps(Remedy::new(
+            "name the file of the guest driver that your cloud provider or NVIDIA hands out",
+            ["gpusetup plan --driver-file FILE".to_owned()],
+        )),
         CheckId::GS911 => Cause::new(CONTAINER)
             .only("plan only: it warns")
             .helps(without_driver(WITHOUT_DRIVER)),

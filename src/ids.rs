@@ -313,6 +313,8 @@ ids! {
     DriverRunsOnKernel = "driver-runs-on-kernel",
     /// The driver is installed by the requested method.
     DriverMethod = "driver-method",
+    /// The driver's runfile that was named fits the host and the request.
+    DriverFile = "driver-file",
     /// The release is neither a beta nor a preview.
     DriverReleaseKind = "driver-release-kind",
     /// NVIDIA still maintains the driver branch.

@@ -9,6 +9,7 @@ mod conflict;
 mod cuda;
 mod derive;
 mod driver;
+mod driver_file;
 mod fabric;
 mod framework;
 mod known_host;
@@ -26,6 +27,7 @@ pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
+pub use driver_file::{DriverFile, NameError, Named};
 pub use fabric::Joined;
 pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
@@ -69,6 +71,9 @@ pub struct Request {
     pub components: Vec<String>,
     /// How the driver is installed.
     pub method: Method,
+    /// The runfile of the driver, if the user names one; then no other driver is chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_file: Option<DriverFile>,
     /// The flavour of the kernel modules; if none, the flavour that the GPUs need.
     pub modules: Option<ModuleFlavour>,
     /// Which of the fitting versions is preferred.
@@ -112,6 +117,7 @@ impl Request {
             brought_cuda: None,
             components: Vec::new(),
             method: Method::Auto,
+            driver_file: None,
             modules: None,
             prefer: Prefer::Stable,
             upgrade: false,

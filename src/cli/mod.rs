@@ -8,6 +8,7 @@ mod complete;
 mod config;
 mod db;
 mod doctor;
+mod driver_file;
 mod explain;
 mod facts;
 mod files;

@@ -14,7 +14,7 @@ use crate::host::bus_address;
 use crate::mirrors::Mirrors;
 use crate::operation::valid::{self, Valid};
 use crate::paths;
-use crate::resolve::{Method, Prefer, Request};
+use crate::resolve::{DriverFile, Method, Prefer, Request};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::{count, quoted, quoted_path};
@@ -124,6 +124,15 @@ pub struct RequestOptions {
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
     pub method: MethodOption,
+    /// Install the driver from this runfile, which may be a vGPU guest driver (GRID)
+    ///
+    /// NVIDIA hands these out to its customers and to cloud providers only, so the database has none. The file keeps the name that it
+    /// was given, such as NVIDIA-Linux-x86_64-570.211.01-grid.run. It is run only with the content that the plan was made for.
+    #[arg(long, value_name = "FILE|URL", env = "GPUSETUP_DRIVER_FILE")]
+    pub driver_file: Option<String>,
+    /// The SHA-256 of the file at --driver-file, required for an address
+    #[arg(long, value_name = "SUM", env = "GPUSETUP_DRIVER_FILE_SHA256", value_parser = sum, requires = "driver_file")]
+    pub driver_file_sha256: Option<String>,
     /// Kernel module flavour
     #[arg(long, value_enum, env = "GPUSETUP_MODULES", default_value = "auto")]
     pub modules: ModulesOption,
@@ -584,6 +593,15 @@ impl RequestOptions {
         Ok((want("driver", version, true)?, Some(flavour)))
     }
 
+    /// The driver's runfile that is named.
+    fn given_driver(&self, driver_is_wanted: bool) -> Result<Option<DriverFile>, Problem> {
+        let Some(file) = self.driver_file.as_deref() else { return Ok(None) };
+        if !driver_is_wanted {
+            return Err(Problem::usage("--driver-file names a driver, but the request leaves the driver out"));
+        }
+        super::driver_file::read(file, self.driver_file_sha256.as_deref()).map(Some)
+    }
+
     /// What was asked for, read once and never guessed at again.
     pub fn request(&self, prefix: &Path, cache: &Path, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
         let (with_driver, with_toolkit) = match self.profile {
@@ -592,6 +610,7 @@ impl RequestOptions {
             Profile::Toolkit => (false, true),
         };
         let (driver, modules) = self.driver_and_modules(with_driver)?;
+        let driver_is_wanted = driver.is_wanted();
         Ok(Request {
             driver,
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
@@ -605,6 +624,7 @@ impl RequestOptions {
                 MethodOption::Packages => Method::Packages,
                 MethodOption::Runfile => Method::Runfile,
             },
+            driver_file: self.given_driver(driver_is_wanted)?,
             modules,
             prefer: match self.prefer {
                 PreferOption::Stable => Prefer::Stable,
@@ -656,6 +676,12 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
         }
     }
     Ok(all)
+}
+
+/// A SHA-256 in hexadecimal.
+pub fn sum(text: &str) -> Result<String, String> {
+    let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
 }
 
 /// A day, as `2026-11-20`.

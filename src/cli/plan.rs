@@ -60,7 +60,7 @@ pub struct Options {
     #[arg(long, value_name = "URL", requires = "binary_sha256", value_parser = address)]
     binary_url: Option<String>,
     /// In user-data: the SHA-256 of the file at --binary-url
-    #[arg(long, value_name = "SUM", requires = "binary_url", value_parser = sum)]
+    #[arg(long, value_name = "SUM", requires = "binary_url", value_parser = super::options::sum)]
     binary_sha256: Option<String>,
     /// Exit 3 if changes are pending
     #[arg(long)]
@@ -262,9 +262,4 @@ fn address(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("an https:// address without blanks and quotes is expected".to_owned())
-}
-
-fn sum(text: &str) -> Result<String, String> {
-    let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
 }

@@ -118,7 +118,7 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
     if let Some(instance) = instance(database, spec) {
         if instance.part {
             let problem = format!(
-                "{} has virtual GPUs (vGPU): they need the vGPU guest driver that the provider publishes, which gpusetup does not install",
+                "{} has virtual GPUs (vGPU): they need the guest driver that the provider hands out. Plan on the machine itself, and name its file with --driver-file",
                 instance.name
             );
             return Some(Err(SpecError::Unsupported { problem }));

@@ -135,7 +135,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
     one_driver(facts, driver)?;
     let (by, remedy) = match (installed.origin, driver.install) {
-        (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_)) => {
+        (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_) | Install::File) => {
             ("packages", "use packages (--method packages), or remove the driver's packages first".to_owned())
         }
         (Origin::Runfile, Install::Packages(_)) => {
@@ -370,7 +370,7 @@ fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
         Install::Packages(offer) => {
             (&offer.newest_kernel, format!("the packages of branch {branch} are patched only for kernels up to"))
         }
-        Install::Runfile(_) | Install::CudaRunfile(_) => {
+        Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => {
             (&driver.branch.newest_kernel, format!("branch {branch} is known to build only up to kernel"))
         }
     };

@@ -5,7 +5,7 @@ use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
 use crate::operation::{Operation, Packages, Run};
 use crate::packages;
-use crate::resolve::{ChosenDriver, Install};
+use crate::resolve::{ChosenDriver, DriverFile, Install};
 use crate::version::DriverVersion;
 
 const TITLE: &str = "Install the NVIDIA driver";
@@ -44,6 +44,13 @@ pub fn install_driver(context: &StepContext) -> Step {
             let why = "from NVIDIA's runfile, with DKMS, which rebuilds the modules for every new kernel";
             runfile(context, title, why, &a.artifact, &options(context, driver))
         }
+        Install::File => {
+            let Some(file) = &context.request.driver_file else {
+                return skipped(StepId::InstallDriver, TITLE, "no file of a driver was named");
+            };
+            let why = "from the runfile that you named, with DKMS, which rebuilds the modules for every new kernel";
+            runfile(context, title, why, &artifact(file), &options(context, driver))
+        }
         Install::CudaRunfile(a) => {
             let why = format!("from the CUDA {} runfile, the only one that contains this driver", a.version);
             runfile(
@@ -54,6 +61,21 @@ pub fn install_driver(context: &StepContext) -> Step {
                 &["--silent".to_owned(), "--driver".to_owned(), context.temporary()],
             )
         }
+    }
+}
+
+/// The file as others of the database are described.
+fn artifact(file: &DriverFile) -> Artifact {
+    Artifact {
+        arch: file.is.arch.clone(),
+        file: file.file.clone(),
+        url: Some(file.url.clone()),
+        sha256: Some(file.sha256.clone()),
+        size: file.size,
+        agree: 0,
+        note: None,
+        disagreement: None,
+        sources: Vec::new(),
     }
 }
 

@@ -13,7 +13,9 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
         // With packages, the repository decides the patch level; only the branch was chosen.
         let expects = match driver.install {
             Install::Packages(_) => format!("{}.", driver.version.branch),
-            Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) => driver.version.to_string(),
+            Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => {
+                driver.version.to_string()
+            }
         };
         if let Some(kernel) =
             context.facts.kernel().filter(|k| context.facts.kernels.installed.iter().any(|i| i.release == **k))
@@ -21,7 +23,7 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
             let module = match driver.install {
                 Install::Packages(offer) => offer.kernel_module.as_deref().unwrap_or("nvidia"),
                 Install::Kept(..) => kept_module(context),
-                Install::Runfile(_) | Install::CudaRunfile(_) => "nvidia",
+                Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => "nvidia",
             };
             asks.push(Run::ask(["modinfo", "-k", kernel, "-F", "version", module], Some(expects.clone())));
         }

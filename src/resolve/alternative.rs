@@ -286,6 +286,10 @@ impl Request {
             Method::Packages => say("--method", "packages"),
             Method::Runfile => say("--method", "runfile"),
         }
+        if let Some(file) = &self.driver_file {
+            say("--driver-file", &file.url);
+            say("--driver-file-sha256", &file.sha256);
+        }
         if let Some(flavour) = self.modules {
             say("--modules", &flavour.to_string());
         }

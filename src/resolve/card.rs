@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each one can run, and which drivers support it.
 
 use super::driver::{DriverWish, oldest_branch};
-use super::{Change, Conflict, Hint, KnownHost};
+use super::{Change, Conflict, DriverFile, Hint, KnownHost};
 use crate::causes;
 use crate::compat::{BranchKind, Database, FrameworkBuild, ModuleFlavour, SourceId};
 use crate::host::{Facts, Gpu};
@@ -127,7 +127,7 @@ fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Confl
             sources: Vec::new(),
         }),
         (Ok(card), ..) if request.driver.is_wanted() => {
-            no_driver(host.database, &card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
+            no_driver(host.database, request, &card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
         }
         (known, ..) => known,
     }
@@ -196,9 +196,9 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
 }
 
 /// Why no driver at all can be installed for a GPU on a machine of this architecture.
-fn no_driver(database: &Database, card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
-    if card.is_virtual {
-        return Some(virtual_gpu(&card.name, gpu));
+fn no_driver(database: &Database, request: &DriverWish, card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
+    if card.is_virtual && !request.file.as_ref().is_some_and(|file| file.is.guest) {
+        return Some(virtual_gpu(&card.name, gpu, request.file.as_ref()));
     }
     if let Some(board) = &card.embedded {
         let sentence = format!(
@@ -229,18 +229,21 @@ fn outlived(host: &KnownHost, card: &Card) -> Option<Conflict> {
     Some(needs_branch(&card.name, &last.to_string(), &why))
 }
 
-fn virtual_gpu(name: &str, gpu: &Gpu) -> Conflict {
+/// Why a virtual GPU gets no driver: only a guest driver supports it, and NVIDIA publishes none.
+fn virtual_gpu(name: &str, gpu: &Gpu, file: Option<&DriverFile>) -> Conflict {
     let id = gpu.subsystem.as_deref().unwrap_or_default();
+    let place = if gpu.assumed { "assumed here" } else { gpu.address.as_str() };
+    let need = match file {
+        Some(file) => format!("{} is none: the name of a guest driver ends in -grid.run", file.file),
+        None => "NVIDIA hands it out to its customers and to cloud providers only".to_owned(),
+    };
     let sentence = format!(
-        "the GPU at {} is a virtual GPU (vGPU) of {name} (subsystem {id}). It needs NVIDIA's vGPU guest driver (GRID), which \
-         gpusetup does not install",
-        gpu.address
+        "the GPU at {place} is a virtual GPU (vGPU) of {name} (subsystem {id}). It needs NVIDIA's vGPU guest driver (GRID); {need}"
     );
-    Conflict::new(RuleId::GpuIsPhysical, sentence).hint(Hint::plan(
-        "install the guest driver for the host's vGPU release from your cloud provider or NVIDIA's licensing portal, then the \
-         toolkit alone",
-        Change::Toolkit,
-    ))
+    let toolkit = Hint::plan("the toolkit alone, beside a guest driver that is installed otherwise", Change::Toolkit);
+    Conflict::new(RuleId::GpuIsPhysical, sentence)
+        .hint("name the guest driver's file with --driver-file FILE; it is the one for the host's vGPU release")
+        .hint(toolkit)
 }
 
 fn needs_branch(name: &str, branch: &str, why: &str) -> Conflict {

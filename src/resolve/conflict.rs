@@ -111,7 +111,15 @@ impl Change {
                 // Without a toolkit nobody said anything of cuDNN.
                 let cudnn = if asked.cuda.is_wanted() { asked.cudnn } else { Want::Best };
                 let cuda = or_best(asked.cuda);
-                Request { driver: Want::Nothing, modules: None, method: Method::Auto, cuda, cudnn, ..asked }
+                Request {
+                    driver: Want::Nothing,
+                    driver_file: None,
+                    modules: None,
+                    method: Method::Auto,
+                    cuda,
+                    cudnn,
+                    ..asked
+                }
             }
             Self::ToolkitFor(gpu) => Request { assumed_gpus: vec![gpu.clone()], ..Self::Toolkit.of(request) },
             Self::Driver => {

@@ -2,7 +2,7 @@
 //! rule. Those that fit are in order of preference.
 
 use super::refusal::{Explanation, Refusal, Subject};
-use super::{Card, Conflict, KnownHost, Method, Prefer, Request};
+use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
 use crate::compat::{
     BranchKind, Companion, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
     DriverRelease, Maturity, ModuleFlavour, Published, VersionRule,
@@ -44,6 +44,8 @@ pub enum Install<'a> {
     Runfile(&'a DriverArtifact),
     /// From the CUDA runfile that bundles it (the only source for ppc64le).
     CudaRunfile(&'a CudaArtifact),
+    /// From the runfile that the user named.
+    File,
 }
 
 impl Install<'_> {
@@ -52,7 +54,7 @@ impl Install<'_> {
         match self {
             Self::Kept(method, _) => *method,
             Self::Packages(_) => Method::Packages,
-            Self::Runfile(_) | Self::CudaRunfile(_) => Method::Runfile,
+            Self::Runfile(_) | Self::CudaRunfile(_) | Self::File => Method::Runfile,
         }
     }
 }
@@ -64,6 +66,8 @@ pub struct DriverWish {
     pub driver: Want<DriverVersion>,
     /// The requested installation method.
     pub method: Method,
+    /// The driver's runfile, if the user named one.
+    pub file: Option<DriverFile>,
     /// The requested flavour of its modules, if any.
     pub modules: Option<ModuleFlavour>,
     /// Which of the fitting versions is preferred.
@@ -82,6 +86,7 @@ impl DriverWish {
         Self {
             driver: request.driver.clone(),
             method: request.method,
+            file: request.driver_file.clone(),
             modules: request.modules,
             prefer: request.prefer,
             upgrade: request.upgrade,
@@ -95,6 +100,7 @@ impl DriverWish {
         (self.method, self.modules, self.prefer, self.upgrade)
             == (request.method, request.modules, request.prefer, request.upgrade)
             && self.driver == request.driver
+            && self.file == request.driver_file
             && self.leave_out == request.leave_out
             && self.today == request.today
     }
@@ -159,6 +165,9 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
     let on = Examination::new(host, request, cards);
     let accepted = |driver: &Known| request.driver.accepts(driver.0);
     let of_branch = |driver: &Known<'a>| on.candidate(driver, host.database.branch(driver.0.branch)?).ok();
+    if let Some(file) = &request.file {
+        return Candidates { fit: of_file(host, file).iter().filter_map(of_branch).collect(), over: Vec::new() };
+    }
     let mut fit = Vec::with_capacity(16);
     fit.extend(host.own_drivers.iter().copied().filter(accepted).filter_map(|d| of_branch(&d)));
     let is_possible = |branch: &DriverBranch| {
@@ -214,10 +223,16 @@ pub fn refused<'a>(
         None => request.driver.accepts(version),
     };
     let mut refused = Vec::with_capacity(64);
-    let others = host.own_drivers.iter().copied().chain(host.published.bundles().map(in_bundle));
-    for driver in others.filter(|driver| is_meant(driver.0)) {
+    let others: Vec<_> = match &request.file {
+        Some(file) => of_file(host, file),
+        None => host.own_drivers.iter().copied().chain(host.published.bundles().map(in_bundle)).collect(),
+    };
+    for driver in others.into_iter().filter(|driver| is_meant(driver.0)) {
         let branch = host.database.branch(driver.0.branch);
         refused.extend(branch.and_then(|branch| Some((driver.0, on.verdict(&driver, branch).err()?))));
+    }
+    if request.file.is_some() {
+        return refused;
     }
     // Newest first.
     let is_newer = |branch: &DriverBranch| chosen.is_none_or(|chosen| branch.branch >= chosen.branch);
@@ -242,9 +257,17 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
         Install::Packages(_) => 1,
         Install::Runfile(_) => 2,
         Install::CudaRunfile(_) => 3,
+        Install::File => 4,
     };
     let same = (a.branch.branch, a.modules, kind(&a.install)) == (b.branch.branch, b.modules, kind(&b.install));
     same && !matches!(a.install, Install::Kept(..) | Install::Packages(_))
+}
+
+/// The driver of a runfile that the user named, which is kept where it is installed already.
+fn of_file<'a>(host: &KnownHost<'a, '_>, file: &DriverFile) -> Vec<Known<'a>> {
+    let version = file.is.version;
+    let installed = host.own_drivers.iter().find(|known| matches!(known.2, Install::Kept(..)) && known.0 == version);
+    vec![installed.copied().unwrap_or((version, Maturity::Production, Install::File))]
 }
 
 /// A driver that the host or the database knows.
@@ -338,7 +361,7 @@ fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -
         Install::Runfile(_) if !matches!(on.request.driver, Want::Meeting(_)) => {
             is_published(on.published, companion, version)
         }
-        Install::Runfile(_) | Install::CudaRunfile(_) | Install::Kept(..) => true,
+        Install::Runfile(_) | Install::CudaRunfile(_) | Install::File | Install::Kept(..) => true,
     };
     match on.needed.iter().find(|companion| !is_there(companion)) {
         None => Ok(()),

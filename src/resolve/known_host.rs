@@ -2,7 +2,7 @@
 
 use super::card::{Card, cards};
 use super::driver::{Candidates, DriverWish, Known, candidates, distribution, own_drivers};
-use super::{Conflict, Joined, Request, Resolution};
+use super::{Conflict, Joined, Request, Resolution, driver_file};
 use crate::compat::{Component, Database, Distribution, Published};
 use crate::host::Facts;
 use std::cell::{OnceCell, RefCell};
@@ -67,7 +67,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
             return Rc::clone(before);
         }
         let wish = DriverWish::of(request);
-        let cards = cards(self, &wish);
+        let cards = driver_file::fits(self, &wish).and_then(|()| cards(self, &wish));
         let served = Rc::new(Served { wish, cards, drivers: OnceCell::new() });
         self.served.borrow_mut().push(Rc::clone(&served));
         served

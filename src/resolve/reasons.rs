@@ -233,6 +233,10 @@ fn method_reason(
             };
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
+        Install::File => {
+            let file = request.driver_file.as_ref().map_or("", |given| given.file.as_str());
+            (RuleId::MethodWanted, format!("{file} was named (--driver-file)"), source)
+        }
         Install::CudaRunfile(a) => {
             let text = format!("for this architecture it is published only inside the CUDA {} runfile", a.version);
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))

@@ -26,6 +26,7 @@ mod database;
 mod device;
 mod doctor;
 mod downloads;
+mod driver_file;
 mod explain;
 mod facts;
 mod frameworks;
