@@ -1,7 +1,7 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
-use gpusetup_database::{compact, compat, error_code, language, message, subject};
+use gpusetup_database::{compact, compat, error_code, gpu_guide, language, message, subject};
 use serde::Serialize;
 use std::path::Path;
 use std::process::exit;
@@ -62,6 +62,9 @@ fn explanations(xids: &[compat::Xid]) -> Result<(), String> {
     write("messages.bin", &messages)?;
     write("subjects.bin", &subjects)?;
     write("errors.bin", &errors)?;
+    let fields = "explain/gpu-fields.yaml";
+    let guide = gpu_guide::parse(&read(fields)?, &subjects).map_err(|e| format!("{fields}: {e}"))?;
+    write("gpu-fields.bin", &guide)?;
     store("languages.bin", &languages(&language::english(&messages, &subjects, &errors, xids))?)
 }
 

@@ -6,6 +6,7 @@ pub mod archive;
 mod area;
 mod checks;
 mod collect;
+mod concerned;
 mod device;
 mod evidence;
 mod fix;
@@ -148,11 +149,13 @@ pub struct Verdict {
     cause: Option<String>,
     remediation: Option<Box<Remediation>>,
     causes: Option<&'static [CheckId]>,
+    /// The GPUs that it concerns, if its sentences are about GPUs (see `concerned`).
+    gpus: Vec<String>,
 }
 
 impl Verdict {
     fn new(status: Status, cause: Option<String>) -> Self {
-        Self { status, evidence: Vec::new(), cause, remediation: None, causes: None }
+        Self { status, evidence: Vec::new(), cause, remediation: None, causes: None, gpus: Vec::new() }
     }
 
     /// This verdict is a root cause, even if other verdicts of this check may follow from other checks.
@@ -212,6 +215,19 @@ impl Verdict {
         self.advise(remedy.text, remedy.commands)
     }
 
+    /// Marks it as about this GPU, by its bus address: for sentences and commands with `{gpus}`.
+    pub fn of_gpu(mut self, address: &str) -> Self {
+        self.gpus.push(address.to_owned());
+        self
+    }
+
+    /// Whether it says the same as another one about other GPUs.
+    fn is_about_more_gpus_than(&self, other: &Self) -> bool {
+        let text = |verdict: &Self| verdict.remediation.as_ref().map(|r| r.text.clone());
+        let is_alike = (self.status, &self.cause, self.causes) == (other.status, &other.cause, other.causes);
+        is_alike && !self.gpus.is_empty() && !other.gpus.is_empty() && text(self) == text(other)
+    }
+
     /// Adds a safe repair. `--fix` performs it, and the user can run the same commands.
     pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
         let repair: Vec<_> = operations.into_iter().collect();
@@ -233,10 +249,19 @@ impl Verdict {
         self
     }
 
-    /// Merges verdicts on parts of the same thing: the first of the worst ones, with the evidence of all. If it is repairable,
-    /// the repairs of the others are added.
+    /// Merges verdicts on parts of the same thing: the first of the worst ones, with the evidence of all, and with the GPUs of those
+    /// that say the same. If it is repairable, the repairs of the others are added.
     pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().reduce(|mut all, mut one| {
+            if one.is_about_more_gpus_than(&all) {
+                let is_new = |gpu: &String| !all.gpus.contains(gpu);
+                let more: Vec<_> = one.gpus.iter().filter(|gpu| is_new(gpu)).cloned().collect();
+                all.gpus.extend(more);
+                if let (Some(own), Some(more)) = (all.remediation.as_mut(), &one.remediation) {
+                    let new: Vec<_> = more.commands.iter().filter(|c| !own.commands.contains(c)).cloned().collect();
+                    own.commands.extend(new);
+                }
+            }
             if one.status > all.status {
                 std::mem::swap(&mut all, &mut one);
                 all.evidence.splice(0..0, one.evidence);
@@ -268,8 +293,11 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
     let evidence = Arc::new(evidence);
     let verdicts = verdicts(&wanted, &evidence, LONGEST);
     let found: Vec<_> = wanted.iter().zip(verdicts).collect();
+    let listed = if let Answer::Is(nvml) = &evidence.nvml { nvml.gpus.len() } else { 0 };
+    let gpu_count = evidence.facts.gpus.len().max(listed);
     let failed: Vec<_> = found.iter().filter(|(_, v)| v.status == Status::Fail).map(|(c, _)| c.id).collect();
-    let findings: Vec<_> = found.into_iter().map(|(check, verdict)| finding(check, verdict, &failed)).collect();
+    let findings: Vec<_> =
+        found.into_iter().map(|(check, verdict)| finding(check, named(verdict, gpu_count), &failed)).collect();
     let count = |status| findings.iter().filter(|f| f.status == status).count();
     let summary = Summary {
         pass: count(Status::Pass),
@@ -339,9 +367,23 @@ fn error(cause: &str) -> Verdict {
     Verdict::new(Status::Error, Some(cause.to_owned()))
 }
 
+/// The verdict with the names of its GPUs, of so many that the host has.
+fn named(mut verdict: Verdict, of: usize) -> Verdict {
+    let gpus = std::mem::take(&mut verdict.gpus);
+    if gpus.is_empty() {
+        return verdict;
+    }
+    verdict.cause = verdict.cause.map(|cause| concerned::sentence(&cause, &gpus, of));
+    if let Some(remediation) = &mut verdict.remediation {
+        remediation.text = concerned::sentence(&remediation.text, &gpus, of);
+        remediation.commands.iter_mut().for_each(|command| *command = concerned::command(command, &gpus));
+    }
+    verdict
+}
+
 /// The finding, with its root cause: the first check in `follows_from` that failed.
 fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
-    let Verdict { status, evidence, cause, remediation, causes } = verdict;
+    let Verdict { status, evidence, cause, remediation, causes, gpus: _ } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
     let may_follow = |c: &&CheckId| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c);
     let consequence_of = check.follows_from.iter().find(|c| is_ill && may_follow(c)).copied();

@@ -31,7 +31,7 @@
 //!
 //! A module uses only modules above it in this list (`tests/layers.rs`):
 //!
-//! - [`version`], [`sum`], [`yaml`], [`compat`], [`message`], [`subject`], [`error_code`], [`language`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms and error numbers, and other languages. They are the package
+//! - [`version`], [`sum`], [`yaml`], [`compat`], [`message`], [`subject`], [`error_code`], [`gpu_guide`], [`language`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms, error numbers and GPUs' readings, and other languages. They are the package
 //!   `gpusetup-database`, which the build script uses too.
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], `built_in`, [`recognise`], [`translation`]: fixed paths, ids of checks and rules, exit codes, texts of
 //!   strangers, what stands in for NVIDIA's servers, what the build put into the program, known error messages in a text, what `explain` says in other languages.
@@ -40,7 +40,7 @@
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
 //! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
-//! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
+//! - [`gpus`]: what NVML tells of the GPUs, judged. [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
 //! - [`plan`]: a selection becomes steps.
 //! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.
 //! - [`apply`]: carries plans out, journals and undoes them. [`doctor`]: examines a host.
@@ -51,7 +51,7 @@
 // clippy.toml lists what only `system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub use gpusetup_database::{compat, error_code, language, message, subject, sum, version, yaml};
+pub use gpusetup_database::{compat, error_code, gpu_guide, language, message, subject, sum, version, yaml};
 
 pub mod apply;
 mod built_in;
@@ -63,6 +63,7 @@ pub mod database;
 pub mod doctor;
 pub mod exit;
 pub mod fetch;
+pub mod gpus;
 pub mod host;
 pub mod ids;
 pub mod installation;

@@ -6,6 +6,7 @@ pub mod db;
 pub mod doctor;
 pub mod explain;
 pub mod facts;
+pub mod gpus;
 pub mod matrix;
 pub mod plan;
 pub mod progress;

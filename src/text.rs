@@ -225,10 +225,38 @@ pub fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
+/// GPUs in a sentence, by their bus addresses, of so many that the host has: `GPU 0000:17:00.0`, `GPUs 0000:17:00.0 and 0000:2a:00.0`,
+/// `GPUs 0000:17:00.0, 0000:2a:00.0 and 3 more`, `all 8 GPUs`.
+pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
+    let each: Vec<_> = addresses.iter().map(AsRef::as_ref).collect();
+    match each.as_slice() {
+        [] => "no GPU".to_owned(),
+        [one] => format!("GPU {one}"),
+        [one, other] => format!("GPUs {one} and {other}"),
+        [one, two, three] => format!("GPUs {one}, {two} and {three}"),
+        all if all.len() == of => format!("all {of} GPUs"),
+        [one, two, rest @ ..] => format!("GPUs {one}, {two} and {} more", rest.len()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn many_gpus_are_named_in_few_words() {
+        let all: Vec<_> = (0..8).map(|n| format!("0000:{:02x}:00.0", 0x17 + n)).collect();
+        for (count, of, text) in [
+            (1, 1, "GPU 0000:17:00.0"),
+            (2, 2, "GPUs 0000:17:00.0 and 0000:18:00.0"),
+            (3, 8, "GPUs 0000:17:00.0, 0000:18:00.0 and 0000:19:00.0"),
+            (5, 8, "GPUs 0000:17:00.0, 0000:18:00.0 and 3 more"),
+            (8, 8, "all 8 GPUs"),
+        ] {
+            assert_eq!(gpus_at(&all[..count], of), text);
+        }
+    }
 
     #[test]
     fn a_label_without_a_text_ends_without_blanks() {

@@ -1,6 +1,6 @@
 //! `gpusetup explain`: why a version is chosen or refused, what a check or an exit code means.
 
-mod language;
+pub mod language;
 mod own;
 mod paste;
 mod subject;

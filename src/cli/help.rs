@@ -93,8 +93,12 @@ const SHORT: [Short; 28] = [
     },
     Short {
         command: "facts",
-        options: &["root", "lspci", "json"],
-        examples: ["gpusetup facts", "lspci -nn | gpusetup facts --lspci -", "gpusetup facts --json > host.json"],
+        options: &["gpus", "root", "lspci", "json", "verbose"],
+        examples: [
+            "gpusetup facts --gpus",
+            "lspci -nn | gpusetup facts --lspci -",
+            "gpusetup facts --json > host.json",
+        ],
     },
     Short {
         command: "db list",

@@ -1,10 +1,9 @@
 //! Asks the NVIDIA libraries of the examined host, or says why they are not asked.
 
 use crate::compat::AddOn;
-use crate::host::{Facts, MachineKind, holders};
-use crate::nvidia::{
-    self, Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, has_stand_ins, own,
-};
+use crate::gpus::why_silent;
+use crate::host::{Facts, holders};
+use crate::nvidia::{self, Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, own};
 use crate::system::System;
 use crate::version::AddOnVersion;
 use std::collections::BTreeMap;
@@ -37,7 +36,7 @@ impl Readings {
 
 /// Asks NVML and CUDA in parallel, then cuDNN if CUDA computes.
 pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
-    if let Some(why) = silent(system, facts) {
+    if let Some(why) = why_silent(system, facts) {
         return Readings::nothing(&why, cudnn);
     }
     // Without a persistence daemon each GPU is initialised again for every client, which takes some seconds per GPU.
@@ -62,35 +61,6 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     let in_the_way = matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(NvmlGpu::awaits_reset));
     let holders = if in_the_way { holders(system).iter().map(ToString::to_string).collect() } else { Vec::new() };
     Readings { nvml, cuda, convolution, holders }
-}
-
-/// Why no library is asked, if so.
-fn silent(system: &System, facts: &Facts) -> Option<String> {
-    if has_stand_ins() {
-        return None;
-    }
-    if !system.is_live() {
-        return Some("a tree has no running driver".to_owned());
-    }
-    let cached = facts.loader_cache.iter().flat_map(|c| &c.entries);
-    let has_library = cached.into_iter().any(|(soname, _)| soname == "libnvidia-ml.so.1" || soname == "libcuda.so.1");
-    let has_device = system.exists("/dev/nvidiactl");
-    // A container may have the GPUs without the libraries, which is a finding.
-    let given = facts.machine.kind == MachineKind::Container && has_device;
-    if facts.driver.is_none() && !has_library && !given {
-        return Some("no NVIDIA driver is installed".to_owned());
-    }
-    match facts.machine.kind {
-        // Their GPU is not on the PCI bus, and its devices have other names.
-        MachineKind::Wsl2 | MachineKind::Jetson => {}
-        MachineKind::Container if !has_device => return Some("the container has no GPU".to_owned()),
-        _ if facts.gpus.is_empty() && !has_device => return Some("there is no NVIDIA GPU".to_owned()),
-        _ => {}
-    }
-    // A client would make nvidia-modprobe load it, which changes the host.
-    let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
-    let loaded = facts.driver_is_loaded() != Some(false);
-    (own_kernel && !loaded).then(|| "the nvidia module is not loaded".to_owned())
 }
 
 /// The version of the library that this machine's loader finds for `soname` (or at a path), asked in a child process.

@@ -3,6 +3,10 @@
 
 mod functions;
 mod library;
+mod read;
+pub mod table;
+
+pub use read::table as read_table;
 
 use super::calling::calling;
 use super::{Refused, cuda_version};
@@ -385,14 +389,18 @@ fn retired_pages(q: &mut Questions) -> Option<RetiredPages> {
 
 /// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>; older drivers lack it.
 fn recovery(device: &Device) -> Result<Option<Recovery>, NvmlError> {
-    Ok(match device.recovery()? {
-        Some(0) => Some(Recovery::None),
-        Some(1) => Some(Recovery::Reset),
-        Some(2) => Some(Recovery::Reboot),
-        Some(3) => Some(Recovery::DrainP2p),
-        Some(4) => Some(Recovery::DrainAndReset),
+    Ok(device.recovery()?.and_then(recovery_of))
+}
+
+fn recovery_of(action: u32) -> Option<Recovery> {
+    match action {
+        0 => Some(Recovery::None),
+        1 => Some(Recovery::Reset),
+        2 => Some(Recovery::Reboot),
+        3 => Some(Recovery::DrainP2p),
+        4 => Some(Recovery::DrainAndReset),
         _ => None,
-    })
+    }
 }
 
 /// The hardware's general slowdown is left out: it is also reported while clocks change.
@@ -420,11 +428,17 @@ fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
     Ok(Some(Fabric { state, status }))
 }
 
-/// None if the GPU has no NVLinks.
-fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
+/// Which NVLinks are up, by number. An error if the GPU has none.
+fn link_states(device: &Device) -> Result<Vec<bool>, NvmlError> {
     /// More than any GPU has so far; NVML refuses numbers that are too large.
     const MOST: u32 = 36;
-    let states: Vec<_> = (0..MOST).map_while(|link| device.is_linked(link).ok()).collect();
+    let first = device.is_linked(0)?;
+    Ok([first].into_iter().chain((1..MOST).map_while(|link| device.is_linked(link).ok())).collect())
+}
+
+/// None if the GPU has no NVLinks.
+fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
+    let states = link_states(device).unwrap_or_default();
     let active = states.iter().filter(|is_active| **is_active).map(|_| 1).sum();
     let inactive = states.iter().filter(|is_active| !**is_active).map(|_| 1).sum();
     Ok(Some(Links { active, inactive }).filter(|_| !states.is_empty()))

@@ -73,6 +73,7 @@ pub const PLAN_FOR: &str = "plan a host for {framework}";
 /// All words that can be translated: labels, then sentences.
 pub const WORDS: &[&str] = &[
     "also as",
+    "board",
     "build",
     "cause",
     "causes",
@@ -83,6 +84,7 @@ pub const WORDS: &[&str] = &[
     "do",
     "does",
     "driver",
+    "fabric",
     "follows",
     "here",
     "Hint",

@@ -141,13 +141,63 @@ fn every_refusal_of_nvml_is_told_by_one_check() {
 }
 
 #[test]
+fn a_finding_names_every_gpu() {
+    let pair = "the GPUs 0000:17:00.0 and 0000:18:00.0";
+    for (answers, id, sentence) in [
+        ("rows=1 2 1 0\n", "GS904", format!("the memory of {pair} has bad rows")),
+        ("rows=1 2 0 1\n", "GS904", format!("the memory of {pair} has no spare rows")),
+        ("pages=1 2 1\n", "GS904", format!("{pair} still use bad memory pages")),
+        ("0.uncorrected=3 4\n1.uncorrected=5 5\n", "GS904", format!("the memory of {pair} had uncorrectable")),
+        ("ecc=1 0\n", "GS904", format!("the ECC mode of {pair} was changed")),
+        ("recovery=1\n", "GS904", format!("{pair} had an error, and the driver requests a reset")),
+        ("slowdown=0x40\n", "GS904", format!("{pair} are too hot and run at half")),
+        ("mig=0 1 0\n", "GS802", format!("MIG was switched on on {pair}, but they have not been reset")),
+        ("nvmlDeviceGetName=16\n", "GS903", format!("{pair} must be reset before they can be used")),
+        ("nvmlDeviceGetName=15\n", "GS903", format!("{pair} are lost: they no longer respond")),
+        ("cuCtxSynchronize=719\n", "GS505", format!("a test kernel was aborted on {pair} (error 719)")),
+        ("wrong=1\n", "GS505", format!("{pair} compute wrong results")),
+        ("cuDevicePrimaryCtxRetain=46\ncompute_mode=2\n", "GS505", format!("{pair} do not accept programs")),
+    ] {
+        let report = Host::saying(&format!("count=2\n{answers}")).report();
+        report.says(id, "", &sentence);
+        let evidence = report.evidence(id);
+        assert!(evidence.contains("0000:17:00.0: ") && evidence.contains("0000:18:00.0: "), "{answers}{evidence}");
+    }
+    let all = Host::saying("count=8\nrows=1 2 1 0\n").report();
+    assert_eq!(
+        all.finding("GS904"),
+        "warn: the memory of all 8 GPUs has bad rows, which spare rows replace at the next reset"
+    );
+    let some = Host::saying("count=8\nrows=1 2 1 0\n0.rows=0 0 0 0\n").report();
+    some.says("GS904", "warn", "the memory of the GPUs 0000:18:00.0, 0000:19:00.0 and 5 more has bad rows");
+    // What differs in more than the GPU is not one finding: the worse one comes first.
+    let two = Host::saying("count=2\n0.rows=1 2 1 0\n1.rows=0 1 0 1\n").report();
+    two.says("GS904", "fail", "the memory of the GPU 0000:18:00.0 has no spare rows");
+}
+
+#[test]
+fn every_gpu_of_another_driver_is_named() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("vfio-pci")).gpu(
+        "0000:2a:00.0",
+        "20b0",
+        Some("vfio-pci"),
+    );
+    let root = tree.path().to_str().expect("UTF-8");
+    let report = common::run(&["doctor", "GS203", "--json", "--root", root]).json();
+    let check = &report["checks"][0];
+    let cause = check["cause"].as_str().expect("a cause");
+    assert!(cause.starts_with("the GPUs 0000:17:00.0 and 0000:2a:00.0 are bound to vfio-pci"), "{cause}");
+}
+
+#[test]
 fn what_nvml_tells_of_a_gpu_is_judged() {
     let of = |answers: &str| Host::saying(answers).report();
     of("rows=1 2 1 0\n").says("GS904", "warn", "bad rows");
     of("rows=1 2 0 1\n").says("GS904", "fail", "no spare rows left");
     of("pages=1 2 1\n").says("GS904", "warn", "still uses bad memory pages");
-    of("pages=1 62 0\n").says("GS904", "fail", "63 memory pages");
-    of("uncorrected=3 4\n").says("GS904", "warn", "3 uncorrectable errors");
+    of("pages=1 62 0\n").says("GS904", "fail", "so many memory pages");
+    of("pages=1 58 0\n").says("GS904", "pass", "");
+    of("uncorrected=3 4\n").says("GS904", "warn", "uncorrectable errors");
     of("recovery=2\n").says("GS904", "fail", "a reboot");
     // The bits are those of nvml.h: thermal, power brake.
     of("slowdown=0x40\n").says("GS904", "warn", "too hot");

@@ -104,10 +104,16 @@ fn the_kernels_log_may_be_given() {
         .expect("written");
     let ran = tree.run(&["doctor", "GS903", "--kernel-log", &log.display().to_string()]);
     assert_eq!(ran.code, 20);
-    for part in ["Xid 79 at 0000:17:00.0", "no longer answers on the PCI bus", "reboot; if the error returns"] {
+    for part in ["Xid 79 of the GPU 0000:17:00.0", "no longer answers", "reboot; if the error returns"] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }
     assert!(!ran.out.contains("sudo reboot"), "the tree's host is another one:\n{}", ran.out);
+    let xids = "NVRM: Xid (PCI:0000:17:00): 48, pid=1, DBE\nNVRM: Xid (PCI:0000:2a:00): 48, pid=1, DBE\n";
+    std::fs::write(&log, xids).expect("written");
+    let two = tree.run(&["doctor", "GS903", "--json", "--kernel-log", &log.display().to_string()]);
+    let two: serde_json::Value = serde_json::from_str(&two.out).expect("one JSON object");
+    let cause = two["checks"][0]["cause"].as_str().expect("a cause");
+    assert!(cause.starts_with("Xid 48 of the GPUs 0000:17:00.0 and 0000:2a:00.0: "), "{cause}");
     assert_eq!(tree.run(&["doctor", "GS903", "--kernel-log", "/nonexistent"]).code, 2);
 }
 

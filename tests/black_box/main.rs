@@ -32,6 +32,7 @@ mod facts;
 mod frameworks;
 mod frozen;
 mod golden;
+mod gpus;
 mod hosts;
 mod json;
 mod languages;

@@ -6,6 +6,7 @@ use crate::schema::{FILES, mistakes};
 use gpusetup::apply::result::RunResult;
 use gpusetup::bundle::Manifest;
 use gpusetup::doctor::{Collected, Report};
+use gpusetup::gpus::GpuReport;
 use gpusetup::host::Facts;
 use gpusetup::nvidia::{Cuda, Nvml};
 use gpusetup::plan::{LockFile, Plan};
@@ -29,6 +30,7 @@ fn generated() -> BTreeMap<String, Value> {
             schema::<Collected>("What doctor saw of a host: evidence.json in a report (`gpusetup doctor --report`)"),
         ),
         ("facts", schema::<Facts>("What `gpusetup facts --json` prints, and `--facts` reads")),
+        ("gpus", schema::<GpuReport>("What `gpusetup facts --gpus --json` prints")),
         ("lock", schema::<LockFile>("The lock file: what `gpusetup plan --lock` writes, and `--locked` reads")),
         ("nvml", schema::<Nvml>("What NVML, the driver's management library, says")),
         ("plan", schema::<Plan>("What `gpusetup plan --json` prints, and `gpusetup apply` reads")),

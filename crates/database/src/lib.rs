@@ -1,11 +1,12 @@
 //! The facts that gpusetup decides from: `version` has the version types, `compat` the types of the facts and their checks. `message`,
-//! `subject` and `error_code` are what `explain` recognises and explains, `language` is what it says in other languages, `compact` is how a
+//! `subject` and `error_code` are what `explain` recognises and explains, `gpu_guide` is how GPUs are judged, `language` is what it says in other languages, `compact` is how a
 //! program carries all of it. All are pure, except for [`compat::load`], which reads a folder: no
 //! process, no clock, no network, and no decisions.
 
 pub mod compact;
 pub mod compat;
 pub mod error_code;
+pub mod gpu_guide;
 pub mod language;
 pub mod message;
 pub mod subject;

@@ -7,7 +7,6 @@ use crate::doctor::{Answer, Evidence, Said, Verdict};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
-use crate::text::quoted;
 use crate::version::DriverVersion;
 
 /// CUDA starts, and a test kernel computes correct results on every GPU.
@@ -30,7 +29,8 @@ pub fn computes(seen: &Evidence) -> Verdict {
             let at = gpu.address.as_deref().unwrap_or("without an address");
             match &gpu.kernel {
                 Kernel::Right => Verdict::pass().saw(format!("{at}: a test kernel computed correct results")),
-                Kernel::Wrong(how) => Verdict::fail(format!("the GPU {at} computes wrong results"))
+                Kernel::Wrong(how) => Verdict::fail("{gpus} {computes|compute} wrong results")
+                    .of_gpu(at)
                     .saw(format!("{at}: {how}"))
                     .advise(
                         "take the GPU out of use and test it; have the board replaced if the test fails",
@@ -48,7 +48,7 @@ pub fn computes(seen: &Evidence) -> Verdict {
 /// The meaning of each number is documented: <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>. The causes
 /// come from reports of users.
 fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) -> Verdict {
-    let gpu = at.map_or("a GPU".to_owned(), |at| format!("the GPU {at}"));
+    let gpu = at.map_or("a GPU", |_| "{gpus}");
     let library = cuda.library.as_ref().map_or("libcuda.so.1".to_owned(), |path| path.display().to_string());
     let where_from = ["ldconfig -p | grep libcuda.so", "grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d"];
     let verdict = match refused.code {
@@ -88,10 +88,10 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
                 ["sudo modprobe -r nvidia_uvm", "sudo modprobe nvidia_uvm"],
             )
         }),
-        Some(46) => busy(seen, &gpu, at),
+        Some(46) => busy(seen, gpu, at),
         // Another program is computing there, which is normal.
         Some(2) => {
-            return Verdict::skip(format!("the memory of {gpu} is in use: no test kernel was run"))
+            return Verdict::skip(format!("the memory of {} is in use: no test kernel was run", the_gpu(at)))
                 .saw(refused.to_string());
         }
         Some(214) => Verdict::fail(format!("the memory of {gpu} has an uncorrectable error (error 214)"))
@@ -100,7 +100,7 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         Some(221) => Verdict::fail("the driver's PTX compiler, libnvidia-ptxjitcompiler.so.1, is missing (error 221)")
             .advise("reinstall the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
             .only_from(&[CheckId::GS401, CheckId::GS603]),
-        Some(102) => Verdict::fail(format!("{gpu} has no licence (error 102)"))
+        Some(102) => Verdict::fail(format!("no licence for {gpu} (error 102)"))
             .advise("configure the licence of the virtual GPU", ["nvidia-smi -q | grep -i license"])
             .only_from(&[]),
         // The test kernel, which only writes numbers, was aborted.
@@ -110,15 +110,19 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         Some(code) => Verdict::fail(format!("CUDA does not compute on {gpu}: {} (error {code})", refused.says))
             .advise("see what the kernel reports", ["sudo dmesg | grep -E 'NVRM|nvidia'"]),
     };
-    verdict.saw(refused.to_string())
+    let verdict = at.into_iter().fold(verdict, Verdict::of_gpu);
+    let whose = at.map(|at| format!("{at}: ")).unwrap_or_default();
+    verdict.saw(format!("{whose}{refused}"))
+}
+
+fn the_gpu(at: Option<&str>) -> String {
+    at.map_or("a GPU".to_owned(), |at| format!("the GPU {at}"))
 }
 
 const NO_DEVICE: i32 = 100;
 
 fn reset(at: Option<&str>) -> Vec<String> {
-    vec![at.map_or("sudo nvidia-smi --gpu-reset".to_owned(), |at| {
-        format!("sudo nvidia-smi --gpu-reset -i {}", quoted(at))
-    })]
+    vec![format!("sudo nvidia-smi --gpu-reset{}", at.map_or("", |_| " -i {gpus}"))]
 }
 
 /// CUDA finds no GPU: MIG is on without instances, no GPU is bound to the driver, or the GPUs are hidden.
@@ -163,22 +167,23 @@ fn not_ready(seen: &Evidence) -> Verdict {
 fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
     let told = if let Answer::Is(nvml) = &seen.nvml { nvml.gpus.as_slice() } else { &[] };
     let told = told.iter().find(|g| at.is_none() || g.address.as_deref() == at);
-    let default = at
-        .map_or("sudo nvidia-smi -c DEFAULT".to_owned(), |at| format!("sudo nvidia-smi -i {} -c DEFAULT", quoted(at)));
+    let default = format!("sudo nvidia-smi{} -c DEFAULT", at.map_or("", |_| " -i {gpus}"));
+    let does = at.map_or("does", |_| "{does|do}");
+    let is = at.map_or("is", |_| "{is|are}");
     match told.and_then(|g| g.compute_mode) {
         Some(ComputeMode::Prohibited) => {
-            Verdict::fail(format!("{gpu} does not accept programs: its compute mode is Prohibited (error 46)"))
+            Verdict::fail(format!("{gpu} {does} not accept programs: the compute mode is Prohibited (error 46)"))
                 .advise("set the default compute mode", [default])
                 .only_from(&[])
         }
         Some(ComputeMode::Exclusive) => {
             let count = told.and_then(|g| g.processes).unwrap_or(0);
-            Verdict::warn(format!("{gpu} accepts one process at a time, and another process uses it (error 46)"))
+            Verdict::warn(format!("another process uses {gpu}, in a mode for one process at a time (error 46)"))
                 .saw(format!("compute mode exclusive, {count} processes"))
                 .advise("wait for that process, or set the default compute mode", ["nvidia-smi".to_owned(), default])
                 .only_from(&[])
         }
-        _ => Verdict::fail(format!("{gpu} is busy or unavailable (error 46)"))
+        _ => Verdict::fail(format!("{gpu} {is} busy or unavailable (error 46)"))
             .advise("see which programs use it, and what the kernel reports", ["nvidia-smi", "sudo dmesg | grep NVRM"])
             .only_from(&[CheckId::GS903, CheckId::GS904]),
     }

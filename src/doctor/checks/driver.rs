@@ -82,7 +82,9 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let at = &gpu.address;
         let card = match card {
             Err(why) => {
-                return Verdict::warn(why.clone())
+                let named = format!("the GPU {} at {at} is", gpu.pci_id);
+                return Verdict::warn(why.replace(&named, &format!("{{gpus}} ({}) {{is|are}}", gpu.pci_id)))
+                    .of_gpu(at)
                     .saw(format!("{at}: {}", gpu.pci_id))
                     .helped(causes::report_gpu(&format!("-s {}", quoted(at))))
                     .then(["sudo dmesg | grep NVRM"]);
@@ -106,7 +108,8 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             _ => return Verdict::pass().saw(evidence),
         };
         let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
-        Verdict::fail(format!("driver {} does not support this GPU: {cause}", driver.version))
+        Verdict::fail(format!("driver {} does not support {{gpus}}: {cause}", driver.version))
+            .of_gpu(at)
             .saw(evidence)
             .advise("install a driver branch that supports the GPU", [format!("gpusetup plan{fits}")])
     });
@@ -347,14 +350,14 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
         Some(driver) => RIVALS.contains(&driver.replace('-', "_").as_str()),
     };
     let left: Vec<_> = seen.facts.gpus.iter().filter(is_left).collect();
-    let Some(first) = left.first() else { return Verdict::pass() };
-    let cause = format!("the nvidia module is loaded, but the GPU at {} is not bound to it", first.address);
-    left.iter().fold(Verdict::fail(cause), |v, gpu| v.saw(held_by(gpu))).advise(
+    if left.is_empty() {
+        return Verdict::pass();
+    }
+    let cause = "the nvidia module is loaded, but {gpus} {is|are} not bound to it";
+    let probe = |gpu: &&Gpu| format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", quoted(&gpu.address));
+    left.iter().fold(Verdict::fail(cause), |v, gpu| v.of_gpu(&gpu.address).saw(held_by(gpu))).advise(
         "probe the GPU again; the kernel's log then shows the cause",
-        [
-            format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", quoted(&first.address)),
-            "sudo dmesg | tail".to_owned(),
-        ],
+        left.iter().map(probe).chain(["sudo dmesg | tail".to_owned()]),
     )
 }
 

@@ -2,7 +2,7 @@
 
 use crate::causes::xid;
 use crate::compat::XidAction;
-use crate::doctor::{Answer, Evidence, Said, Verdict};
+use crate::doctor::{Answer, Evidence, Said, Verdict, concerned};
 use crate::host::MachineKind;
 
 /// GPU errors in the kernel's log, and GPUs that NVML cannot read.
@@ -33,7 +33,8 @@ pub fn room(seen: &Evidence) -> Verdict {
     };
     let without = said.iter().filter_map(|s| if let Said::NoRoom(gpu) = s { Some(gpu) } else { None });
     let each = without.map(|gpu| {
-        Verdict::fail(format!("the firmware assigned no address space to the memory of the GPU at {gpu}"))
+        Verdict::fail("the firmware assigned no address space to the memory of {gpus}")
+            .of_gpu(gpu)
             .saw(format!("{gpu}: a BAR of 0M"))
             .advise(
                 "enable \"Above 4G Decoding\" and Resizable BAR in the firmware's setup; give a virtual machine more PCI \
@@ -93,30 +94,30 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
                 let cause = format!("the kernel's log has Xid {number}, which is not in the database");
                 return Some(Verdict::warn(cause).saw(evidence).helped(xid::unknown(*number)));
             };
-            let cause = format!("Xid {number} at {gpu}: {}", row.means);
+            let cause = format!("Xid {number} of {{gpus}}: {}", row.means);
             let verdict = match row.action {
                 XidAction::Nothing => Verdict::pass(),
                 XidAction::RestartApplication => Verdict::warn(cause),
                 _ => Verdict::fail(cause),
             };
-            match xid::remedy(*number, row.action, gpu) {
-                Some(remedy) => verdict.saw(evidence).helped(remedy),
-                None => verdict.saw(evidence),
+            let verdict = verdict.of_gpu(gpu).saw(evidence);
+            match xid::remedy(*number, row.action, "{gpus}") {
+                Some(remedy) => verdict.helped(remedy),
+                None => verdict,
             }
         }
-        Said::OffTheBus(gpu) => Verdict::fail(format!("{} no longer responds on the PCI bus", the_gpu(gpu)))
+        Said::OffTheBus(gpu) => about(gpu, "{gpus} no longer {responds|respond} on the PCI bus")
             .saw(format!("{}: fallen off the bus", the_gpu(gpu)))
             .advise("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"]),
-        Said::InitFailed(gpu) => Verdict::fail(format!("the driver could not initialise {}", the_gpu(gpu)))
+        Said::InitFailed(gpu) => about(gpu, "the driver could not initialise {gpus}")
             .saw(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
             .advise(
                 "power the host off and on again; if the error returns, try the board in another slot or host",
                 ["sudo poweroff"],
             ),
         Said::FirmwareHangs(gpu) => {
-            let gpu = if gpu.is_empty() { "a GPU" } else { gpu };
-            Verdict::fail(format!("the GSP firmware of {gpu} does not respond: the GPU needs a reset"))
-                .saw(format!("{gpu}: the GSP timed out, or was still running from before"))
+            about(gpu, "the GSP firmware of {gpus} does not respond: {it needs|they need} a reset")
+                .saw(format!("{}: the GSP timed out, or was still running from before", the_gpu(gpu)))
                 .advise("power the host off and on again; if the error returns, update the driver", ["sudo poweroff"])
         }
         Said::SwitchFault { switch, number, text } => {
@@ -141,6 +142,14 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
         | Said::NoHmm(_)
         | Said::NoRoom(_) => return None,
     })
+}
+
+/// A failure of a GPU.
+fn about(gpu: &str, cause: &str) -> Verdict {
+    if gpu.is_empty() {
+        return Verdict::fail(concerned::sentence(&cause.replace("{gpus}", "a GPU"), &[String::new()], 1));
+    }
+    Verdict::fail(cause).of_gpu(gpu)
 }
 
 /// The log does not always name the GPU.

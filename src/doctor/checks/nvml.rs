@@ -2,12 +2,13 @@
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Evidence, Verdict};
+use crate::doctor::{Answer, Evidence, Verdict, concerned};
+use crate::gpu_guide::GpuRule;
+use crate::gpus::guide;
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
 use crate::operation::{Operation, Service};
-use crate::text::quoted;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -29,8 +30,9 @@ pub fn answers(seen: &Evidence) -> Verdict {
         vec![Verdict::pass().saw(format!("NVML: driver {driver}, {} GPUs respond", answering(nvml).count()))];
     let silent = nvml.gpus.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
     verdicts.extend(silent.filter(|(_, refused)| !is_fault(refused)).map(|(gpu, refused)| {
-        Verdict::fail(format!("the GPU {} does not respond: {}", gpu.shown(), refused.says))
-            .saw(refused.to_string())
+        Verdict::fail(format!("{{gpus}} {{does|do}} not respond: {}", refused.says))
+            .of_gpu(gpu.shown())
+            .saw(format!("{}: {refused}", gpu.shown()))
             .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
     }));
     // In a container the bus shows all GPUs of the host; the container may have only some of them.
@@ -109,30 +111,36 @@ pub fn mismatch(seen: &Evidence) -> Option<String> {
 /// Faults of GPUs that NVML reports.
 pub fn faults(seen: &Evidence) -> Vec<Verdict> {
     let Answer::Is(nvml) = &seen.nvml else { return Vec::new() };
-    let whole = nvml.refused.iter().map(|refused| ("a GPU".to_owned(), refused));
-    let each = nvml.gpus.iter().filter_map(|g| Some((format!("the GPU {}", g.shown()), g.refused.as_ref()?)));
+    let whole = nvml.refused.iter().map(|refused| (None, refused));
+    let each = nvml.gpus.iter().filter_map(|g| Some((Some(g.shown()), g.refused.as_ref()?)));
     let sick = whole.chain(each).filter(|(_, refused)| is_fault(refused));
     sick.map(|(gpu, refused)| {
+        let reset = if gpu.is_some() { "sudo nvidia-smi --gpu-reset -i {gpus}" } else { "sudo nvidia-smi --gpu-reset" };
         let (cause, text, command) = match refused.code {
-            Some(8) => ("lacks power cables", "connect all power cables", "sudo poweroff"),
+            Some(8) => ("{lacks|lack} power cables", "connect all power cables", "sudo poweroff"),
             Some(11) => (
                 "cannot deliver interrupts to the driver",
                 "try another PCI slot or firmware version",
                 "sudo dmesg | grep NVRM",
             ),
-            Some(14) => ("has a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q"),
+            Some(14) => ("{has|have} a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q"),
             Some(16) => (
-                "must be reset before it can be used",
+                "must be reset before {it|they} can be used",
                 "stop the programs that use the GPU, then reset it",
-                "sudo nvidia-smi --gpu-reset",
+                reset,
             ),
             _ => (
-                "is lost: it no longer responds on the PCI bus",
+                "{is|are} lost: {it|they} no longer {responds|respond} on the PCI bus",
                 "reboot; if the error returns, check power, cooling and the slot",
                 "sudo reboot",
             ),
         };
-        Verdict::fail(format!("{gpu} {cause}")).saw(refused.to_string()).advise(text, [command])
+        match gpu {
+            Some(gpu) => Verdict::fail(format!("{{gpus}} {cause}")).of_gpu(gpu).saw(format!("{gpu}: {refused}")),
+            None => Verdict::fail(concerned::sentence(&format!("a GPU {cause}"), &[String::new()], 1))
+                .saw(refused.to_string()),
+        }
+        .advise(text, [command])
     })
     .collect()
 }
@@ -147,11 +155,10 @@ fn gpus(seen: &Evidence) -> Result<Vec<&NvmlGpu>, Verdict> {
     }
 }
 
+/// For all GPUs that a verdict concerns.
 fn reset(gpu: &NvmlGpu) -> String {
-    match &gpu.address {
-        Some(address) => format!("sudo nvidia-smi --gpu-reset -i {}", quoted(address)),
-        None => "sudo nvidia-smi --gpu-reset".to_owned(),
-    }
+    let which = if gpu.address.is_some() { " -i {gpus}" } else { "" };
+    format!("sudo nvidia-smi --gpu-reset{which}")
 }
 
 /// Memory, power and temperature. The remedies are NVIDIA's:
@@ -162,9 +169,9 @@ pub fn health(seen: &Evidence) -> Verdict {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
     };
-    let each = gpus
-        .into_iter()
-        .flat_map(|gpu| [Some(well(gpu)), rows(gpu), pages(gpu), errors(gpu), recovery(gpu), slowed(gpu)]);
+    let each = gpus.into_iter().flat_map(|gpu| {
+        [Some(well(gpu)), rows(gpu), pages(gpu), errors(gpu), switched(gpu), recovery(gpu), slowed(gpu)]
+    });
     Verdict::worst(each.flatten()).unwrap_or_else(|| Verdict::skip("no GPU responds"))
 }
 
@@ -192,7 +199,8 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
     );
     if rows.failed {
         return Some(
-            Verdict::fail(format!("the memory of the GPU {at} has no spare rows left to replace bad ones"))
+            Verdict::fail("the memory of {gpus} has no spare rows left to replace bad ones")
+                .of_gpu(at)
                 .saw(evidence)
                 .advise(
                     "confirm it with NVIDIA's field diagnostic, then have the board replaced",
@@ -201,28 +209,30 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
         );
     }
     rows.pending.then(|| {
-        Verdict::warn(format!("the memory of the GPU {at} has bad rows, which spare rows replace at its next reset"))
+        Verdict::warn("the memory of {gpus} has bad rows, which spare rows replace at the next reset")
+            .of_gpu(at)
             .saw(evidence)
             .advise("let running programs finish, then reset the GPU", [reset(gpu)])
     })
 }
 
 fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
-    /// From this count on NVIDIA considers replacing a board; at most 64 pages can be retired.
-    const MANY: usize = 60;
     let pages = gpu.retired_pages?;
     let at = gpu.shown();
     let all = pages.single_bit + pages.double_bit;
     let evidence = format!("{at}: {all} pages retired, {} of them for errors of two bits", pages.double_bit);
-    if all >= MANY {
+    // From this count on NVIDIA considers replacing a board; at most 64 pages can be retired.
+    if guide().rule(GpuRule::ManyRetired).limit.is_some_and(|limit| all as u64 >= limit) {
         return Some(
-            Verdict::fail(format!("{all} memory pages of the GPU {at} are retired: the limit of 64 is near"))
+            Verdict::fail("so many memory pages of {gpus} are retired that the limit of 64 is near")
+                .of_gpu(at)
                 .saw(evidence)
                 .advise("ask the vendor for a replacement board", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
         );
     }
     pages.pending.then(|| {
-        Verdict::warn(format!("the GPU {at} still uses bad memory pages"))
+        Verdict::warn("{gpus} still {uses|use} bad memory pages")
+            .of_gpu(at)
             .saw(evidence)
             .advise("reset the GPU or reboot to retire the pages", [reset(gpu), "sudo reboot".to_owned()])
     })
@@ -231,15 +241,25 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
 fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
     let count = gpu.ecc?.uncorrected.filter(|n| *n > 0)?;
     let at = gpu.shown();
+    let cause = "the memory of {gpus} had uncorrectable errors since the driver was loaded";
+    Some(Verdict::warn(cause).of_gpu(at).saw(format!("{at}: {count} uncorrected, volatile")).advise(
+        "reset the GPU when it is idle; if the errors return, test its memory",
+        [reset(gpu), "dcgmi diag -r 3".to_owned()],
+    ))
+}
+
+/// Whether the ECC mode was changed: <https://docs.nvidia.com/deploy/nvidia-smi/> says that this takes a reboot.
+fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
+    let ecc = gpu.ecc.filter(|ecc| ecc.enabled != ecc.pending)?;
+    let at = gpu.shown();
+    let word = |on| if on { "on" } else { "off" };
+    let cause = format!("the ECC mode of {{gpus}} was changed and is {} only after a reboot", word(ecc.pending));
+    let evidence = format!("{at}: ECC {}, pending {}", word(ecc.enabled), word(ecc.pending));
     Some(
-        Verdict::warn(format!(
-            "the memory of the GPU {at} had {count} uncorrectable errors since the driver was loaded"
-        ))
-        .saw(format!("{at}: {count} uncorrected, volatile"))
-        .advise(
-            "reset the GPU when it is idle; if the errors return, test its memory",
-            [reset(gpu), "dcgmi diag -r 3".to_owned()],
-        ),
+        Verdict::warn(cause)
+            .of_gpu(at)
+            .saw(evidence)
+            .advise("reboot when running programs have finished", ["sudo reboot"]),
     )
 }
 
@@ -249,11 +269,12 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
         Recovery::None => return None,
         Recovery::Reset => ("a reset", vec![reset(gpu)]),
         Recovery::Reboot => ("a reboot", vec!["sudo reboot".to_owned()]),
-        Recovery::DrainP2p => ("all peer-to-peer work on it to stop", vec!["nvidia-smi".to_owned()]),
-        Recovery::DrainAndReset => ("no new work, and a reset when it is idle", vec![reset(gpu)]),
+        Recovery::DrainP2p => ("all peer-to-peer work on {it|them} to stop", vec!["nvidia-smi".to_owned()]),
+        Recovery::DrainAndReset => ("no new work, and a reset when {it is|they are} idle", vec![reset(gpu)]),
     };
     Some(
-        Verdict::fail(format!("the GPU {at} had an error, and the driver requests {what}"))
+        Verdict::fail(format!("{{gpus}} had an error, and the driver requests {what}"))
+            .of_gpu(at)
             .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
             .advise("stop the programs that use the GPU, then do that", commands),
     )
@@ -261,20 +282,14 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
 
 fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
     let at = gpu.shown();
-    let heat = gpu.temperature.map(|t| format!(" ({t} C)")).unwrap_or_default();
+    let heat = gpu.temperature.map(|t| format!(", {t} C")).unwrap_or_default();
     let (cause, text) = match gpu.slowdown.iter().find(|s| **s == Slowdown::PowerBrake).or(gpu.slowdown.first())? {
-        Slowdown::PowerBrake => {
-            (format!("the power supply throttles the GPU {at}"), "check the host's power supplies and cables")
-        }
-        Slowdown::Heat => {
-            (format!("the GPU {at} is too hot and runs at half its speed or less{heat}"), "check fans and airflow")
-        }
-        Slowdown::Warmth => {
-            (format!("the GPU {at} is above its target temperature and throttled{heat}"), "check fans and airflow")
-        }
+        Slowdown::PowerBrake => ("the power supply throttles {gpus}", "check the host's power supplies and cables"),
+        Slowdown::Heat => ("{gpus} {is|are} too hot and {runs|run} at half speed or less", "check fans and airflow"),
+        Slowdown::Warmth => ("{gpus} {is|are} above the target temperature and throttled", "check fans and airflow"),
     };
-    let evidence = format!("{at}: slowdown: {:?}", gpu.slowdown);
-    Some(Verdict::warn(cause).saw(evidence).advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
+    let evidence = format!("{at}: slowdown: {:?}{heat}", gpu.slowdown);
+    Some(Verdict::warn(cause).of_gpu(at).saw(evidence).advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
 }
 
 /// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the GPU to power down.
@@ -301,10 +316,8 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         if on {
             return Some(Verdict::pass().saw(evidence));
         }
-        let cause = format!(
-            "the driver shuts down the GPU {at} when it is not in use, and needs seconds to initialise it again"
-        );
-        let verdict = Verdict::warn(cause).saw(evidence);
+        let cause = "the driver shuts down {gpus} when {it is|they are} not in use, and needs seconds to initialise {it|them} again";
+        let verdict = Verdict::warn(cause).of_gpu(at).saw(evidence);
         Some(if seen.persistenced == Some(true) {
             verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").advise(
                 "remove that option from its unit, or enable persistence mode until the next boot",
@@ -334,10 +347,14 @@ pub fn mig(seen: &Evidence) -> Verdict {
         if mig.enabled == mig.pending {
             return Verdict::pass().saw(evidence);
         }
-        let cause =
-            format!("MIG was switched {} on the GPU {at}, but the GPU has not been reset since", word(mig.pending));
-        let verdict =
-            seen.holders.iter().fold(Verdict::warn(cause).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
+        let cause = format!(
+            "MIG was switched {} on {{gpus}}, but {{it has|they have}} not been reset since",
+            word(mig.pending)
+        );
+        let verdict = seen
+            .holders
+            .iter()
+            .fold(Verdict::warn(cause).of_gpu(at).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
         let drm = seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
         let verdict = if drm { verdict.saw("nvidia_drm is loaded and may also keep the GPU in use") } else { verdict };
         verdict.advise(

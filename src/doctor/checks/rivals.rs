@@ -19,27 +19,27 @@ pub fn nova(seen: &Evidence) -> Verdict {
 
 pub fn vfio(seen: &Evidence) -> Verdict {
     let held: Vec<_> = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")).collect();
-    let Some(first) = held.first() else {
+    if held.is_empty() {
         return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { held_before(seen) };
-    };
-    let cause = format!("{}: programs on this host cannot use it", causes::held_for_vm(&first.address));
-    held.iter()
-        .fold(Verdict::warn(cause), |v, g| v.saw(held_by(g)))
-        .helped(causes::give_back(&first.address))
-        .then(["sudo modprobe nvidia"])
+    }
+    let cause = "{gpus} {is|are} bound to vfio-pci, for a virtual machine: programs on this host cannot use {it|them}";
+    let remedies: Vec<_> = held.iter().map(|gpu| causes::give_back(&gpu.address)).collect();
+    let text = remedies.first().map_or("", |remedy| remedy.text.as_str());
+    let verdict = Verdict::warn(cause).advise(text, remedies.iter().flat_map(|remedy| remedy.commands.clone()));
+    of_all(verdict, &held).then(["sudo modprobe nvidia"])
 }
 
 /// By the log only. On a running host the GPU has been released since; for a tree nothing newer is known.
 fn held_before(seen: &Evidence) -> Verdict {
     let told = held_in_log(seen, &|by| by == "vfio-pci");
-    let Some(gpu) = told.first().filter(|_| seen.facts.machine.is_tree) else {
+    if told.is_empty() || !seen.facts.machine.is_tree {
         return told
             .iter()
             .fold(Verdict::pass(), |v, gpu| v.saw(format!("{gpu} was bound to vfio-pci when the host booted")));
-    };
-    let cause = format!("the GPU at {gpu} was bound to vfio-pci, for a virtual machine, when the host last ran");
-    Verdict::warn(cause).saw("the kernel's log").advise(
-        "if no virtual machine needs the GPU, remove it from vfio-pci's options",
+    }
+    let cause = "{gpus} {was|were} bound to vfio-pci, for a virtual machine, when the host last ran";
+    told.iter().fold(Verdict::warn(cause), |v, gpu| v.of_gpu(gpu)).saw("the kernel's log").advise(
+        "if no virtual machine needs {it|them}, remove {it|them} from vfio-pci's options",
         ["grep -rn vfio /etc/modprobe.d"],
     )
 }
@@ -50,6 +50,11 @@ fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> 
         Said::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
         _ => None,
     })
+}
+
+/// About all these GPUs, with the driver of each as evidence.
+fn of_all(verdict: Verdict, gpus: &[&Gpu]) -> Verdict {
+    gpus.iter().fold(verdict, |verdict, gpu| verdict.of_gpu(&gpu.address).saw(held_by(gpu)))
 }
 
 /// The driver that a GPU is bound to, for the evidence.
@@ -70,29 +75,32 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
     }
     // The facts show which driver it is, but not why it was loaded.
     if seen.only_facts {
-        let Some(first) = held.first() else { return Verdict::skip(NOT_IN_FACTS) };
-        let verdict = Verdict::fail(format!("{name} is bound to the GPU at {}", first.address))
+        if held.is_empty() {
+            return Verdict::skip(NOT_IN_FACTS);
+        }
+        let verdict = Verdict::fail(format!("{name} is bound to {{gpus}}"))
             .advise("run doctor on the host itself to find out why it is not blacklisted", ["gpusetup doctor"]);
-        return held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
+        return of_all(verdict, &held);
     }
     let images = images(seen, name, &is_rival);
-    if let Some(first) = held.first() {
+    if !held.is_empty() {
         let verdict = match &images {
             // The image is the deeper cause: a reboot alone would not help.
             Some(image) if image.status == super::super::Status::Fail => image.clone(),
-            _ => Verdict::fail(format!("{name} bound to the GPU at {} at the last boot", first.address))
+            _ => Verdict::fail(format!("{name} bound to {{gpus}} at the last boot"))
                 .alone()
                 .advise("reboot: the blacklist takes effect at the next boot", ["sudo reboot"]),
         };
         let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
         let verdict = if verdict.is_repairable() { verdict.then(["sudo reboot"]) } else { verdict };
-        let verdict = held.iter().fold(verdict, |v, g| v.saw(held_by(g)));
+        let verdict = of_all(verdict, &held);
         return of_module(seen).into_iter().fold(verdict, Verdict::saw);
     }
     // No driver is bound to the GPU now, but the other driver will bind to it again at the next boot.
     let told = held_in_log(seen, &is_rival);
-    if let Some(gpu) = told.first().filter(|_| !is_denied(seen, &is_rival)) {
-        return not_denied(seen, name).saw(format!("the kernel's log: {name} was bound to the GPU at {gpu}"));
+    if !told.is_empty() && !is_denied(seen, &is_rival) {
+        let told = told.join(", ");
+        return not_denied(seen, name).saw(format!("the kernel's log: {name} was bound to the GPU at {told}"));
     }
     let bound = seen.facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
     let here = if bound { "the GPUs are bound to nvidia" } else { "no GPU is bound to it" };

@@ -2,8 +2,9 @@
 
 use libloading::{Error, Library};
 use nvml_wrapper_sys::bindings::{
-    NvmlLib, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
-    nvmlSystemConfComputeSettings_t,
+    NvmlLib, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGridLicensableFeatures_t,
+    nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
+    nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
 };
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
@@ -31,31 +32,59 @@ macro_rules! functions {
 }
 
 functions! {
+    nvmlDeviceGetAccountingMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetClockInfo(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetComputeInstanceId(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
     nvmlDeviceGetCount_v2(*mut c_uint);
+    nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, *mut c_ulonglong);
     nvmlDeviceGetDisplayActive(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetDisplayMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetEccMode(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetFanSpeed(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetFieldValues(nvmlDevice_t, c_int, *mut nvmlFieldValue_t);
     nvmlDeviceGetGpuFabricInfo(nvmlDevice_t, *mut nvmlGpuFabricInfo_t);
+    nvmlDeviceGetGpuInstanceId(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
+    nvmlDeviceGetGridLicensableFeatures_v4(nvmlDevice_t, *mut nvmlGridLicensableFeatures_t);
     nvmlDeviceGetHandleByIndex_v2(c_uint, *mut nvmlDevice_t);
+    nvmlDeviceGetInforomImageVersion(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetMarginTemperature(nvmlDevice_t, *mut nvmlMarginTemperature_t);
+    nvmlDeviceGetMaxClockInfo(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetMemoryInfo(nvmlDevice_t, *mut nvmlMemory_t);
+    nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t, *mut nvmlMemory_v2_t);
     nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, c_uint, *mut nvmlDevice_t);
     nvmlDeviceGetMigMode(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetName(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t, c_uint, *mut nvmlPciInfo_t);
     nvmlDeviceGetNvLinkState(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetPciInfo_v3(nvmlDevice_t, *mut nvmlPciInfo_t);
+    nvmlDeviceGetPcieReplayCounter(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPerformanceState(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetPersistenceMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetPowerUsage(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetRemappedRows(nvmlDevice_t, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint);
     nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetRetiredPages_v2(nvmlDevice_t, c_uint, *mut c_uint, *mut c_ulonglong, *mut c_ulonglong);
+    nvmlDeviceGetSerial(nvmlDevice_t, *mut c_char, c_uint);
     nvmlDeviceGetTemperature(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetTemperatureThreshold(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t, nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetTotalEccErrors(nvmlDevice_t, c_uint, c_uint, *mut c_ulonglong);
+    nvmlDeviceGetUUID(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetUtilizationRates(nvmlDevice_t, *mut nvmlUtilization_t);
+    nvmlDeviceGetVbiosVersion(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetVirtualizationMode(nvmlDevice_t, *mut c_uint);
     nvmlGetExcludedDeviceCount(*mut c_uint);
     nvmlInit_v2();
     nvmlSystemGetConfComputeGpusReadyState(*mut c_uint);
@@ -63,4 +92,5 @@ functions! {
     nvmlSystemGetCudaDriverVersion_v2(*mut c_int);
     nvmlSystemGetDriverVersion(*mut c_char, c_uint);
     nvmlSystemGetNVMLVersion(*mut c_char, c_uint);
+    nvmlSystemGetProcessName(c_uint, *mut c_char, c_uint);
 }

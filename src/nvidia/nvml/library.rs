@@ -1,5 +1,9 @@
 //! The functions of NVML, `libnvidia-ml.so.1`, that gpusetup calls, with Rust types and errors.
 
+mod measures;
+
+pub(super) use measures::{Field, ProcessEntry, Threshold};
+
 use super::functions::Functions;
 use libloading::Error as LoadingError;
 use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
@@ -210,8 +214,7 @@ impl Device<'_> {
 
     /// Bus address, `0000:17:00.0`.
     pub fn address(&self) -> Result<String, NvmlError> {
-        let pci: nvmlPciInfo_t = self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed())?;
-        Ok(format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device))
+        self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed()).map(|pci| bus_address(&pci))
     }
 
     /// The product name, as nvidia-smi prints it.
@@ -372,6 +375,11 @@ impl Device<'_> {
             f(self.handle, other.handle, level)
         })
     }
+}
+
+/// `0000:17:00.0`.
+fn bus_address(pci: &nvmlPciInfo_t) -> String {
+    format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device)
 }
 
 /// A C structure that contains only numbers.

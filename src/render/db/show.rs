@@ -2,7 +2,7 @@
 
 use super::list::{compilers, compiles_with, kernels, knows, libraries};
 use crate::compat::{
-    AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch,
+    self, AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch,
     DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, SourceId,
     framework_and_version,
 };
@@ -81,10 +81,12 @@ fn branches(first: Option<u16>, last: Option<u16>) -> String {
 
 /// What a GPU needs and can do, as labels and texts.
 pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
-    let mut all = vec![(
+    let row = gpu.device().and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
+    let mut all: Vec<_> = row.map(|row| ("board", board(row))).into_iter().collect();
+    all.push((
         "compute",
         card.capability.map_or("not published".to_owned(), |c| format!("capability {c} ({})", c.sm())),
-    )];
+    ));
     let newest = |kind: BranchKind, what: &str| {
         let branch = database.driver_branches.iter().find(|b| b.kind == kind && knows(card, b.branch))?;
         let driver = database.drivers.iter().find(|d| d.version.branch == branch.branch)?;
@@ -122,8 +124,38 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
             format!("{} (up to {}{since})", p.name, p.instances)
         });
         all.push(("mig", each.collect::<Vec<_>>().join(", ")));
+    } else if row.is_some_and(|row| row.mig) {
+        all.push(("mig", "it can be divided; its profiles are not in the database".to_owned()));
     }
+    all.extend(fabric(database, gpu).map(|text| ("fabric", text)));
     all
+}
+
+/// What a board is: `Ampere (chip GA100); data centre; SXM4; 40 GB`.
+fn board(row: &compat::Gpu) -> String {
+    let line = row.line.as_deref().map(|line| match line {
+        "Tesla/Data Center" => "data centre",
+        "Quadro/RTX PRO" => "workstation (Quadro, RTX PRO)",
+        other => other,
+    });
+    let form = row.form.as_deref().filter(|form| *form != "mobile");
+    let parts = [
+        Some(format!("{} (chip {})", row.architecture, row.chip)),
+        line.map(str::to_owned),
+        row.mobile.then(|| "for laptops".to_owned()),
+        form.map(str::to_owned),
+        row.memory_gb.map(|memory| format!("{memory} GB")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// The NVSwitches that join GPUs of this kind on a board of several, and what that needs.
+fn fabric(database: &Database, gpu: &Gpu) -> Option<String> {
+    let device = gpu.device()?;
+    let fabric = database.fabrics.iter().find(|fabric| fabric.gpus.contains(&device))?;
+    let companions = database.companions.iter();
+    let needs: Vec<_> = companions.filter(|c| fabric.needs.contains(&c.id)).map(|c| c.title.as_str()).collect();
+    Some(format!("NVLink, by NVSwitches on {}: needs {}", fabric.name, needs.join(", ")))
 }
 
 /// A driver branch.

@@ -150,7 +150,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *count, struct pr
 	if (all > room)
 		return TOO_SMALL;
 	for (unsigned i = 0; i < all; i++)
-		out[i] = (struct process){ .pid = 1000 + i };
+		out[i] = (struct process){ .pid = 1000 + i, .memory = 512ull << 20, .instance = -1u, .compute_instance = -1u };
 	return SUCCESS;
 }
 
@@ -182,17 +182,16 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned index, device *out)
 int nvmlDeviceGetEccMode(device d, unsigned *current, unsigned *pending)
 {
 	MAY_END(gpu_of(d));
-	*current = *pending = 1;
+	numbers(gpu_of(d), "ecc", "1 1", (unsigned *[]){ current, pending }, 2);
 	return SUCCESS;
 }
 
+/* "volatile aggregate". */
 int nvmlDeviceGetTotalEccErrors(device d, int kind, int counter, unsigned long long *count)
 {
 	unsigned now, ever;
 	MAY_END(gpu_of(d));
-	if (kind != 1)
-		return INVALID_ARGUMENT;
-	numbers(gpu_of(d), "uncorrected", "0 0", (unsigned *[]){ &now, &ever }, 2);
+	numbers(gpu_of(d), kind == 0 ? "corrected" : "uncorrected", "0 0", (unsigned *[]){ &now, &ever }, 2);
 	*count = counter == 0 ? now : ever;
 	return SUCCESS;
 }
@@ -247,12 +246,16 @@ struct field {
 
 int nvmlDeviceGetFieldValues(device d, int count, struct field *fields)
 {
-	enum { RECOVERY_ACTION = 230, WHOLE = 1 };
+	enum { MEMORY_TEMPERATURE = 82, LINK_SPEED = 164, RECOVERY_ACTION = 230, WHOLE = 1 };
 	MAY_END(gpu_of(d));
 	for (int i = 0; i < count; i++) {
-		fields[i].code = fields[i].id == RECOVERY_ACTION ? SUCCESS : NOT_SUPPORTED;
+		long value = fields[i].id == RECOVERY_ACTION	? number(gpu_of(d), "recovery", 0)
+			     : fields[i].id == MEMORY_TEMPERATURE ? number(gpu_of(d), "memory_temperature", 30)
+			     : fields[i].id == LINK_SPEED	? number(gpu_of(d), "link_speed", 25000)
+								: -1;
+		fields[i].code = value < 0 ? NOT_SUPPORTED : SUCCESS;
 		fields[i].type = WHOLE;
-		fields[i].value.whole = (unsigned)number(gpu_of(d), "recovery", 0);
+		fields[i].value.whole = (unsigned)value;
 	}
 	return SUCCESS;
 }
@@ -268,14 +271,14 @@ int nvmlDeviceGetTemperature(device d, int sensor, unsigned *degrees)
 {
 	MAY_END(gpu_of(d));
 	(void)sensor;
-	*degrees = 31;
+	*degrees = (unsigned)number(gpu_of(d), "temperature", 31);
 	return SUCCESS;
 }
 
 int nvmlDeviceGetPowerUsage(device d, unsigned *milliwatts)
 {
 	MAY_END(gpu_of(d));
-	*milliwatts = 43000;
+	*milliwatts = (unsigned)number(gpu_of(d), "power", 43000);
 	return SUCCESS;
 }
 
@@ -319,3 +322,5 @@ int nvmlDeviceGetTopologyCommonAncestor(device a, device b, unsigned *level)
 	*level = HOST_BRIDGE;
 	return SUCCESS;
 }
+
+#include "nvml_table.c"
