@@ -13,6 +13,8 @@ pub const CANNOT_ASK: u8 = 3;
 pub enum Library {
     /// The driver's management library: everything it reports about the GPUs.
     Nvml,
+    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state.
+    Device,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
     /// An add-on: its version. The arguments after the library are the function and its calling convention.
@@ -26,6 +28,9 @@ pub fn answer(about: Library, arguments: &[String]) -> u8 {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match (about, arguments.as_slice()) {
         (Library::Nvml, [library]) => say(&nvml::answer(library)),
+        (Library::Device, [library, gpu, verb, state]) => {
+            nvml::state(library, gpu, verb, state).map_or(CANNOT_ASK, |reading| say(&reading))
+        }
         (Library::Cuda, [library]) => say(&cuda::answer(library)),
         (Library::AddOn, [library, function, form]) => version(library, function, form),
         (Library::Convolution, [cudnn]) => say(&cudnn::convolution(cudnn, "libcuda.so.1")),

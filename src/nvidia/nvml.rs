@@ -3,6 +3,10 @@
 
 mod functions;
 mod library;
+mod settings;
+mod state;
+
+pub use state::{Clocks, DeviceState, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, answer as state};
 
 use super::calling::calling;
 use super::{Refused, cuda_version};

@@ -24,6 +24,7 @@ mod components;
 mod configuration;
 mod database;
 mod device;
+mod device_state;
 mod doctor;
 mod downloads;
 mod explain;

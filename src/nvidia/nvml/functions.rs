@@ -31,6 +31,7 @@ macro_rules! functions {
 }
 
 functions! {
+    nvmlDeviceGetAccountingMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
     nvmlDeviceGetCount_v2(*mut c_uint);
@@ -42,6 +43,8 @@ functions! {
     nvmlDeviceGetFieldValues(nvmlDevice_t, c_int, *mut nvmlFieldValue_t);
     nvmlDeviceGetGpuFabricInfo(nvmlDevice_t, *mut nvmlGpuFabricInfo_t);
     nvmlDeviceGetHandleByIndex_v2(c_uint, *mut nvmlDevice_t);
+    nvmlDeviceGetHandleByPciBusId_v2(*const c_char, *mut nvmlDevice_t);
+    nvmlDeviceGetHandleByUUID(*const c_char, *mut nvmlDevice_t);
     nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, c_uint, *mut nvmlDevice_t);
     nvmlDeviceGetMigMode(nvmlDevice_t, *mut c_uint, *mut c_uint);
@@ -49,13 +52,26 @@ functions! {
     nvmlDeviceGetNvLinkState(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetPciInfo_v3(nvmlDevice_t, *mut nvmlPciInfo_t);
     nvmlDeviceGetPersistenceMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPowerManagementLimit(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetPowerUsage(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetRemappedRows(nvmlDevice_t, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint);
     nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetRetiredPages_v2(nvmlDevice_t, c_uint, *mut c_uint, *mut c_ulonglong, *mut c_ulonglong);
+    nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t, c_uint, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetTemperature(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t, nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetTotalEccErrors(nvmlDevice_t, c_uint, c_uint, *mut c_ulonglong);
+    nvmlDeviceResetGpuLockedClocks(nvmlDevice_t);
+    nvmlDeviceResetMemoryLockedClocks(nvmlDevice_t);
+    nvmlDeviceSetAccountingMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetComputeMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetEccMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetGpuLockedClocks(nvmlDevice_t, c_uint, c_uint);
+    nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t, c_uint, c_uint);
+    nvmlDeviceSetPersistenceMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetPowerManagementLimit(nvmlDevice_t, c_uint);
     nvmlGetExcludedDeviceCount(*mut c_uint);
     nvmlInit_v2();
     nvmlSystemGetConfComputeGpusReadyState(*mut c_uint);

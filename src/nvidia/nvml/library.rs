@@ -82,7 +82,7 @@ impl NvmlError {
 }
 
 /// Calls a function with an output value, and returns that value.
-fn asked<F: Copy, T>(
+pub(super) fn asked<F: Copy, T>(
     function: &Result<F, LoadingError>,
     mut answer: T,
     ask: impl FnOnce(F, &mut T) -> nvmlReturn_t,
@@ -95,7 +95,7 @@ fn asked<F: Copy, T>(
 }
 
 /// A count, from a call with an empty buffer: NVML then reports that the buffer is too small, and the count.
-fn counted<F: Copy>(
+pub(super) fn counted<F: Copy>(
     function: &Result<F, LoadingError>,
     ask: impl FnOnce(F, &mut u32) -> nvmlReturn_t,
 ) -> Result<usize, NvmlError> {
@@ -118,7 +118,7 @@ fn text<F: Copy>(
 }
 
 /// The library. It stays loaded until the process ends: shutting it down is not needed and might hang.
-pub(super) struct Library(Functions);
+pub(super) struct Library(pub(super) Functions);
 
 impl Library {
     /// Loads and initialises the library with this path or name.
@@ -191,20 +191,20 @@ impl Library {
 
 /// A GPU. Its handle belongs to the library, and is valid as long as that is loaded.
 pub(super) struct Device<'a> {
-    library: &'a Library,
-    handle: nvmlDevice_t,
+    pub(super) library: &'a Library,
+    pub(super) handle: nvmlDevice_t,
 }
 
 /// A function of a GPU that writes one value to a pointer.
-type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
+pub(super) type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
 
 impl Device<'_> {
-    fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
+    pub(super) fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
         // SAFETY: the handle is the library's own, and the value outlives the call.
         asked(function, start, |f, to| unsafe { f(self.handle, to) })
     }
 
-    fn is(&self, function: &Getter<u32>) -> Result<bool, NvmlError> {
+    pub(super) fn is(&self, function: &Getter<u32>) -> Result<bool, NvmlError> {
         self.get(function, 0).map(|state| state != 0)
     }
 

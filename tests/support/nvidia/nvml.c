@@ -26,6 +26,8 @@ static void numbers(int gpu, const char *key, const char *otherwise, unsigned *o
 		*out[i] = (unsigned)strtoul(rest, &rest, 0);
 }
 
+#include "nvml-settings.c"
+
 int nvmlInit_v2(void)
 {
 	MAY_END(-1);
@@ -108,13 +110,6 @@ int nvmlDeviceGetPciInfo_v3(device d, struct pci *out)
 	return SUCCESS;
 }
 
-int nvmlDeviceGetPersistenceMode(device d, unsigned *mode)
-{
-	MAY_END(gpu_of(d));
-	*mode = (unsigned)number(gpu_of(d), "persistence", 1);
-	return SUCCESS;
-}
-
 int nvmlDeviceGetDisplayActive(device d, unsigned *active)
 {
 	MAY_END(gpu_of(d));
@@ -126,13 +121,6 @@ int nvmlDeviceGetDisplayMode(device d, unsigned *attached)
 {
 	MAY_END(gpu_of(d));
 	*attached = (unsigned)number(gpu_of(d), "display", 0);
-	return SUCCESS;
-}
-
-int nvmlDeviceGetComputeMode(device d, unsigned *mode)
-{
-	MAY_END(gpu_of(d));
-	*mode = (unsigned)number(gpu_of(d), "compute_mode", 0);
 	return SUCCESS;
 }
 
@@ -177,13 +165,6 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned index, device *out)
 	numbers(gpu_of(d), "mig", "0 0 0", (unsigned *[]){ &current, &pending, &instances }, 3);
 	*out = (device)(size_t)(1000 + index);
 	return index < instances ? SUCCESS : NOT_FOUND;
-}
-
-int nvmlDeviceGetEccMode(device d, unsigned *current, unsigned *pending)
-{
-	MAY_END(gpu_of(d));
-	*current = *pending = 1;
-	return SUCCESS;
 }
 
 int nvmlDeviceGetTotalEccErrors(device d, int kind, int counter, unsigned long long *count)
@@ -276,13 +257,6 @@ int nvmlDeviceGetPowerUsage(device d, unsigned *milliwatts)
 {
 	MAY_END(gpu_of(d));
 	*milliwatts = 43000;
-	return SUCCESS;
-}
-
-int nvmlDeviceGetEnforcedPowerLimit(device d, unsigned *milliwatts)
-{
-	MAY_END(gpu_of(d));
-	*milliwatts = 400000;
 	return SUCCESS;
 }
 
