@@ -4,7 +4,7 @@
 //! # From a host to a plan
 //!
 //! [`planning::Planner`] is the one way to a plan. [`host::probe`] reads the facts of a host, [`resolve`]
-//! picks what fits them, [`plan`] turns the choice into steps of the nine operations of [`operation`].
+//! picks what fits them, [`plan`] turns the choice into steps of the ten operations of [`operation`].
 //!
 //! ```
 //! use gpusetup::planning::Planner;
@@ -40,7 +40,8 @@
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
 //! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
-//! - [`gpus`]: what NVML tells of the GPUs, judged. [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
+//! - [`gpus`]: what NVML tells of the GPUs, judged. [`mig`]: how GPUs are partitioned into instances.
+//! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
 //! - [`plan`]: a selection becomes steps.
 //! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.
 //! - [`apply`]: carries plans out, journals and undoes them. [`doctor`]: examines a host.
@@ -67,6 +68,7 @@ pub mod gpus;
 pub mod host;
 pub mod ids;
 pub mod installation;
+pub mod mig;
 pub mod mirrors;
 pub mod nvidia;
 pub mod operation;

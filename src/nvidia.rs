@@ -1,5 +1,5 @@
 //! Calls NVIDIA's own libraries: the driver's management library (NVML), CUDA's driver library, cuDNN. Each is called in a
-//! child process with a time limit, because a broken driver hangs or kills its callers. No function that changes the host is called.
+//! child process with a time limit, because a broken driver hangs or kills its callers. Only [`DeviceState::set`] changes the host.
 //! The side effects of any client remain: nvidia-modprobe creates device files and loads CUDA's kernel module.
 //!
 //! The only place with `unsafe`, which calls of foreign code need.
@@ -22,8 +22,9 @@ pub use nvml::table::{
     VgpuLicence, Virtualization,
 };
 pub use nvml::{
-    ComputeMode, Ecc, Fabric, FabricState, Links, Mig, Nvml, NvmlGpu, Power, Recovery, RemappedRows, RetiredPages,
-    Slowdown, Way,
+    Clocks, ComputeMode, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost, MigInstance, MigMode,
+    MigPlace, MigProfileInfo, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml, NvmlGpu, Power, Reading, Recovery,
+    RemappedRows, RetiredPages, Slowdown, Way,
 };
 
 use crate::system::System;

@@ -1,6 +1,7 @@
-//! The nine operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
-//! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs.
+//! The ten operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
+mod device;
 pub mod download;
 pub mod link;
 pub mod packages;
@@ -17,6 +18,7 @@ pub mod unpack;
 pub mod valid;
 mod write_file;
 
+pub use device::Device;
 pub use download::Download;
 pub use link::Link;
 pub use packages::Packages;
@@ -54,6 +56,8 @@ pub enum Operation {
     Packages(Packages),
     /// Enables or disables a unit.
     Service(Service),
+    /// Sets a piece of a GPU's state.
+    Device(Device),
     /// Reboots the host.
     Reboot(Reboot),
 }
@@ -98,7 +102,7 @@ macro_rules! from {
     };
 }
 
-from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Reboot);
+from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Device, Reboot);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -117,6 +121,7 @@ impl Operation {
             Self::Run(run) => Ok(run.stands(on, planned)),
             Self::Packages(wanted) => packages::stand(on, wanted),
             Self::Service(service) => service.stands(on),
+            Self::Device(device) => device.stands(on, planned),
             Self::Reboot(_) => Ok(Standing::Needed),
         }
     }
@@ -132,6 +137,7 @@ impl Operation {
             Self::Run(run) => run.describe(),
             Self::Packages(packages) => packages.describe(),
             Self::Service(service) => service.describe(),
+            Self::Device(device) => device.describe(),
             Self::Reboot(_) => "reboot".to_owned(),
         }
     }
@@ -147,6 +153,7 @@ impl Operation {
             Self::Run(run) => run.shell(),
             Self::Packages(packages) => packages.shell(),
             Self::Service(service) => service.shell(),
+            Self::Device(device) => device.shell(),
             Self::Reboot(reboot) => reboot.shell(),
         }
     }
@@ -157,7 +164,7 @@ impl Operation {
             Self::WriteFile(file) => file.by_hand(),
             Self::Packages(packages) => packages.by_hand(),
             // One line each in a script too.
-            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Service(_) => {
+            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Service(_) | Self::Device(_) => {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
@@ -176,7 +183,7 @@ impl Operation {
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
             Self::Packages(_) => vec!["/usr".into()],
             Self::Service(_) => vec!["/etc".into()],
-            Self::Download(_) | Self::Unpack(_) | Self::Reboot(_) => Vec::new(),
+            Self::Download(_) | Self::Unpack(_) | Self::Device(_) | Self::Reboot(_) => Vec::new(),
         }
     }
 
@@ -191,6 +198,7 @@ impl Operation {
             Self::Run(run) => run.counts(),
             Self::Packages(packages) => packages.counts(),
             Self::Service(service) => service.counts(),
+            Self::Device(device) => device.counts(),
             Self::Reboot(reboot) => reboot.counts(),
         }
     }
@@ -206,6 +214,7 @@ impl Operation {
             | Self::Download(_)
             | Self::Unpack(_)
             | Self::Service(_)
+            | Self::Device(_)
             | Self::Reboot(_) => None,
         }
     }

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod facts;
 pub mod gpus;
 pub mod matrix;
+pub mod mig;
 pub mod plan;
 pub mod progress;
 pub mod python;

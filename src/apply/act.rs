@@ -89,6 +89,10 @@ pub fn carry_out(
             work.intend(on, at, service.intend(on).map_err(io)?)?;
             service.perform(on)?;
         }
+        Operation::Device(device) => {
+            work.intend(on, at, device.intend(on).map_err(io)?)?;
+            device.perform(on).map_err(io)?;
+        }
         Operation::Download(_) | Operation::Reboot(_) => return Ok(()),
     }
     // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The version of its records; one that is newer is refused, not misread.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

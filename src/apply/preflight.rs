@@ -158,6 +158,8 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
         Operation::WriteFile(file) => file.stands(on),
         // A library that is yet to be unpacked has no copies to be told from it.
         Operation::Link(link) if on.exists(link.end()) => link.stands(on),
+        // A driver that is yet to be installed does not answer.
+        Operation::Device(device) => device.stands(on, false).or(Ok(Standing::Needed)),
         _ => return Ok(()),
     };
     match standing {

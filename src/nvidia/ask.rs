@@ -31,6 +31,12 @@ impl Question {
         Self { about, arguments: arguments.collect(), limit: Duration::from_secs(30) }
     }
 
+    /// Adds arguments that are no libraries.
+    pub fn with<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
     /// Sets the time limit; the default is 30 s.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }

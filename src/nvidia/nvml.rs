@@ -3,16 +3,22 @@
 
 mod functions;
 mod library;
+mod mig;
 mod read;
+mod settings;
+mod state;
 pub mod table;
 
 pub use read::table as read_table;
+pub use state::{Clocks, DeviceState, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, answer as state};
 
 use super::calling::calling;
 use super::{Refused, cuda_version};
 use crate::version::CudaVersion;
 use library::{Device, HEAT, Library, NvmlError, POWER_BRAKE, WARMTH};
 use serde::{Deserialize, Serialize};
+
+pub use mig::{MigGpu, MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, read as read_mig};
 
 /// NVML's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

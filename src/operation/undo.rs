@@ -2,6 +2,7 @@
 //! what never happened, does no harm; what somebody else has changed since is left, and named.
 
 use crate::compat::PackageManager;
+use crate::nvidia::DeviceState;
 use crate::system::{Node, System};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +42,15 @@ pub enum Undo {
         unit: String,
         /// Whether it was enabled.
         enabled: bool,
+    },
+    /// A GPU gets a piece of its state back.
+    Device {
+        /// The GPU, by its bus address or its UUID.
+        gpu: String,
+        /// The state that it had.
+        before: DeviceState,
+        /// The state that the operation leaves: any other is somebody's later work.
+        after: DeviceState,
     },
     /// A tree that was not there goes, with all that is in it.
     Tree {

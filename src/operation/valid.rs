@@ -4,7 +4,8 @@
 
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
-use super::{Download, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile};
+use super::{Device, Download, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile};
+use crate::host::bus_address;
 use crate::sum::is_hex;
 use crate::system::Node;
 use std::path::{Component, Path};
@@ -148,6 +149,15 @@ fn unit(name: &str) -> Valid {
     Err(format!("{:?} is not the name of a unit", short(name)))
 }
 
+/// Whether a text is the bus address of a GPU, or its UUID.
+fn gpu(name: &str) -> Valid {
+    let is_uuid = |id: &str| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if name.strip_prefix("GPU-").is_some_and(is_uuid) || bus_address(name).is_some_and(|address| address == name) {
+        return Ok(());
+    }
+    Err(format!("{:?} is not the bus address or the UUID of a GPU", short(name)))
+}
+
 fn url(url: &str) -> Valid {
     let known = ["https://", "http://", "file:///"].iter().any(|scheme| url.starts_with(scheme));
     if known && url.len() <= 8192 && !url.contains(|c: char| c.is_whitespace() || crate::text::is_hidden(c)) {
@@ -223,6 +233,7 @@ impl Operation {
             }
             Self::Packages(packages) => packages.valid(),
             Self::Service(Service { unit: name, enabled: _ }) => unit(name),
+            Self::Device(Device { gpu: name, state: _, if_supported: _ }) => gpu(name),
             Self::Reboot(Reboot {}) => Ok(()),
         }
     }
@@ -261,6 +272,7 @@ impl Undo {
                 paths(unowned)
             }
             Self::Unit { unit: name, enabled: _ } => unit(name),
+            Self::Device { gpu: name, before: _, after: _ } => gpu(name),
             Self::Aside { path: at, aside: to } => {
                 path(at)?;
                 if *to == aside(at) { Ok(()) } else { Err(format!("{to:?} is not where {at:?} is moved aside")) }
@@ -284,6 +296,7 @@ fn node(node: &Node) -> Valid {
 mod tests {
     use super::*;
     use crate::compat::PackageManager;
+    use crate::nvidia::DeviceState;
     use crate::operation::Limit;
     use crate::sum::sha256;
     use std::path::PathBuf;
@@ -412,6 +425,19 @@ mod tests {
         for name in ["-x", "", "a b", "../x.service", "a\n"] {
             refused(&Operation::Service(Service { unit: name.to_owned(), enabled: true }));
             assert!(Undo::Unit { unit: name.to_owned(), enabled: true }.valid(Path::new("/b")).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_named_by_its_address_or_its_uuid() {
+        let device = |gpu: &str| Device { gpu: gpu.to_owned(), state: DeviceState::Ecc(true), if_supported: false };
+        for good in ["0000:17:00.0", "10000:17:00.0", "GPU-8f9d8d0c-1f6e-4f57-bb7e-2f1f3a0c1b2d"] {
+            assert_eq!(Operation::from(device(good)).valid(Path::new(CACHE)), Ok(()), "{good}");
+        }
+        for bad in ["", "0", "17:00.0", "-r", "0000:17:00.0 -r", "GPU-", "GPU-$(id)", "MIG-x"] {
+            refused(&device(bad).into());
+            let (before, after) = (DeviceState::Ecc(true), DeviceState::Ecc(false));
+            assert!(Undo::Device { gpu: bad.to_owned(), before, after }.valid(Path::new("/b")).is_err(), "{bad}");
         }
     }
 

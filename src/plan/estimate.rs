@@ -106,7 +106,8 @@ impl Step {
             | Operation::Link(_)
             | Operation::Remove(_)
             | Operation::Download(_)
-            | Operation::Service(_) => 0.0,
+            | Operation::Service(_)
+            | Operation::Device(_) => 0.0,
         })
     }
 

@@ -159,7 +159,7 @@ fn mark(step: &Step, paint: Paint) -> String {
         (State::Skipped, _) => " ",
         (State::Needed, StepId::Reboot) => "!",
         (State::Needed, StepId::RemoveCuda | StepId::RemoveAddOn(_) | StepId::RemoveDriver) => "-",
-        (State::Needed, StepId::Repair) => "~",
+        (State::Needed, StepId::Mig | StepId::Repair) => "~",
         (State::Needed, _) => "+",
     };
     coloured(mark, paint)
@@ -211,7 +211,7 @@ fn operation(act: &Act, paint: Paint, width: usize) -> String {
         (Operation::Packages(p), false) if p.install.is_empty() => "-",
         (Operation::Run(Run { removes, .. }), false) if !removes.is_empty() => "-",
         (Operation::Run(Run { asks: true, .. }), false) => "?",
-        (Operation::Run(_) | Operation::Service(_), false) => "~",
+        (Operation::Run(_) | Operation::Service(_) | Operation::Device(_), false) => "~",
         (Operation::Reboot(Reboot {}), false) => "!",
         (_, false) => "+",
     };

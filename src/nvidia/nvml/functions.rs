@@ -2,9 +2,7 @@
 
 use libloading::{Error, Library};
 use nvml_wrapper_sys::bindings::{
-    NvmlLib, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGridLicensableFeatures_t,
-    nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
-    nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
+    NvmlLib, nvmlComputeInstanceProfileInfo_t, nvmlComputeInstance_t, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t, nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlGpuInstance_t, nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
 };
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
@@ -32,6 +30,8 @@ macro_rules! functions {
 }
 
 functions! {
+    nvmlComputeInstanceDestroy(nvmlComputeInstance_t);
+    nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t, c_uint, *const nvmlGpuInstancePlacement_t, *mut nvmlGpuInstance_t);
     nvmlDeviceGetAccountingMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetClockInfo(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetComputeInstanceId(nvmlDevice_t, *mut c_uint);
@@ -49,9 +49,15 @@ functions! {
     nvmlDeviceGetFieldValues(nvmlDevice_t, c_int, *mut nvmlFieldValue_t);
     nvmlDeviceGetGpuFabricInfo(nvmlDevice_t, *mut nvmlGpuFabricInfo_t);
     nvmlDeviceGetGpuInstanceId(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t, c_uint, *mut nvmlGpuInstancePlacement_t, *mut c_uint);
+    nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t, c_uint, *mut nvmlGpuInstanceProfileInfo_t);
+    nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t, c_uint, *mut nvmlGpuInstanceProfileInfo_v2_t);
+    nvmlDeviceGetGpuInstances(nvmlDevice_t, c_uint, *mut nvmlGpuInstance_t, *mut c_uint);
     nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
     nvmlDeviceGetGridLicensableFeatures_v4(nvmlDevice_t, *mut nvmlGridLicensableFeatures_t);
     nvmlDeviceGetHandleByIndex_v2(c_uint, *mut nvmlDevice_t);
+    nvmlDeviceGetHandleByPciBusId_v2(*const c_char, *mut nvmlDevice_t);
+    nvmlDeviceGetHandleByUUID(*const c_char, *mut nvmlDevice_t);
     nvmlDeviceGetInforomImageVersion(nvmlDevice_t, *mut c_char, c_uint);
     nvmlDeviceGetMarginTemperature(nvmlDevice_t, *mut nvmlMarginTemperature_t);
     nvmlDeviceGetMaxClockInfo(nvmlDevice_t, c_uint, *mut c_uint);
@@ -71,12 +77,15 @@ functions! {
     nvmlDeviceGetPerformanceState(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetPersistenceMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetPowerManagementLimit(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetPowerUsage(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetRemappedRows(nvmlDevice_t, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint);
     nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetRetiredPages_v2(nvmlDevice_t, c_uint, *mut c_uint, *mut c_ulonglong, *mut c_ulonglong);
     nvmlDeviceGetSerial(nvmlDevice_t, *mut c_char, c_uint);
+    nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t, c_uint, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t, *mut c_uint, *mut c_uint);
     nvmlDeviceGetTemperature(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetTemperatureThreshold(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t, nvmlDevice_t, *mut c_uint);
@@ -85,7 +94,22 @@ functions! {
     nvmlDeviceGetUtilizationRates(nvmlDevice_t, *mut nvmlUtilization_t);
     nvmlDeviceGetVbiosVersion(nvmlDevice_t, *mut c_char, c_uint);
     nvmlDeviceGetVirtualizationMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceResetGpuLockedClocks(nvmlDevice_t);
+    nvmlDeviceResetMemoryLockedClocks(nvmlDevice_t);
+    nvmlDeviceSetAccountingMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetComputeMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetEccMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetGpuLockedClocks(nvmlDevice_t, c_uint, c_uint);
+    nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t, c_uint, c_uint);
+    nvmlDeviceSetMigMode(nvmlDevice_t, c_uint, *mut nvmlReturn_t);
+    nvmlDeviceSetPersistenceMode(nvmlDevice_t, c_uint);
+    nvmlDeviceSetPowerManagementLimit(nvmlDevice_t, c_uint);
     nvmlGetExcludedDeviceCount(*mut c_uint);
+    nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t, c_uint, *mut nvmlComputeInstance_t);
+    nvmlGpuInstanceDestroy(nvmlGpuInstance_t);
+    nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t, c_uint, c_uint, *mut nvmlComputeInstanceProfileInfo_t);
+    nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t, c_uint, *mut nvmlComputeInstance_t, *mut c_uint);
+    nvmlGpuInstanceGetInfo(nvmlGpuInstance_t, *mut nvmlGpuInstanceInfo_t);
     nvmlInit_v2();
     nvmlSystemGetConfComputeGpusReadyState(*mut c_uint);
     nvmlSystemGetConfComputeSettings(*mut nvmlSystemConfComputeSettings_t);

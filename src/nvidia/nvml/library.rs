@@ -68,6 +68,7 @@ fn meaning(code: nvmlReturn_t) -> String {
         20 => "insufficient memory",
         21 => "no data",
         22 => "the requested vgpu operation is not available on the target device because ECC is enabled",
+        23 => "there are not enough resources for the request",
         999 => "an internal driver error occurred",
         _ => return format!("unexpected enum variant value: {code}"),
     };
@@ -86,7 +87,7 @@ impl NvmlError {
 }
 
 /// Calls a function with an output value, and returns that value.
-fn asked<F: Copy, T>(
+pub(super) fn asked<F: Copy, T>(
     function: &Result<F, LoadingError>,
     mut answer: T,
     ask: impl FnOnce(F, &mut T) -> nvmlReturn_t,
@@ -99,7 +100,7 @@ fn asked<F: Copy, T>(
 }
 
 /// A count, from a call with an empty buffer: NVML then reports that the buffer is too small, and the count.
-fn counted<F: Copy>(
+pub(super) fn counted<F: Copy>(
     function: &Result<F, LoadingError>,
     ask: impl FnOnce(F, &mut u32) -> nvmlReturn_t,
 ) -> Result<usize, NvmlError> {
@@ -122,7 +123,7 @@ fn text<F: Copy>(
 }
 
 /// The library. It stays loaded until the process ends: shutting it down is not needed and might hang.
-pub(super) struct Library(Functions);
+pub(super) struct Library(pub(super) Functions);
 
 impl Library {
     /// Loads and initialises the library with this path or name.
@@ -195,20 +196,20 @@ impl Library {
 
 /// A GPU. Its handle belongs to the library, and is valid as long as that is loaded.
 pub(super) struct Device<'a> {
-    library: &'a Library,
-    handle: nvmlDevice_t,
+    pub(super) library: &'a Library,
+    pub(super) handle: nvmlDevice_t,
 }
 
 /// A function of a GPU that writes one value to a pointer.
-type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
+pub(super) type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
 
 impl Device<'_> {
-    fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
+    pub(super) fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
         // SAFETY: the handle is the library's own, and the value outlives the call.
         asked(function, start, |f, to| unsafe { f(self.handle, to) })
     }
 
-    fn is(&self, function: &Getter<u32>) -> Result<bool, NvmlError> {
+    pub(super) fn is(&self, function: &Getter<u32>) -> Result<bool, NvmlError> {
         self.get(function, 0).map(|state| state != 0)
     }
 
@@ -383,7 +384,7 @@ fn bus_address(pci: &nvmlPciInfo_t) -> String {
 }
 
 /// A C structure that contains only numbers.
-fn zeroed<T: Numbers>() -> T {
+pub(super) fn zeroed<T: Numbers>() -> T {
     // SAFETY: zero is a value of every number.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
@@ -391,7 +392,7 @@ fn zeroed<T: Numbers>() -> T {
 /// # Safety
 ///
 /// Only for structures, unions and arrays of numbers.
-unsafe trait Numbers {}
+pub(super) unsafe trait Numbers {}
 
 // SAFETY: `nvml.h` defines it with numbers only.
 unsafe impl Numbers for nvmlPciInfo_t {}

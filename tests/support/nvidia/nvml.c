@@ -26,6 +26,9 @@ static void numbers(int gpu, const char *key, const char *otherwise, unsigned *o
 		*out[i] = (unsigned)strtoul(rest, &rest, 0);
 }
 
+#include "nvml-settings.c"
+#include "nvml-mig.c"
+
 int nvmlInit_v2(void)
 {
 	MAY_END(-1);
@@ -108,13 +111,6 @@ int nvmlDeviceGetPciInfo_v3(device d, struct pci *out)
 	return SUCCESS;
 }
 
-int nvmlDeviceGetPersistenceMode(device d, unsigned *mode)
-{
-	MAY_END(gpu_of(d));
-	*mode = (unsigned)number(gpu_of(d), "persistence", 1);
-	return SUCCESS;
-}
-
 int nvmlDeviceGetDisplayActive(device d, unsigned *active)
 {
 	MAY_END(gpu_of(d));
@@ -126,13 +122,6 @@ int nvmlDeviceGetDisplayMode(device d, unsigned *attached)
 {
 	MAY_END(gpu_of(d));
 	*attached = (unsigned)number(gpu_of(d), "display", 0);
-	return SUCCESS;
-}
-
-int nvmlDeviceGetComputeMode(device d, unsigned *mode)
-{
-	MAY_END(gpu_of(d));
-	*mode = (unsigned)number(gpu_of(d), "compute_mode", 0);
 	return SUCCESS;
 }
 
@@ -154,39 +143,6 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *count, struct pr
 	return SUCCESS;
 }
 
-/* The mode now and behind a reset, and how many instances there are. */
-int nvmlDeviceGetMigMode(device d, unsigned *current, unsigned *pending)
-{
-	unsigned instances;
-	MAY_END(gpu_of(d));
-	numbers(gpu_of(d), "mig", "0 0 0", (unsigned *[]){ current, pending, &instances }, 3);
-	return SUCCESS;
-}
-
-int nvmlDeviceGetMaxMigDeviceCount(device d, unsigned *count)
-{
-	MAY_END(gpu_of(d));
-	*count = 7;
-	return SUCCESS;
-}
-
-int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned index, device *out)
-{
-	unsigned current, pending, instances;
-	MAY_END(gpu_of(d));
-	numbers(gpu_of(d), "mig", "0 0 0", (unsigned *[]){ &current, &pending, &instances }, 3);
-	*out = (device)(size_t)(1000 + index);
-	return index < instances ? SUCCESS : NOT_FOUND;
-}
-
-int nvmlDeviceGetEccMode(device d, unsigned *current, unsigned *pending)
-{
-	MAY_END(gpu_of(d));
-	numbers(gpu_of(d), "ecc", "1 1", (unsigned *[]){ current, pending }, 2);
-	return SUCCESS;
-}
-
-/* "volatile aggregate". */
 int nvmlDeviceGetTotalEccErrors(device d, int kind, int counter, unsigned long long *count)
 {
 	unsigned now, ever;
@@ -279,13 +235,6 @@ int nvmlDeviceGetPowerUsage(device d, unsigned *milliwatts)
 {
 	MAY_END(gpu_of(d));
 	*milliwatts = (unsigned)number(gpu_of(d), "power", 43000);
-	return SUCCESS;
-}
-
-int nvmlDeviceGetEnforcedPowerLimit(device d, unsigned *milliwatts)
-{
-	MAY_END(gpu_of(d));
-	*milliwatts = 400000;
 	return SUCCESS;
 }
 

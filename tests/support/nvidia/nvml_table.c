@@ -77,14 +77,6 @@ int nvmlDeviceGetPowerManagementDefaultLimit(device d, unsigned *milliwatts)
 	return SUCCESS;
 }
 
-int nvmlDeviceGetPowerManagementLimitConstraints(device d, unsigned *least, unsigned *most)
-{
-	MAY_END(gpu_of(d));
-	*least = 100000;
-	*most = 400000;
-	return SUCCESS;
-}
-
 struct memory {
 	unsigned version;
 	unsigned long long total, reserved, free, used;
@@ -174,13 +166,6 @@ int nvmlDeviceGetPcieReplayCounter(device d, unsigned *count)
 {
 	MAY_END(gpu_of(d));
 	*count = (unsigned)number(gpu_of(d), "replays", 0);
-	return SUCCESS;
-}
-
-int nvmlDeviceGetAccountingMode(device d, unsigned *mode)
-{
-	MAY_END(gpu_of(d));
-	*mode = 0;
 	return SUCCESS;
 }
 
