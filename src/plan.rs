@@ -5,12 +5,14 @@
 mod add_on;
 mod blocked;
 mod build;
+mod companions;
 pub mod compile;
 mod components;
 mod context;
 mod driver;
 mod environment;
 pub mod estimate;
+mod fabric;
 mod lockfile;
 mod mixed;
 mod needs;
@@ -163,6 +165,8 @@ pub enum StepId {
     BlacklistNouveau,
     /// Kernel modules and user-space driver.
     InstallDriver,
+    /// What NVSwitches need besides the driver.
+    InstallCompanions,
     /// The CUDA toolkit.
     InstallCuda,
     /// An add-on, such as cuDNN, in the toolkit.

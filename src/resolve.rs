@@ -26,7 +26,7 @@ pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
-pub use fabric::Joined;
+pub use fabric::{Joined, fits, package_beside};
 pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};

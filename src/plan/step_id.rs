@@ -8,10 +8,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 12] = [
+const NAMES: [(StepId, &str); 13] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::InstallDriver, "install-driver"),
+    (StepId::InstallCompanions, "companions"),
     (StepId::InstallCuda, "install-cuda"),
     (StepId::FixSymlinks, "fix-symlinks"),
     (StepId::Ldconfig, "ldconfig"),
