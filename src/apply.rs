@@ -127,7 +127,7 @@ impl From<PackagesError> for Failure {
             | PackagesError::OtherDriver { .. }
             | PackagesError::Lacking(_) => Self::Blocked(e.to_string()),
             PackagesError::Strangers { .. } => Self::Gone(e.to_string()),
-            PackagesError::Network { .. } => Self::Later(e.to_string()),
+            PackagesError::Network { .. } | PackagesError::Unequal { .. } => Self::Later(e.to_string()),
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),
             PackagesError::Program(e) => e.into(),
         }

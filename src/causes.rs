@@ -2,7 +2,7 @@
 //!
 //! Values that differ from host to host are arguments. `explain` passes placeholders, such as `KEY.der`.
 
-use crate::compat::{Companion, ModuleFlavour, PackageManager, VersionRule};
+use crate::compat::{Bulletin, Companion, ModuleFlavour, PackageManager, VersionRule};
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
 use crate::text::{quoted, quoted_path};
@@ -264,6 +264,53 @@ pub fn companion(of: &Companion, driver: DriverVersion) -> String {
     }
 }
 
+/// The command that installs a companion in the driver's version from NVIDIA's repository; none if no source names its package,
+/// or if the package manager takes no such version. The package may have another name in other repositories (GS801).
+pub fn install_companion(of: &Companion, driver: DriverVersion, manager: Option<PackageManager>) -> Option<String> {
+    let versions = match of.version {
+        VersionRule::Driver => format!("{driver}*"),
+        VersionRule::Branch => format!("{}.*", driver.branch),
+        VersionRule::Own => "*".to_owned(),
+    };
+    let name = of.package(manager, driver)?;
+    let manager = packages::of(manager?);
+    let exactly = manager.by_hand.globs_versions.then(|| manager.exactly(&name, &versions))?;
+    Some(format!("sudo {} '{exactly}'", manager.by_hand.install))
+}
+
+/// The commands that start a companion (GS801).
+pub fn start_companion(of: &Companion) -> impl Iterator<Item = String> {
+    of.units.iter().map(|unit| format!("sudo systemctl enable --now {}", unit.trim_end_matches(".service")))
+}
+
+/// A companion that starts only after the user has named the hosts that it connects (GS801).
+pub fn name_peers(of: &Companion, file: &str) -> String {
+    let start: Vec<_> = start_companion(of).collect();
+    format!(
+        "{} is installed but not started: write the addresses of all hosts of the NVLink domain, this one included, to {file}, one \
+         per line and the same on each host; then {}",
+        of.title,
+        start.join("; ")
+    )
+}
+
+/// NVSwitches that nothing manages (GS801).
+pub const UNTIL_FABRIC_RUNS: &str =
+    "Until then, CUDA fails with error 802 (system not yet initialized), while nvidia-smi looks healthy";
+
+/// A driver that lacks fixes of security bulletins, by the newest of them (GS513).
+pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion) -> String {
+    let number = newest.number.map(|number| format!(" ({number})")).unwrap_or_default();
+    let (first, more) = (newest.vulnerabilities.first(), newest.vulnerabilities.len().saturating_sub(1));
+    let first = first.map(String::as_str).unwrap_or_default();
+    let all = if more == 0 { first.to_owned() } else { format!("{first} and {more} more") };
+    format!(
+        "driver {driver} is vulnerable ({all}): NVIDIA's security bulletin \"{}\"{number} names {fixed} as the first release of branch \
+         {} with the fixes",
+        newest.title, driver.branch
+    )
+}
+
 /// A driver in use (GS502).
 pub fn stop_users() -> Remedy {
     Remedy::new("stop the programs that use the driver", ["sudo fuser -v /dev/nvidia*"])
@@ -492,6 +539,9 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS512 => Cause::new("the GPU exists only in machines of another architecture")
             .only("plan only: it refuses to install a driver for that GPU")
             .fix("plan with the facts of such a machine", ["gpusetup plan --facts FACTS.json"]),
+        CheckId::GS513 => Cause::new("the driver lacks fixes of a security bulletin of NVIDIA")
+            .only("plan only: it warns, and names the first release with the fixes")
+            .fix("install a newer driver", ["sudo gpusetup apply --upgrade"]),
         CheckId::GS601 => Cause::new("a download is not available: there is no network, or the mirror or bundle lacks it")
             .only("apply only: it names the missing downloads before the first change")
             .helps(bundle_again()),

@@ -5,6 +5,7 @@
 mod add_on;
 mod architecture;
 mod assumed;
+mod companion;
 mod compiler;
 mod driver;
 mod elf;
@@ -48,7 +49,7 @@ pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, named as system_nam
 pub use system::SystemId;
 pub use toolkit::version_file;
 
-use crate::compat::{AddOnId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
+use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::system::{Node, Space};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,9 @@ pub struct Facts {
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.
     pub other_drivers: Vec<InstalledDriver>,
+    /// Companions of the driver that are installed, such as Fabric Manager. Empty in facts of older gpusetup versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub companions: Vec<InstalledCompanion>,
     /// Toolkits below the prefix, oldest first.
     pub toolkits: Vec<Toolkit>,
     /// cuDNN libraries in toolkits and in the system library directories.
@@ -354,6 +358,18 @@ pub struct InstalledDriver {
     /// Whether its libraries are in a directory that Debian's alternatives select. None in facts of older gpusetup versions.
     #[serde(default)]
     pub alternative: Option<bool>,
+}
+
+/// An installed companion of the driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct InstalledCompanion {
+    /// Its short name, `fabric-manager`.
+    pub id: CompanionId,
+    /// The version of its package, without the distribution's suffix; none if only the package manager knows it.
+    pub version: Option<String>,
+    /// Whether systemd starts its units at boot; true if it has none.
+    pub enabled: bool,
 }
 
 /// An installed CUDA toolkit.

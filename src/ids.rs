@@ -218,6 +218,8 @@ ids! {
     GS511 = "GS511",
     /// The GPU exists for this machine's architecture.
     GS512 = "GS512",
+    /// The driver has the fixes of NVIDIA's security bulletins.
+    GS513 = "GS513",
     /// Downloads are available (network, mirror or bundle).
     GS601 = "GS601",
     /// Directories for temporary files have space and allow execution.

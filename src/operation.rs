@@ -1,8 +1,9 @@
-//! The ten operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The eleven operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
 mod device;
 pub mod download;
+pub mod hold;
 pub mod link;
 pub mod packages;
 pub mod program;
@@ -20,6 +21,7 @@ mod write_file;
 
 pub use device::Device;
 pub use download::Download;
+pub use hold::Hold;
 pub use link::Link;
 pub use packages::Packages;
 pub use reboot::Reboot;
@@ -30,6 +32,7 @@ pub use unpack::{Limit, Placement, Unpack};
 pub use write_file::WriteFile;
 
 use crate::compat::PackageManager;
+use crate::paths::HELD;
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -54,6 +57,8 @@ pub enum Operation {
     Run(Run),
     /// Installs and removes packages.
     Packages(Packages),
+    /// Holds packages at their version, or releases them.
+    Hold(Hold),
     /// Enables or disables a unit.
     Service(Service),
     /// Sets a piece of a GPU's state.
@@ -102,7 +107,7 @@ macro_rules! from {
     };
 }
 
-from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Device, Reboot);
+from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Hold, Service, Device, Reboot);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -120,6 +125,7 @@ impl Operation {
             Self::Unpack(_) => Ok(Standing::satisfied_if(planned)),
             Self::Run(run) => Ok(run.stands(on, planned)),
             Self::Packages(wanted) => packages::stand(on, wanted),
+            Self::Hold(hold) => hold.stands(on),
             Self::Service(service) => service.stands(on),
             Self::Device(device) => device.stands(on, planned),
             Self::Reboot(_) => Ok(Standing::Needed),
@@ -136,6 +142,7 @@ impl Operation {
             Self::Unpack(unpack) => unpack.describe(),
             Self::Run(run) => run.describe(),
             Self::Packages(packages) => packages.describe(),
+            Self::Hold(hold) => hold.describe(),
             Self::Service(service) => service.describe(),
             Self::Device(device) => device.describe(),
             Self::Reboot(_) => "reboot".to_owned(),
@@ -152,6 +159,7 @@ impl Operation {
             Self::Unpack(unpack) => unpack.shell(),
             Self::Run(run) => run.shell(),
             Self::Packages(packages) => packages.shell(),
+            Self::Hold(hold) => hold.shell(),
             Self::Service(service) => service.shell(),
             Self::Device(device) => device.shell(),
             Self::Reboot(reboot) => reboot.shell(),
@@ -164,7 +172,12 @@ impl Operation {
             Self::WriteFile(file) => file.by_hand(),
             Self::Packages(packages) => packages.by_hand(),
             // One line each in a script too.
-            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Service(_) | Self::Device(_) => {
+            Self::Link(_)
+            | Self::Remove(_)
+            | Self::Run(_)
+            | Self::Hold(_)
+            | Self::Service(_)
+            | Self::Device(_) => {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
@@ -182,6 +195,7 @@ impl Operation {
             }
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
             Self::Packages(_) => vec!["/usr".into()],
+            Self::Hold(_) => vec![HELD.into()],
             Self::Service(_) => vec!["/etc".into()],
             Self::Download(_) | Self::Unpack(_) | Self::Device(_) | Self::Reboot(_) => Vec::new(),
         }
@@ -197,6 +211,7 @@ impl Operation {
             Self::Unpack(unpack) => unpack.counts(),
             Self::Run(run) => run.counts(),
             Self::Packages(packages) => packages.counts(),
+            Self::Hold(hold) => hold.counts(),
             Self::Service(service) => service.counts(),
             Self::Device(device) => device.counts(),
             Self::Reboot(reboot) => reboot.counts(),
@@ -207,6 +222,7 @@ impl Operation {
     pub fn locks(&self) -> Option<PackageManager> {
         match self {
             Self::Packages(packages) => Some(packages.manager),
+            Self::Hold(hold) => Some(hold.manager),
             Self::Run(run) => run.locks,
             Self::WriteFile(_)
             | Self::Link(_)

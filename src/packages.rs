@@ -28,7 +28,7 @@ pub mod supply;
 mod tdnf;
 mod zypper;
 
-pub use abilities::{AutomaticMarks, Interruption, Preferences, Simulated, Simulation};
+pub use abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulated, Simulation};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
 pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};
@@ -38,6 +38,7 @@ pub use record::{Installed, Journal, RecordFile, Scan, upstream};
 pub use repositories::Repositories;
 
 use crate::compat::PackageManager;
+use crate::paths::HELD;
 use crate::system::{System, input};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -135,6 +136,11 @@ pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool
         Some(manager) => (of(manager).is_meant)(line, mark),
         None => rpm::repositories::is_meant(line, mark),
     }
+}
+
+/// The packages that gpusetup holds at their version, as it noted.
+pub fn held_by_gpusetup(system: &System) -> std::io::Result<BTreeSet<String>> {
+    Ok(system.read_text(HELD)?.unwrap_or_default().lines().map(str::to_owned).collect())
 }
 
 /// The text of a configuration file; empty if it does not exist.

@@ -33,6 +33,8 @@ paths! {
     RESERVE = "/var/lib/gpusetup/reserve",
     /// Versions of packages that a lock file names, as apt reads them.
     PINS = "/var/lib/gpusetup/pins",
+    /// The packages that gpusetup holds at their version, a name per line.
+    HELD = "/var/lib/gpusetup-held",
     /// How the last run ended.
     RESULT = "/var/lib/gpusetup/result.json",
     /// The plan of the last run.
@@ -63,6 +65,8 @@ paths! {
     LOADER_PATH = "/etc/ld.so.conf.d/gpusetup-cuda.conf",
     /// Tells login shells where the toolkit's programs are.
     PROFILE = "/etc/profile.d/gpusetup-cuda.sh",
+    /// Loads at boot the kernel modules that manage NVSwitches.
+    FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
 }
 
 /// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does,

@@ -5,12 +5,14 @@
 mod add_on;
 mod blocked;
 mod build;
+mod companions;
 pub mod compile;
 mod components;
 mod context;
 mod driver;
 mod environment;
 pub mod estimate;
+mod fabric;
 mod lockfile;
 mod mig;
 mod mixed;
@@ -165,6 +167,8 @@ pub enum StepId {
     BlacklistNouveau,
     /// Kernel modules and user-space driver.
     InstallDriver,
+    /// What NVSwitches need besides the driver.
+    InstallCompanions,
     /// The CUDA toolkit.
     InstallCuda,
     /// An add-on, such as cuDNN, in the toolkit.

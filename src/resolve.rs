@@ -28,7 +28,7 @@ pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serv
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
 pub use driver_file::{DriverFile, NameError, Named};
-pub use fabric::Joined;
+pub use fabric::{Joined, fits, package_beside};
 pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};

@@ -85,6 +85,10 @@ pub fn carry_out(
             })?;
             work.settle(on, at, undo).map_err(io)?;
         }
+        Operation::Hold(hold) => {
+            work.intend(on, at, hold.intend(on).map_err(io)?)?;
+            hold.perform(on)?;
+        }
         Operation::Service(service) => {
             work.intend(on, at, service.intend(on).map_err(io)?)?;
             service.perform(on)?;
@@ -96,7 +100,7 @@ pub fn carry_out(
         Operation::Download(_) | Operation::Reboot(_) => return Ok(()),
     }
     // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.
-    if matches!(operation, Operation::Unpack(_) | Operation::Service(_)) {
+    if matches!(operation, Operation::Unpack(_) | Operation::Hold(_) | Operation::Service(_)) {
         on.sync();
     }
     work.journal.note(on, Event::Done { at })?;

@@ -11,7 +11,7 @@ use crate::operation::{Download, Operation, Packages, Run, Standing, Unpack, pac
 use crate::packages::of;
 use crate::packages::supply::Supply;
 use crate::paths::RESERVE;
-use crate::plan::{Plan, Room, State, Step};
+use crate::plan::{Act, Plan, Room, State, Step};
 use crate::private::{Extent, private_directory};
 use crate::system::{Space, System};
 use crate::text::bytes;
@@ -144,6 +144,12 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
     let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages(_)));
     let mut holders = holders(on);
     holders.retain(|h| !by_packages || h.name != "nvidia-persiste");
+    // The step stops these first.
+    let stopped = |unit: &String| {
+        let stops = |act: &Act| matches!(&act.operation, Operation::Service(s) if !s.enabled && s.unit == *unit);
+        step.operations.iter().any(stops)
+    };
+    holders.retain(|h| !h.unit.as_ref().is_some_and(stopped));
     if holders.is_empty() {
         return Ok(());
     }

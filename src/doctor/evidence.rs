@@ -31,7 +31,7 @@ use crate::compat::{
 };
 use crate::host::{Block, Facts};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
-use crate::resolve::{Card, distribution, known_card};
+use crate::resolve::{Card, Joined, distribution, known_card};
 use crate::system::{Ended, Program, System};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
@@ -148,6 +148,9 @@ pub struct Evidence {
     /// The database's entry for Fabric Manager.
     #[serde(skip)]
     pub fabric_companion: Option<Companion>,
+    /// The companions that the host's NVSwitches need.
+    #[serde(skip)]
+    pub needed_companions: Vec<Companion>,
     /// Where LD_LIBRARY_PATH is set for all users: the file and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// The version that each cuDNN reports when it is loaded by its SONAME.
@@ -288,6 +291,7 @@ pub fn gather(
         loader_directories: senses.at(Sense::LoaderDirectories, || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
         fabric_companion: None,
+        needed_companions: Vec::new(),
         cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
         library_paths: senses.at(Sense::LibraryPaths, || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
         denied,
@@ -360,6 +364,7 @@ impl Evidence {
             cached: Vec::new(),
             forward_compatible: BTreeSet::new(),
             fabric_companion: None,
+            needed_companions: Vec::new(),
             library_paths: Vec::new(),
             cudnn: BTreeMap::new(),
             add_ons: BTreeMap::new(),
@@ -404,6 +409,8 @@ impl Evidence {
             }
         }
         self.fabric_companion = database.companion(CompanionId::FABRIC_MANAGER).cloned();
+        let joined = Joined::of(database, facts);
+        self.needed_companions = joined.iter().flat_map(|joined| joined.needs(database)).cloned().collect();
         self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
         self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();

@@ -102,6 +102,7 @@ pub fn sound() -> Evidence {
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
         forward_compatible: Default::default(),
         fabric_companion: database.companion(CompanionId::FABRIC_MANAGER).cloned(),
+        needed_companions: Vec::new(),
         library_paths: Vec::new(),
         add_ons: BTreeMap::new(),
         known_add_ons: database.add_ons.clone(),
@@ -564,7 +565,8 @@ fn what_belongs_to_the_driver() {
         }
     };
     let manager = |version: &str, active| {
-        Answer::Is(FabricManager { version: version.parse().expect("a version"), active: Some(active) })
+        let version = version.parse().expect("a version");
+        Answer::Is(FabricManager { version, active: Some(active), log: Vec::new() })
     };
     assert_eq!(found(switches(manager("580.95.05", true))), [""; 0]);
     assert_eq!(found(switches(manager("580.95.05", false))), ["GS801 fail"]);
@@ -575,6 +577,22 @@ fn what_belongs_to_the_driver() {
     assert_eq!(found(unloaded), ["GS501 fail", "GS801 fail < GS501"]);
     assert_eq!(found(switches(manager("580.82.07", true))), ["GS801 fail"]);
     assert_eq!(found(switches(Answer::Failed("it is not installed".into()))), ["GS801 fail"]);
+    let told = |line: &'static str| {
+        let mut seen = sound();
+        switches(Answer::Is(FabricManager {
+            version: "580.95.05".parse().expect("a version"),
+            active: Some(false),
+            log: vec!["Starting NVIDIA fabric manager service...".into(), line.into()],
+        }))(&mut seen);
+        let report = examine(seen, &embedded(), &[CheckId::GS801]);
+        report.first().expect("a finding").cause.clone().unwrap_or_default()
+    };
+    let other = "fabric manager NVIDIA GPU driver interface version 580.95.05 don't match with driver version 580.82.07.";
+    assert!(told(other).contains("the loaded driver has another version"), "{}", told(other));
+    let nothing = "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do \
+                   [NV_WARN_NOTHING_TO_DO]";
+    assert!(told(nothing).contains("it found no NVSwitch"), "{}", told(nothing));
+    assert!(told("a line").ends_with("(802)"), "{}", told("a line"));
     // What the companion's row asks for.
     let of_branch = |version: &'static str| {
         move |e: &mut Evidence| {

@@ -112,7 +112,7 @@ mod tests {
     fn the_library_itself_says_what_its_package_says() {
         let system = System::live();
         let mut reader = Reader::new(&system);
-        let packages = Packages::read(&mut reader, &[]);
+        let packages = Packages::read(&mut reader, &[], &[]);
         let directories = crate::host::libraries::directories();
         let by_package = glibc(&mut reader, packages.as_ref(), &directories);
         let by_file = glibc(&mut reader, None, &directories);

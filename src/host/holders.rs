@@ -10,6 +10,8 @@ pub struct Holder {
     pub process: u32,
     /// The process name as the kernel keeps it, cut to 15 bytes: `nvidia-persiste`.
     pub name: String,
+    /// The systemd unit that it belongs to: `nvidia-fabricmanager.service`.
+    pub unit: Option<String>,
 }
 
 impl fmt::Display for Holder {
@@ -31,8 +33,16 @@ pub fn holders(system: &System) -> Vec<Holder> {
             system.link_target(format!("{folder}/{fd}")).is_some_and(|t| t.to_string_lossy().starts_with("/dev/nvidia"))
         })
     };
-    let named = |process: u32| Holder { process, name: process_name(system, process) };
+    let named =
+        |process: u32| Holder { process, name: process_name(system, process), unit: unit(system, process) };
     numbers.into_iter().filter(holds).map(named).collect()
+}
+
+/// The last part of its control group that is a service: `0::/system.slice/nvidia-fabricmanager.service`.
+fn unit(system: &System, process: u32) -> Option<String> {
+    let groups = system.read_text(format!("/proc/{process}/cgroup")).ok()??;
+    let mut parts = groups.lines().flat_map(|line| line.rsplit('/'));
+    parts.find(|part| part.ends_with(".service")).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -51,6 +61,10 @@ mod tests {
             system.write(format!("/proc/{pid}/comm"), format!("{name}\n").as_bytes(), 0o644).expect("written");
             system.link(format!("/proc/{pid}/fd/3"), Path::new(target)).expect("linked");
         }
+        let group = "12:pids:/x\n0::/system.slice/display-manager.service\n";
+        system.write("/proc/812/cgroup", group.as_bytes(), 0o644).expect("written");
+        let units: Vec<_> = holders(&system).into_iter().map(|holder| holder.unit).collect();
+        assert_eq!(units, [None, Some("display-manager.service".to_owned())]);
         let shown: Vec<_> = holders(&system).iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["python3 (process 9)", "Xorg (process 812)"]);
     }

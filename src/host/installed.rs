@@ -1,7 +1,7 @@
 //! The relevant installed packages, from the package manager's own record if that is a file.
 
 use super::reader::Reader;
-use crate::compat::AddOn;
+use crate::compat::{AddOn, Companion};
 use crate::packages::{self, Installed, Journal, RecordFile};
 use std::collections::BTreeMap;
 
@@ -16,15 +16,18 @@ pub struct Packages {
 impl Packages {
     /// Reads the installed packages; none if there is no record to read. Any record counts: dpkg may be installed on hosts that
     /// use another package manager.
-    pub fn read(reader: &mut Reader, add_ons: &[AddOn]) -> Option<Self> {
+    pub fn read(reader: &mut Reader, add_ons: &[AddOn], companions: &[Companion]) -> Option<Self> {
         let mut records = packages::ALL.iter().filter_map(|manager| packages::of(*manager).record_file.as_ref());
-        records.find_map(|record| Self::of_record(reader, record, add_ons))
+        let wanted = |name: &str| {
+            matters(name) || add_ons.iter().any(|of| is_of(name, of)) || companions.iter().any(|of| of.is_package(name))
+        };
+        records.find_map(|record| Self::of_record(reader, record, &wanted))
     }
 
-    fn of_record(reader: &mut Reader, record: &RecordFile, add_ons: &[AddOn]) -> Option<Self> {
+    fn of_record(reader: &mut Reader, record: &RecordFile, wanted: &dyn Fn(&str) -> bool) -> Option<Self> {
         let what = "the installed packages";
         let mut file = reader.open(what, record.path)?;
-        match (record.scan)(&mut file, &|name| matters(name) || add_ons.iter().any(|of| is_of(name, of))) {
+        match (record.scan)(&mut file, wanted) {
             Ok(Installed { versions, unfinished }) => {
                 let mut packages = Self { versions, unfinished };
                 packages.add_journal(reader, &record.journal);
@@ -55,15 +58,20 @@ impl Packages {
         self.versions.get(name).map(String::as_str)
     }
 
+    /// All of them, with versions.
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+    }
+
     /// The packages that contain an add-on's libraries, with versions.
     pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
-        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(n, _)| is_of(n, add_on))
+        self.all().filter(|(n, _)| is_of(n, add_on))
     }
 
     /// The packages whose names start with `start`, with versions.
     pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
         let start = start.to_owned();
-        self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(move |(n, _)| n.starts_with(&start))
+        self.all().filter(move |(n, _)| n.starts_with(&start))
     }
 }
 
@@ -90,10 +98,10 @@ mod tests {
     fn a_journal_that_was_not_merged_is_unfinished() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
-        assert_eq!(Packages::read(&mut Reader::new(&system), &[]), None);
+        assert_eq!(Packages::read(&mut Reader::new(&system), &[], &[]), None);
         system.make_directories(JOURNAL, 0o755).expect("made");
         system.write("/var/lib/dpkg/status", TEXT.as_bytes(), 0o644).expect("written");
-        let read = || Packages::read(&mut Reader::new(&system), &[]).expect("there is a dpkg");
+        let read = || Packages::read(&mut Reader::new(&system), &[], &[]).expect("there is a dpkg");
         system.write(format!("{JOURNAL}/tmp.i"), b"#padding\n", 0o644).expect("written");
         assert_eq!(read().unfinished, ["man-db"]);
         assert_eq!((read().version("gcc-12"), read().version("adduser")), (Some("12.2.0-14+deb12u1"), None));

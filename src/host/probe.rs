@@ -3,11 +3,11 @@
 use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, Unreadable,
-    add_on, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
+    add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
     modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::{AddOnId, Database, Fabric};
-use crate::paths::{BLACKLIST, CACHE, LOADER_PATH, PROFILE, host_compilers};
+use crate::paths::{BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Space, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let os = os::os(reader, &release);
     let (gpus, nvswitches) = gpus(reader, database, &look.gpus, machine.kind);
     let kernels = kernel::kernels(reader);
-    let packages = installed::Packages::read(reader, &database.add_ons);
+    let packages = installed::Packages::read(reader, &database.add_ons, &database.companions);
     let packages = packages.as_ref();
     let libraries = libraries::listings(reader, &database.add_ons);
     let mut drivers = driver::drivers(reader, packages, os.package_manager, &libraries);
@@ -90,6 +90,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
         loaded_modules: modules::loaded(reader),
         blocked_modules: modprobe::blocked(system),
+        companions: companion::companions(reader, packages, &database.companions),
         cudnn,
         add_ons,
         nvcc: toolkit::nvcc(reader),
@@ -184,7 +185,7 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
 /// The state of every path that a plan may write.
 fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    let ours = [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
+    let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     for path in ours.chain(compilers) {
         match reader.system.node(&path) {

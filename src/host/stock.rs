@@ -113,6 +113,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         blocked_modules: Vec::new(),
         driver: None,
         other_drivers: Vec::new(),
+        companions: Vec::new(),
         toolkits: Vec::new(),
         cudnn: Vec::new(),
         add_ons: Vec::new(),

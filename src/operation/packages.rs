@@ -4,13 +4,15 @@
 pub(crate) mod pins;
 
 use super::program::{ProgramError, judge};
-use super::undo::Transaction;
+use super::undo::{Transaction, Versions};
 use super::{Counts, Operation, Run, Standing};
 use crate::compat::PackageManager;
 use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use crate::packages::supply::Supply;
-use crate::packages::{Interruption, Simulated, behind_program, is_asked_for, locks, of, upstream, words};
+use crate::packages::{
+    Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, upstream, words,
+};
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -53,12 +55,15 @@ pub struct Packages {
     /// The driver that the plan is for, by the packages that carry its version (apt): they come in no other.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drivers: BTreeMap<String, DriverVersion>,
+    /// Packages that work together only in one version: the driver and its companions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<String>,
 }
 
 impl Packages {
     fn nothing(manager: PackageManager) -> Self {
-        let (install, remove, stream) = (Vec::new(), Vec::new(), None);
-        Self { manager, install, remove, stream, versions: BTreeMap::new(), drivers: BTreeMap::new() }
+        let (install, remove, stream, alike) = (Vec::new(), Vec::new(), None, Vec::new());
+        Self { manager, install, remove, stream, versions: BTreeMap::new(), drivers: BTreeMap::new(), alike }
     }
 
     /// These are to come.
@@ -168,6 +173,16 @@ pub enum PackagesError {
         /// The package that shows it.
         package: String,
     },
+    /// The repositories have a driver and a companion of different versions.
+    #[error(
+        "{} and {} are of different versions and do not work together ({check}): the repositories are being updated, or a mirror is \
+         behind; try again later",
+        packages[0], packages[1], check = CheckId::GS801
+    )]
+    Unequal {
+        /// Two packages with their versions.
+        packages: [String; 2],
+    },
     /// Packages cannot be fetched.
     #[error("the package manager cannot fetch what it needs; the last it said:\n{last}")]
     Network {
@@ -270,8 +285,10 @@ fn present(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>>
 pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let now = known_installed(on, wanted.manager)?;
     let there = |name: &String| now.iter().any(|package| package.is(name));
-    let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &versions(&now)).is_empty();
-    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there) && !strange;
+    let here = versions(&now);
+    let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &here).is_empty();
+    let other = of_the_plan(wanted, &here).is_err() || are_alike(wanted, &here).is_err();
+    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there) && !strange && !other;
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
 
@@ -284,7 +301,55 @@ pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     automatic.retain(|name| now.contains_key(name) && wanted.install.iter().chain(&wanted.remove).any(|n| n == name));
     let before = present(on, manager)?.into_iter().collect();
     let unowned = if now.contains_key(DKMS) { Vec::new() } else { absent(on, &SIGNING_KEY)? };
-    Ok(Transaction { manager, before, added: None, automatic: automatic.into_iter().collect(), unowned, removed })
+    let driver = driver_of(wanted, &now);
+    let automatic = automatic.into_iter().collect();
+    Ok(Transaction { manager, before, added: None, automatic, unowned, removed, driver })
+}
+
+/// The packages of the driver that a transaction may replace: all that have its version.
+fn driver_of(wanted: &Packages, now: &BTreeMap<String, String>) -> BTreeMap<String, Versions> {
+    let is_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
+    let named = wanted.drivers.keys().chain(&wanted.alike).filter_map(|name| now.get(name));
+    let drivers: BTreeSet<&str> = named.filter(|version| is_driver(version)).map(|version| upstream(version)).collect();
+    let of_driver = now.iter().filter(|(_, version)| drivers.contains(upstream(version)));
+    of_driver.map(|(name, version)| (name.clone(), Versions { before: version.clone(), after: None })).collect()
+}
+
+/// Those that have another version now.
+fn changed(
+    on: &System,
+    manager: PackageManager,
+    driver: BTreeMap<String, Versions>,
+) -> io::Result<BTreeMap<String, Versions>> {
+    if driver.is_empty() {
+        return Ok(driver);
+    }
+    let now = installed(on, manager)?;
+    let versions = |(name, Versions { before, .. }): (String, Versions)| {
+        let after = now.get(&name).filter(|after| **after != before).cloned()?;
+        Some((name, Versions { before, after: Some(after) }))
+    };
+    Ok(driver.into_iter().filter_map(versions).collect())
+}
+
+/// Gives the driver's packages the version that they had, all or none; names those that no repository has in that version.
+/// Packages that somebody changed since stay.
+fn restore_driver(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
+    let now = changed(on, done.manager, done.driver.clone())?;
+    let is_ours = |(name, versions): &(&String, &Versions)| {
+        done.driver[*name].after.as_ref().is_none_or(|after| Some(after) == versions.after.as_ref())
+    };
+    let ours: Vec<_> = now.iter().filter(is_ours).collect();
+    if ours.is_empty() {
+        return Ok(Vec::new());
+    }
+    let manager = of(done.manager);
+    let exactly = ours.iter().map(|(name, versions)| manager.exactly(name, &versions.before));
+    let argv = words(manager.downgrade).into_iter().chain(exactly);
+    if on.run(&program(argv.collect()))?.succeeded() {
+        return Ok(Vec::new());
+    }
+    Ok(ours.iter().map(|(name, versions)| format!("the package {name} {}", versions.before)).collect())
 }
 
 /// The package that builds kernel modules, and the key that it makes to sign them with. Removing the package leaves the key.
@@ -336,7 +401,8 @@ pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
     let before: BTreeSet<_> = intended.before.into_iter().collect();
     let now = present(on, intended.manager)?;
     let added = now.into_iter().filter(|name| !before.contains(name)).collect();
-    Ok(Transaction { before: Vec::new(), added: Some(added), ..intended })
+    let driver = changed(on, intended.manager, intended.driver)?;
+    Ok(Transaction { before: Vec::new(), added: Some(added), driver, ..intended })
 }
 
 /// What a transaction would do beside what it is for, by the manager's simulation if it can be read. A simulation that fails is
@@ -385,9 +451,13 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
     let manager = *manager;
     let Some(simulation) = &of(manager).simulation else { return Ok(()) };
     let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-    let here = if versions.is_empty() { BTreeMap::new() } else { installed(on, manager).map_err(ask)? };
+    let needs_here = !versions.is_empty() || !wanted.alike.is_empty();
+    let here = if needs_here { installed(on, manager).map_err(ask)? } else { BTreeMap::new() };
     // The manager refuses by itself to change what is held; this only says so before the first change.
-    let held = (simulation.held)(on).unwrap_or_default();
+    // A plan releases what gpusetup holds first.
+    let mut held = (simulation.held)(on).unwrap_or_default();
+    let ours = held_by_gpusetup(on).map_err(ask)?;
+    held.retain(|name| !ours.contains(name));
     for (verb, names, argv) in [
         ("installing", install, supply.applied_to(manager, install_argv(wanted, true))),
         ("removing", remove, remove_argv(manager, remove, true)),
@@ -404,6 +474,7 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
                 return Err(PackagesError::Strangers { strangers });
             }
             of_the_plan(wanted, &simulated.coming)?;
+            are_alike(wanted, &after(&here, &simulated.coming))?;
         }
     }
     Ok(())
@@ -418,6 +489,24 @@ fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// The versions after a transaction.
+fn after(here: &BTreeMap<String, String>, coming: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    here.iter().chain(coming).map(|(name, version)| (name.clone(), version.clone())).collect()
+}
+
+/// Refuses packages in several versions that work together only in one.
+fn are_alike(wanted: &Packages, here: &BTreeMap<String, String>) -> Result<(), PackagesError> {
+    let mut found = wanted.alike.iter().filter_map(|name| Some((name, upstream(here.get(name)?))));
+    let Some(first) = found.next() else { return Ok(()) };
+    match found.find(|(_, version)| *version != first.1) {
+        Some(other) => {
+            let shown = |(name, version): (&String, &str)| format!("{name} {version}");
+            Err(PackagesError::Unequal { packages: [shown(first), shown(other)] })
+        }
+        None => Ok(()),
+    }
 }
 
 /// A command that only looks, and writes no cache.
@@ -560,10 +649,12 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     let is_there = |asked: &&String| now.iter().any(|package| package.is(asked));
     let missing: Vec<_> = wanted.install.iter().filter(|asked| !is_there(asked)).cloned().collect();
     let there: Vec<_> = wanted.remove.iter().filter(is_there).cloned().collect();
-    let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &versions(&now));
+    let here = versions(&now);
+    let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &here);
     if !strangers.is_empty() {
         return Err(PackagesError::Strangers { strangers });
     }
+    are_alike(wanted, &here)?;
     match (missing.is_empty(), there.is_empty()) {
         (true, true) => Ok(()),
         (false, _) => Err(PackagesError::Unchanged(format!("{} are not installed", missing.join(", ")))),
@@ -574,7 +665,8 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
 /// Takes a transaction back; names the packages that no repository has any more. Whatever of it failed, or was cut off, is
 /// not let finish first: it would fail again.
 pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
-    let gone = take_packages_back(on, done)?;
+    let mut gone = take_packages_back(on, done)?;
+    gone.extend(restore_driver(on, done)?);
     mark_automatic(on, done)?;
     if !done.unowned.is_empty() {
         remove_unowned(on, done, &present(on, done.manager)?)?;
@@ -654,6 +746,34 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_and_companions_of_two_versions_are_refused() {
+        let manager = PackageManager::Apt;
+        let alike = ["libcuda1", "nvidia-fabricmanager-580"].map(str::to_owned).to_vec();
+        let wanted = Packages { alike, ..Packages::to_install(manager, Vec::new()) };
+        let here = |all: &[(&str, &str)]| {
+            let all = all.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            are_alike(&wanted, &all).map_err(|e| e.to_string())
+        };
+        assert!(here(&[("libcuda1", "580.95.05-1"), ("nvidia-fabricmanager-580", "1:580.95.05-0ubuntu1")]).is_ok());
+        assert!(here(&[("libcuda1", "580.95.05-1"), ("x", "1")]).is_ok(), "what is not there has no version");
+        let said = here(&[("libcuda1", "580.95.05-1"), ("nvidia-fabricmanager-580", "580.82.07-1")]).expect_err("two");
+        for part in ["libcuda1 580.95.05", "nvidia-fabricmanager-580 580.82.07", "GS801"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_drivers_packages_are_those_of_its_version() {
+        let alike = vec!["nvidia-driver-cuda".to_owned(), "nvidia-fabricmanager".to_owned()];
+        let wanted = Packages { alike, ..Packages::to_install(PackageManager::Dnf, Vec::new()) };
+        let now = [("nvidia-driver-cuda", "580.95.05-1.el9"), ("libnvidia-ml", "580.95.05-1.el9"), ("bash", "5.1-1")];
+        let now = now.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+        let names: Vec<_> = driver_of(&wanted, &now).into_keys().collect();
+        assert_eq!(names, ["libnvidia-ml", "nvidia-driver-cuda"]);
+        assert!(driver_of(&Packages::to_install(PackageManager::Dnf, Vec::new()), &now).is_empty());
+    }
+
+    #[test]
     fn what_would_go_or_is_held_is_refused() {
         let both = ["nvidia-driver-535", "b"];
         let simulated = Simulated {
@@ -690,8 +810,8 @@ mod tests {
         let unowned = absent(&on, &SIGNING_KEY).expect("looked");
         assert_eq!(unowned, SIGNING_KEY.map(PathBuf::from));
         let manager = PackageManager::Apt;
-        let (before, automatic, removed) = Default::default();
-        let done = Transaction { manager, before, added: None, automatic, unowned, removed };
+        let (before, automatic, removed, driver) = Default::default();
+        let done = Transaction { manager, before, added: None, automatic, unowned, removed, driver };
         SIGNING_KEY.iter().for_each(|path| on.write(path, b"key", 0o600).expect("written"));
         remove_unowned(&on, &done, &[DKMS.to_owned()].into()).expect("left");
         assert!(SIGNING_KEY.iter().all(|path| on.exists(path)), "DKMS may sign other modules with it");

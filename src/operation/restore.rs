@@ -3,7 +3,7 @@
 use super::program::judge;
 use super::remove::nothing_is_mounted_below;
 use super::undo::Undo;
-use super::{device, packages, service};
+use super::{device, hold, packages, service};
 use crate::system::{Node, Program, System};
 use std::io;
 use std::path::Path;
@@ -30,10 +30,13 @@ impl Undo {
                 }
                 None
             }
-            Self::Unit { unit, enabled } => {
-                service::set(on, unit, *enabled).map_err(io::Error::other)?;
+            Self::Hold { manager, packages, held } => {
+                let here = packages::installed(on, *manager)?;
+                let packages = packages.iter().filter(|name| !held || here.contains_key(*name)).cloned().collect();
+                hold::set(on, *manager, &packages, *held).map_err(io::Error::other)?;
                 None
             }
+            Self::Unit { unit, enabled } => return service::restore(on, unit, *enabled),
             Self::Tree { path } => {
                 nothing_is_mounted_below(on, path)?;
                 on.remove_tree(path)?;

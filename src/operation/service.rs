@@ -66,6 +66,19 @@ fn says(on: &System, verb: &str, unit: &str) -> std::io::Result<bool> {
     Ok(on.run(&Program::new(["systemctl", verb, unit]).undisturbed())?.succeeded())
 }
 
+/// Gives a unit back the state that it had; names it if it does not start: one that uses a driver starts only with the module of
+/// its version.
+pub fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<String>> {
+    if !enabled || !on.is_live() {
+        set(on, unit, enabled).map_err(io::Error::other)?;
+        return Ok(Vec::new());
+    }
+    let enable = on.run(&Program::new(["systemctl", "enable", unit]).undisturbed())?;
+    judge("systemctl enable", &enable, None).map_err(io::Error::other)?;
+    let starts = says(on, "start", unit)?;
+    Ok(if starts { Vec::new() } else { vec![format!("{unit}, which does not start before a reboot")] })
+}
+
 /// Enables or disables it.
 pub fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramError> {
     let mut argv = vec!["systemctl", if enabled { "enable" } else { "disable" }];

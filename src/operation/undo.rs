@@ -36,6 +36,15 @@ pub enum Undo {
     },
     /// Packages that were added go, and those that were removed come back.
     Packages(Transaction),
+    /// Packages that were released are held again, or the reverse.
+    Hold {
+        /// The package manager.
+        manager: PackageManager,
+        /// The packages.
+        packages: Vec<String>,
+        /// Whether they were held.
+        held: bool,
+    },
     /// A unit gets back the state that it had.
     Unit {
         /// The systemd unit.
@@ -92,6 +101,19 @@ pub struct Transaction {
     /// What was removed, with its version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub removed: BTreeMap<String, String>,
+    /// The packages of the driver that was there. Once it is known, those that were changed to another version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub driver: BTreeMap<String, Versions>,
+}
+
+/// The version of a package before a transaction, and after it, once that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// The version before.
+    pub before: String,
+    /// The version after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// Where copies of files go while a run may still be undone.

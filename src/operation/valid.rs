@@ -4,7 +4,9 @@
 
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
-use super::{Device, Download, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile};
+use super::{
+    Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile,
+};
 use crate::host::bus_address;
 use crate::sum::is_hex;
 use crate::system::Node;
@@ -232,6 +234,9 @@ impl Operation {
                 if *limit <= MOST_SECONDS { Ok(()) } else { Err(format!("a limit of {limit} seconds")) }
             }
             Self::Packages(packages) => packages.valid(),
+            Self::Hold(Hold { manager: _, packages, driver: _, held: _ }) => {
+                packages.iter().try_for_each(|name| package(name))
+            }
             Self::Service(Service { unit: name, enabled: _ }) => unit(name),
             Self::Device(Device { gpu: name, state: _, if_supported: _ }) => gpu(name),
             Self::Reboot(Reboot {}) => Ok(()),
@@ -249,7 +254,7 @@ impl Placement {
 impl Packages {
     fn valid(&self) -> Valid {
         let versions = self.versions.iter().flat_map(|(name, version)| [name, version]);
-        let names = self.install.iter().chain(&self.remove).chain(&self.stream).chain(self.drivers.keys());
+        let names = self.install.iter().chain(&self.remove).chain(&self.stream).chain(self.drivers.keys()).chain(&self.alike);
         names.chain(versions).try_for_each(|text| package(text))
     }
 }
@@ -265,12 +270,15 @@ impl Undo {
             }
             Self::Directory { path: at } | Self::Tree { path: at } | Self::Gone { path: at } => path(at),
             Self::Program { argv: command } => argv(command),
-            Self::Packages(Transaction { manager: _, before, added, removed, automatic, unowned }) => {
+            Self::Packages(Transaction { manager: _, before, added, removed, automatic, unowned, driver }) => {
                 let removed = removed.iter().flat_map(|(name, version)| [name, version]);
+                let versions = driver.values().flat_map(|versions| [&versions.before].into_iter().chain(&versions.after));
                 let names = before.iter().chain(added.iter().flatten()).chain(removed).chain(automatic);
+                let names = names.chain(driver.keys()).chain(versions);
                 names.into_iter().try_for_each(|text| observed(text))?;
                 paths(unowned)
             }
+            Self::Hold { manager: _, packages, held: _ } => packages.iter().try_for_each(|name| package(name)),
             Self::Unit { unit: name, enabled: _ } => unit(name),
             Self::Device { gpu: name, before: _, after: _ } => gpu(name),
             Self::Aside { path: at, aside: to } => {
@@ -415,6 +423,7 @@ mod tests {
                 removed,
                 automatic: Vec::new(),
                 unowned: Vec::new(),
+                driver: Default::default(),
             };
             assert!(Undo::Packages(transaction).valid(Path::new("/b")).is_err(), "{name}");
         }

@@ -38,6 +38,19 @@ pub struct AutomaticMarks {
     pub mark: &'static str,
 }
 
+/// Packages can be held at their version, so that no update changes them. The names of packages are appended to the commands.
+#[derive(Debug)]
+pub struct Holds {
+    /// Holds installed packages.
+    pub hold: &'static str,
+    /// Releases them.
+    pub release: &'static str,
+    /// The held packages.
+    pub held: fn(&System) -> io::Result<BTreeSet<String>>,
+    /// The package with these commands, if the manager's own lacks them.
+    pub tool: Option<&'static str>,
+}
+
 /// Versions are requested in a file: with versions on its command line, the manager does not install dependencies in
 /// versions that are not their candidates. Managers without this ability take versions on the command line.
 #[derive(Debug)]

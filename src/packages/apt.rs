@@ -50,6 +50,8 @@ pub static MANAGER: Manager = Manager {
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
               -o DPkg::Lock::Timeout=900 install",
+    downgrade: "apt-get -y -q --no-install-recommends --allow-downgrades -o Dpkg::Options::=--force-confdef \
+                -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=900 install",
     simulate_remove: "apt-get -s -q purge",
     remove: "apt-get -y -q -o DPkg::Lock::Timeout=900 purge",
     list: &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
@@ -68,6 +70,7 @@ pub static MANAGER: Manager = Manager {
     without_cache,
     simulation: Some(simulation::SIMULATION),
     automatic: Some(simulation::AUTOMATIC),
+    holds: Some(simulation::HOLDS),
     preferences: Some(preferences::PREFERENCES),
     interruption: Some(dpkg::INTERRUPTION),
     scripts: Some("/var/lib/dpkg"),

@@ -1,6 +1,7 @@
 //! dnf's repositories: which ones are enabled, where their lists are, and which of their packages are hidden.
 
 mod cache;
+mod holds;
 mod modules;
 
 use super::fetcher::Fetcher;
@@ -26,7 +27,6 @@ const UNSUPPORTED_FOLDERS: [&str; 4] = [
     "/etc/dnf/modules.defaults.d",
     "/etc/dnf/libdnf5.conf.d",
 ];
-const VERSION_LOCKS: [&str; 2] = ["/etc/dnf/plugins/versionlock.list", "/etc/dnf/versionlock.toml"];
 const UNSUPPORTED_KEYS: [&str; 6] =
     ["reposdir", "varsdir", "cachedir", "system_cachedir", "disable_excludes", "module_obsoletes"];
 
@@ -42,6 +42,7 @@ pub static MANAGER: Manager = Manager {
     refresh: None,
     simulate_install: "dnf -y -q --setopt=tsflags=test install",
     install: "dnf -y -q install",
+    downgrade: "dnf -y -q downgrade",
     simulate_remove: "dnf -y -q --setopt=tsflags=test remove",
     remove: "dnf -y -q remove",
     list: &LIST,
@@ -64,6 +65,7 @@ pub static MANAGER: Manager = Manager {
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
+    holds: Some(holds::HOLDS),
     preferences: None,
     interruption: None,
     scripts: None,
@@ -195,12 +197,7 @@ impl Settings {
                 return Err(Unknown::at(folder, "the files in this directory are not supported"));
             }
         }
-        for path in VERSION_LOCKS {
-            let text = configuration(system, Path::new(path))?;
-            if text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#')) {
-                return Err(Unknown::at(path, "locked versions are not supported"));
-            }
-        }
+        holds::only_our_own(system)?;
         let all = sections(&configuration(system, Path::new(MAIN))?);
         let main = all.into_iter().find(|s| s.name == "main").unwrap_or_default();
         if let Some(key) = UNSUPPORTED_KEYS.iter().find(|key| main.value(key).is_some()) {
@@ -395,9 +392,9 @@ mod tests {
         assert!(offered(&dir, &[]).is_err());
         more("enabled=0\n");
         fs::create_dir_all(dir.path().join("etc/dnf/plugins")).expect("made");
-        fs::write(dir.path().join(&VERSION_LOCKS[0][1..]), "# none\n").expect("written");
+        fs::write(dir.path().join("etc/dnf/plugins/versionlock.list"), "# none\n").expect("written");
         assert!(offered(&dir, &[]).is_ok());
-        fs::write(dir.path().join(&VERSION_LOCKS[0][1..]), "a-0:1-1.*\n").expect("written");
+        fs::write(dir.path().join("etc/dnf/plugins/versionlock.list"), "a-0:1-1.*\n").expect("written");
         assert!(offered(&dir, &[]).expect_err("unknown").contains("locked versions"));
         assert!(offered(&host("[main]\nreposdir=/x\n", &[]), &[]).is_err());
         assert!(offered(&host("", &[]), &[]).is_err());

@@ -1,7 +1,7 @@
 //! The properties of a package manager. Each manager has one [`Manager`] value in its own file with everything specific to
 //! it; no other code depends on the kind of manager.
 
-use super::abilities::{AutomaticMarks, Interruption, Preferences, Simulation};
+use super::abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulation};
 use super::fetcher::{Fetcher, FolderFiles};
 use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
@@ -33,6 +33,8 @@ pub struct Manager {
     pub simulate_install: &'static str,
     /// Installs, without recommended packages.
     pub install: &'static str,
+    /// Installs older versions of packages that are installed.
+    pub downgrade: &'static str,
     /// Simulates a removal.
     pub simulate_remove: &'static str,
     /// Removes, including configuration files if the manager can do so.
@@ -59,6 +61,8 @@ pub struct Manager {
     pub simulation: Option<Simulation>,
     /// See [`AutomaticMarks`].
     pub automatic: Option<AutomaticMarks>,
+    /// See [`Holds`].
+    pub holds: Option<Holds>,
     /// See [`Preferences`].
     pub preferences: Option<Preferences>,
     /// See [`Interruption`].

@@ -9,10 +9,11 @@ use super::records::Budget;
 use super::repositories::Repositories;
 use super::rpm::repodata::{Package, Repodata};
 use super::rpm::{architectures, version};
-use super::{Unknown, Versions, configuration, rpm};
+use super::{Unknown, Versions, abilities::Holds, configuration, held_by_gpusetup, rpm};
 use crate::system::System;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 const REPOSITORIES: &str = "/etc/zypp/repos.d";
@@ -34,6 +35,7 @@ pub static MANAGER: Manager = Manager {
     refresh: None,
     simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
     install: "zypper --non-interactive install --no-recommends",
+    downgrade: "zypper --non-interactive install --oldpackage --no-recommends",
     simulate_remove: "zypper --non-interactive remove --dry-run",
     remove: "zypper --non-interactive remove",
     list: &rpm::LIST,
@@ -62,6 +64,7 @@ pub static MANAGER: Manager = Manager {
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
+    holds: Some(HOLDS),
     preferences: None,
     interruption: None,
     scripts: None,
@@ -79,6 +82,18 @@ pub static MANAGER: Manager = Manager {
         remove_old_kernels: "zypper purge-kernels",
         add_kernel_parameter: rpm::edit_grub,
     },
+};
+
+/// Locks of packages by name.
+const HOLDS: Holds = Holds {
+    hold: "zypper --non-interactive addlock",
+    release: "zypper --non-interactive removelock",
+    held: |system| {
+        let locks = configuration(system, Path::new(LOCKS)).map_err(io::Error::other)?;
+        let locks = self::locks(&locks).map_err(io::Error::other)?.into_iter();
+        Ok(locks.filter(|lock| lock.repository.is_none() && lock.versions.is_empty()).flat_map(|lock| lock.names).collect())
+    },
+    tool: None,
 };
 
 fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {
@@ -102,7 +117,10 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
     if let Some(key) = UNSUPPORTED_KEYS.iter().find(|key| main.iter().any(|s| s.value(key).is_some())) {
         return Err(Unknown::at(MAIN, format!("the setting {key} is not supported")));
     }
-    let locks = locks(&configuration(system, Path::new(LOCKS))?).map_err(|why| Unknown::at(LOCKS, why))?;
+    let mut locks = locks(&configuration(system, Path::new(LOCKS))?).map_err(|why| Unknown::at(LOCKS, why))?;
+    // gpusetup releases its own before a change.
+    let ours = held_by_gpusetup(system).map_err(|e| Unknown::at(LOCKS, e))?;
+    locks.retain(|lock| lock.names.iter().any(|name| !ours.contains(name)));
     let (budget, repositories) = (Budget::default(), repositories(system)?);
     let (mut packages, mut any) = (Vec::new(), false);
     for (at, repository) in repositories.iter().enumerate() {

@@ -4,22 +4,22 @@ use super::blocked::{keeps_out, kept_out, let_load};
 use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, driver, environment, estimate,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment, fabric, estimate,
     nouveau, prerequisites, toolkit, verify,
 };
 use crate::causes;
-use crate::compat::{AddOn, Companion, Database, Fabric, PackageManager, ReleaseLimit, VersionRule};
+use crate::compat::{AddOn, Database, ReleaseLimit};
 use crate::database::age;
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
-    Card, Change, ChosenDriver, Conflict, Hint, Install, Joined, KnownHost, Method, Request, Resolution, Selection,
+    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection,
     is_over,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
-use crate::version::{DriverVersion, dotted};
+use crate::version::dotted;
 use serde::Serialize;
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
@@ -94,7 +94,9 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
     // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
-    let late = driver.is_some() && rival && !early;
+    // Fabric Manager refuses a driver of another version, so the new one has to be loaded before it starts.
+    let replaced = driver.is_some_and(|driver| is_replaced(context, driver));
+    let late = driver.is_some() && (rival && !early || replaced);
     if early {
         steps.push(reboot("the runfile fails while another driver uses the GPU"));
     }
@@ -105,11 +107,21 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));
     if late {
-        steps.push(reboot("another driver uses the GPU until then"));
+        let why = if rival { "another driver uses the GPU until then" } else { "the driver before is loaded until then" };
+        steps.push(reboot(why));
     }
+    steps.extend(companions::set_up_companions(context));
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps
+}
+
+/// Whether another version of the driver is loaded, and units that need the new one are started.
+fn is_replaced(context: &StepContext, driver: &ChosenDriver) -> bool {
+    let starts = context.companions.as_ref().is_some_and(|companions| companions.units().next().is_some());
+    let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
+    let is_other = |version: &String| *version != driver.version.to_string();
+    starts && loaded.iter().any(|module| module.name == "nvidia" && module.version.as_ref().is_some_and(is_other))
 }
 
 fn reboot(why: &str) -> Step {
@@ -219,6 +231,10 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 ),
             );
         }
+        // The newest names the newest release.
+        if let Some((newest, fixed)) = database.vulnerabilities_of(driver.version).next() {
+            say(CheckId::GS513, causes::vulnerable(driver.version, newest, fixed));
+        }
         let boot = context.facts.space.iter().find(|s| s.path == Path::new("/boot"));
         let images = context.facts.kernels.installed.iter().filter(|k| k.initramfs.is_some()).count() as u64;
         if let Some(boot) = boot.filter(|b| installs_driver(context.chosen) && b.free_bytes < images * GROWTH) {
@@ -266,8 +282,8 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 format!("kernel {running} is running, but {next} boots next: the modules are built for {next}"),
             );
         }
-        if let Some(joined) = Joined::of(database, context.facts) {
-            say(CheckId::GS801, joined_by_switches(database, context, driver, joined));
+        if let Some(companions) = &context.companions {
+            fabric::by_hand(database, context, driver, companions).into_iter().for_each(|text| say(CheckId::GS801, text));
         }
     }
     if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {
@@ -400,65 +416,6 @@ fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
 fn total(steps: &[Step], of: fn(&Step) -> Option<u64>) -> Option<u64> {
     let known = steps.iter().filter_map(of).sum();
     (known > 0 || steps.iter().all(|step| of(step).is_some())).then_some(known)
-}
-
-/// The warning about what NVSwitches need: without it CUDA fails, although nvidia-smi looks healthy.
-fn joined_by_switches(database: &Database, context: &StepContext, driver: &ChosenDriver, joined: Joined) -> String {
-    let host = match joined.seen {
-        0 => format!("GPUs like these are connected by NVSwitches ({})", joined.fabric.name),
-        count => format!("this host has {count} NVSwitches"),
-    };
-    let manager = context.distribution.map(|d| d.package_manager);
-    let needed = |companion: &Companion| {
-        let package = package_of(companion, driver, manager).map(|package| format!(" ({package})"));
-        causes::companion(companion, driver.version) + &package.unwrap_or_default()
-    };
-    let following = joined.needs(database).filter(|companion| companion.version != VersionRule::Own).map(needed);
-    let sentences: Vec<_> = run_elsewhere(database, joined.fabric).into_iter().chain(following).collect();
-    format!("{host}: {}{}", sentences.join(". "), needed_besides(database, joined, driver.version, manager))
-}
-
-/// What the machines with these NVSwitches run, if that is not this host.
-fn run_elsewhere(database: &Database, fabric: &Fabric) -> Option<String> {
-    let titles: Vec<_> = fabric.elsewhere.iter().map(|id| database.companion_title(*id)).collect();
-    let verb = if titles.len() > 1 { "run" } else { "runs" };
-    (!titles.is_empty()).then(|| format!("{} {verb} there, not on this host", titles.join(" and ")))
-}
-
-/// The end of the warning: what NVSwitches need in any version.
-fn needed_besides(
-    database: &Database,
-    joined: Joined,
-    driver: DriverVersion,
-    manager: Option<PackageManager>,
-) -> String {
-    let separate = joined.needs(database).filter(|companion| companion.version == VersionRule::Own);
-    let packages: Vec<_> = separate.map(|c| c.package(manager, driver).unwrap_or_else(|| c.title.clone())).collect();
-    let modules = &joined.fabric.kernel_modules;
-    let besides = [
-        (!packages.is_empty()).then(|| format!("{} from NVIDIA's repository", packages.join(", "))),
-        (!modules.is_empty()).then(|| format!("the kernel modules {}", modules.join(" and "))),
-    ];
-    let besides: Vec<_> = besides.into_iter().flatten().collect();
-    if besides.is_empty() {
-        return String::new();
-    }
-    format!(
-        ", with {}. Until all of these run, CUDA fails with error 802 (system not yet initialized), while nvidia-smi looks \
-         healthy",
-        besides.join(" and ")
-    )
-}
-
-/// The package of a companion and its repository: the driver's, or NVIDIA's.
-fn package_of(companion: &Companion, driver: &ChosenDriver, manager: Option<PackageManager>) -> Option<String> {
-    if let Install::Packages(offer) = driver.install
-        && let Some(name) = offer.companions.get(&companion.id)
-    {
-        return Some(format!("package {name} in {}", offer.repository.name));
-    }
-    let name = companion.package(Some(manager?), driver.version)?;
-    Some(format!("package {name} in NVIDIA's repository"))
 }
 
 fn totals(steps: &[Step]) -> Totals {

@@ -1,7 +1,8 @@
 //! The input of every step, and helpers shared by several steps.
 
+use super::companions::Companions;
 use super::{Act, State, Step, StepId};
-use crate::compat::{Artifact, Distribution};
+use crate::compat::{Artifact, Companion, Distribution};
 use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::runfile::RUN_FROM;
 use crate::operation::{Download, Operation, WriteFile};
@@ -20,6 +21,10 @@ pub struct StepContext<'a> {
     pub chosen: &'a Resolution<'a>,
     /// The host's distribution, if the database knows it.
     pub distribution: Option<&'a Distribution>,
+    /// What its NVSwitches need besides the driver.
+    pub companions: Option<Companions<'a>>,
+    /// The companions in the database.
+    pub known_companions: &'a [Companion],
     /// The chosen toolkit's directory.
     toolkit: Option<PathBuf>,
 }
@@ -29,7 +34,9 @@ impl<'a> StepContext<'a> {
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
         let directory = |series| request.prefix.join(format!("cuda-{series}"));
         let toolkit = chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series()));
-        Self { facts: host.facts, request, chosen, distribution: host.distribution, toolkit }
+        let companions = Companions::of(host, chosen);
+        let known_companions = &host.database.companions;
+        Self { facts: host.facts, request, chosen, distribution: host.distribution, companions, known_companions, toolkit }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
+use super::companions::{let_go, tool};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
@@ -28,17 +29,30 @@ pub fn install_driver(context: &StepContext) -> Step {
         Install::Packages(offer) => {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
-            let wanted = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
+            let mut names = offer.packages_for(desktop).to_vec();
+            let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();
+            if let Some(companions) = &context.companions {
+                names.extend(companions.packages().map(|(name, _)| name).chain(tool(context)).map(str::to_owned));
+                versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
+            }
             // If a simulation reports versions, they are checked before the installation.
             let is_told = packages::of(manager).simulation.is_some();
-            let drivers = if is_told { offer.versioned_packages(desktop) } else { &[] };
+            let drivers = if is_told { versioned.as_slice() } else { &[] };
+            let alike = if context.companions.is_some() { versioned.as_slice() } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
-                drivers: drivers.iter().map(|name| (name.clone(), version)).collect(),
-                ..wanted
+                drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
+                alike: alike.iter().map(|name| (*name).to_owned()).collect(),
+                ..Packages::to_install(manager, names)
             });
-            let why = format!("from {}; it is updated with the system", offer.repository.name);
-            step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])
+            let follows = match &context.companions {
+                Some(_) => "held at its version, because what NVSwitches need must have the same",
+                None => "it is updated with the system",
+            };
+            let why = format!("from {}; {follows}", offer.repository.name);
+            let mut acts = let_go(context.facts, manager, context.known_companions);
+            acts.push(Act::needed(operation));
+            step(StepId::InstallDriver, title, why, acts)
         }
         Install::Runfile(a) => {
             let why = "from NVIDIA's runfile, with DKMS, which rebuilds the modules for every new kernel";

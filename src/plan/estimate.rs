@@ -106,6 +106,7 @@ impl Step {
             | Operation::Link(_)
             | Operation::Remove(_)
             | Operation::Download(_)
+            | Operation::Hold(_)
             | Operation::Service(_)
             | Operation::Device(_) => 0.0,
         })

@@ -14,10 +14,22 @@ impl Plan {
         }
         for step in self.steps.iter_mut().filter(|step| step.state == State::Needed) {
             step.room = room(step, &self.request);
-            step.licensed = matches!(step.id, StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_));
+            step.licensed = step.installs_nvidias();
             step.idle_driver = matches!(step.id, StepId::InstallDriver | StepId::RemoveDriver);
         }
         self
+    }
+}
+
+impl Step {
+    /// Whether it installs files under an NVIDIA licence.
+    fn installs_nvidias(&self) -> bool {
+        let has_packages = || self.operations.iter().any(|act| !act.satisfied && act.operation.installs_packages());
+        match self.id {
+            StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_) => true,
+            StepId::InstallCompanions => has_packages(),
+            _ => false,
+        }
     }
 }
 
@@ -34,7 +46,7 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
         StepId::InstallCuda => vec![at(prefix, half), at(cache, step.download_bytes), at(cache, half)],
         StepId::InstallAddOn(_) => vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)],
         StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
-        StepId::Prerequisites => vec![at(usr, step.disk_bytes)],
+        StepId::Prerequisites | StepId::InstallCompanions => vec![at(usr, step.disk_bytes)],
         StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
         StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],
         StepId::Ldconfig | StepId::Environment => vec![at(etc, nothing)],

@@ -1,6 +1,7 @@
 //! Plans for removal, regardless of who installed the software: a driver and toolkits by their own uninstallers or
 //! packages, and gpusetup's settings for them. Like any plan, a removal is shown and journalled.
 
+use super::companions::let_go;
 use super::context::step;
 use super::driver::UNINSTALL;
 use super::settings::{rebuild_cache, rebuild_images};
@@ -10,7 +11,7 @@ use crate::compat::{Database, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run};
-use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
+use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, PROFILE};
 use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
@@ -114,7 +115,10 @@ impl RemovalPlanner<'_> {
             // It removes itself last.
             acts.push(uninstaller(UNINSTALL, vec![UNINSTALL[0].into()]));
         }
-        let packages: BTreeSet<_> = found.iter().flat_map(|d| self.packages_of(d)).collect();
+        let mut packages: BTreeSet<_> = found.iter().flat_map(|d| self.packages_of(d)).collect();
+        if !packages.is_empty() {
+            packages.extend(self.companions());
+        }
         acts.extend(self.packages(packages));
         if acts.is_empty() {
             return match found.first() {
@@ -130,6 +134,12 @@ impl RemovalPlanner<'_> {
                 check: CheckId::GS501.into(),
                 text: "the driver's modules stay loaded until the next reboot".to_owned(),
             });
+        }
+        if let Some(manager) = self.facts.os.package_manager {
+            acts.splice(0..0, let_go(self.facts, manager, &self.database.companions));
+        }
+        if self.is_file(FABRIC_MODULES) {
+            acts.push(Act::needed(Operation::Remove(Remove { path: FABRIC_MODULES.into() })));
         }
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
@@ -151,6 +161,12 @@ impl RemovalPlanner<'_> {
         let is_its = |name: &String, has: &str| crate::packages::upstream(has) == version || beside(name);
         let all = self.inventory.installed.iter();
         all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The installed packages of companions, which are of no use without a driver.
+    fn companions(&self) -> impl Iterator<Item = String> {
+        let is_one = |name: &&String| self.database.companions.iter().any(|of| of.is_package(name));
+        self.inventory.installed.keys().filter(is_one).cloned()
     }
 
     fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Conflict> {

@@ -3,7 +3,7 @@
 use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel, RIVALS};
 use crate::operation::{Operation, Run, WriteFile};
-use crate::paths::{BLACKLIST, LOADER_PATH, PROFILE};
+use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, PROFILE};
 use std::path::{Path, PathBuf};
 
 /// Seconds allowed for the initramfs of one kernel. It usually takes about ten; on an emulated machine, five minutes were
@@ -21,6 +21,12 @@ pub fn blacklist() -> Operation {
         "# Written by gpusetup: these would take the GPU before NVIDIA's driver.\n{lines}options nouveau modeset=0\n"
     );
     file(BLACKLIST, content)
+}
+
+/// Loads the kernel modules that manage NVSwitches, at every boot.
+pub fn fabric_modules(names: &[String]) -> Operation {
+    let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
+    file(FABRIC_MODULES, format!("# Written by gpusetup: Fabric Manager reaches the NVSwitches through these.\n{lines}"))
 }
 
 /// Rebuilds the initramfs of every kernel; none if the host has no kernels of its own (a container, some clouds).

@@ -12,6 +12,7 @@ const NAMES: [(StepId, &str); 13] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::InstallDriver, "install-driver"),
+    (StepId::InstallCompanions, "companions"),
     (StepId::InstallCuda, "install-cuda"),
     (StepId::FixSymlinks, "fix-symlinks"),
     (StepId::Ldconfig, "ldconfig"),

@@ -32,6 +32,10 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
             asks.push(Run::ask(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], Some(expects)));
         }
     }
+    let units = context.companions.iter().flat_map(|companions| companions.units());
+    for (unit, _) in units.filter(|_| !context.facts.machine.is_tree) {
+        asks.push(Run::ask(["systemctl", "is-active", unit], None));
+    }
     if let Some(toolkit) = context.toolkit() {
         let nvcc = toolkit.join("bin/nvcc").display().to_string();
         let series = context.chosen.cuda.as_ref().map(|c| format!("release {}", c.release.version.series()));

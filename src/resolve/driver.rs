@@ -1,13 +1,14 @@
 //! Chooses the driver: each candidate from the database and the host's repositories either fits the GPUs or is refused by a
 //! rule. Those that fit are in order of preference.
 
+use super::fabric::{fits, has_only_others, is_offered};
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
 use crate::compat::{
-    BranchKind, Companion, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
+    BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
     DriverRelease, Maturity, ModuleFlavour, Published, VersionRule,
 };
-use crate::host::Facts;
+use crate::host::{Facts, InstalledCompanion};
 use crate::ids::RuleId;
 use crate::version::{DriverVersion, Want, dotted};
 use std::cmp::Reverse;
@@ -128,18 +129,43 @@ struct Examination<'a, 'h> {
     kinds: Vec<(usize, &'h Card)>,
     /// The companions that the host needs in a version that follows the driver's.
     needed: Vec<&'a Companion>,
+    /// Those of them that are no longer offered for the packaged driver that is installed, while another one can replace it.
+    gone: Vec<CompanionId>,
 }
 
 impl<'a, 'h> Examination<'a, 'h> {
     fn new(host: &KnownHost<'a, 'h>, request: &'h DriverWish, cards: &'h [Rc<Card>]) -> Self {
         let needed = host.joined().into_iter().flat_map(|joined| joined.needs(host.database));
-        Self {
+        let on = Self {
             published: host.published,
             facts: host.facts,
             request,
             kinds: Card::kinds(cards).collect(),
             needed: needed.filter(|companion| companion.version != VersionRule::Own).collect(),
-        }
+            gone: Vec::new(),
+        };
+        Self { gone: on.gone_from(host), ..on }
+    }
+
+    fn gone_from(&self, host: &KnownHost<'a, 'h>) -> Vec<CompanionId> {
+        let by_packages = |driver: &&Known| matches!(driver.2, Install::Kept(Method::Packages, _));
+        let Some(installed) = host.own_drivers.iter().find(by_packages) else { return Vec::new() };
+        let is_here = |of: &Companion| {
+            let fits = |found: &InstalledCompanion| found.id == of.id && fits(found, of, installed.0);
+            self.facts.companions.iter().any(fits)
+        };
+        let is_gone = |of: &&&Companion| {
+            !is_here(of) && has_only_others(host.distribution, self.facts, of, installed.0)
+        };
+        let gone: Vec<_> = self.needed.iter().filter(is_gone).map(|companion| companion.id).collect();
+        let replaces = |driver: &Known| {
+            let branch = host.database.branch(driver.0.branch);
+            matches!(driver.2, Install::Packages(_))
+                && self.request.driver.accepts(driver.0)
+                && branch.is_some_and(|branch| self.verdict(driver, branch).is_ok())
+        };
+        let is_named = matches!(self.request.driver, Want::Meeting(_));
+        if !gone.is_empty() && !is_named && host.own_drivers.iter().any(replaces) { gone } else { Vec::new() }
     }
 
     /// The flavour to install, or why the driver is refused.
@@ -191,6 +217,10 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
             Some(_) => {}
             None => fit.push(candidate),
         }
+    }
+    // What replaces packages is packages: two kinds of installation break each other.
+    if !on.gone.is_empty() {
+        fit.retain(|c| c.install.method() == Method::Packages);
     }
     let mut over = Vec::new();
     // A branch past its end of life is chosen only if no other fits, or if it is named.
@@ -348,19 +378,15 @@ fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<D
 /// companions must be in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not
 /// all of them are known, so a named version is not refused.
 fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -> Result<(), Refusal> {
-    let is_offered = |name: &String, offer: &DriverOffer, rule: VersionRule| match &on.facts.offered {
-        Some(all) if offer.module_stream.is_none() => {
-            all.get(name).and_then(|v| upstream(v)).is_some_and(|has| rule.accepts(has, version))
-        }
-        _ => true,
-    };
     let is_there = |companion: &Companion| match install {
         Install::Packages(offer) => {
-            offer.companions.get(&companion.id).is_some_and(|name| is_offered(name, offer, companion.version))
+            let offered = |name: &String| is_offered(on.facts, offer, name, companion.version, version);
+            offer.companions.get(&companion.id).is_some_and(offered)
         }
         Install::Runfile(_) if !matches!(on.request.driver, Want::Meeting(_)) => {
             is_published(on.published, companion, version)
         }
+        Install::Kept(Method::Packages, _) => !on.gone.contains(&companion.id),
         Install::Runfile(_) | Install::CudaRunfile(_) | Install::File | Install::Kept(..) => true,
     };
     match on.needed.iter().find(|companion| !is_there(companion)) {

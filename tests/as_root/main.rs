@@ -18,6 +18,7 @@ mod short;
 mod stack;
 
 mod add_ons;
+mod companions;
 mod compile_matrix;
 #[cfg(debug_assertions)]
 mod crash_points;

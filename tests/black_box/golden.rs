@@ -4,15 +4,16 @@
 
 use crate::fleet;
 use crate::fleet::{no_wishes, switch, unit};
-use gpusetup::compat::Database;
+use gpusetup::compat::{CompanionId, Database};
 use gpusetup::database::embedded;
-use gpusetup::host::{Facts, InstalledDriver, Origin, Toolkit};
+use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origin, Toolkit};
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
 use gpusetup::resolve::{Conflict, Method, Prefer, Request, summary};
 use gpusetup::text::quoted;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 #[derive(Deserialize)]
@@ -30,6 +31,15 @@ struct Host {
     gpus: Vec<String>,
     #[serde(default)]
     nvswitches: usize,
+    /// The PCI id of each.
+    nvswitch: Option<String>,
+    /// The version of the Fabric Manager that is installed and started at boot.
+    manager: Option<String>,
+    /// Repositories that are enabled beside those that the database knows.
+    #[serde(default)]
+    repositories: Vec<String>,
+    /// What the package lists have.
+    offered: Option<BTreeMap<String, String>>,
     /// Of every GPU.
     #[serde(default)]
     subsystem: Option<String>,
@@ -110,8 +120,16 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         }
     }
     for n in 0..host.nvswitches {
-        facts.nvswitches.push(switch(n));
+        let id = host.nvswitch.clone();
+        facts.nvswitches.push(id.map_or_else(|| switch(n), |pci_id| NvSwitch { pci_id, ..switch(n) }));
     }
+    facts.companions.extend(host.manager.iter().map(|version| InstalledCompanion {
+        id: CompanionId::FABRIC_MANAGER,
+        version: Some(version.clone()),
+        enabled: true,
+    }));
+    facts.repositories.extend(host.repositories.iter().cloned());
+    facts.offered = host.offered.clone();
     facts.desktop = host.desktop.then(|| "/usr/bin/Xorg".into());
     if let Some(kernel) = &host.kernel {
         facts.kernels.running = Some(kernel.clone());
@@ -167,7 +185,7 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
         let state = serde_json::to_value(step.state).expect("a word");
         let _ = writeln!(out, "{} {}", step.id, state.as_str().unwrap_or_default());
         // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
-        let telling = |o: &&Operation| matches!(o, Operation::Packages(_) | Operation::Run(_));
+        let telling = |o: &&Operation| matches!(o, Operation::Packages(_) | Operation::Run(_) | Operation::Hold(_) | Operation::Service(_));
         for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {
             let _ = writeln!(out, "  {}", operation.describe());
         }

@@ -424,36 +424,56 @@ fn a_companion_is_a_row_and_nothing_else() {
     assert!(because.contains("need Weaver of exactly the driver's version"), "{weaver}");
     // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name.
     let named = plan(&unoffered, "10de:2330x8", &["--driver", "580.95.05", "--method", "runfile"]).json();
-    let ends = ". Looms need Weaver of exactly driver 580.95.05 (package nvidia-weaver-580 in NVIDIA's repository)";
-    assert!(warnings(&named, "GS801")[0].ends_with(ends), "{named}");
     for part in [
+        ". Looms need Weaver of exactly driver 580.95.05 (package nvidia-weaver-580 in NVIDIA's repository). After",
+        "sudo apt-get install 'spindle=580.*'; sudo apt-get install 'nvidia-weaver-580=580.95.05*'; sudo systemctl enable",
         "CUDA needs Fabric Manager of exactly driver 580.95.05 (",
         ". Wheels need Spindle of driver branch 580 (package spindle in NVIDIA's repository). Looms",
     ] {
         assert!(warnings(&named, "GS801")[0].contains(part), "{named}");
     }
     let ampere = plan(&unoffered, "10de:20b0x8", &[]).json();
-    assert!(!warnings(&ampere, "GS801")[0].contains("Weaver"), "other boards do not need it: {ampere}");
+    assert!(!ampere["steps"].to_string().contains("eaver"), "other boards do not need it: {ampere}");
     // The repository that has it decides the driver.
     let offering = facts_with(&[(manifest, &rows), (boards, &needed), (ubuntu, &offer)]);
     let packaged = plan(&offering, "10de:2330x8", &["--method", "packages"]).json();
     assert_eq!(packaged["selection"]["driver"]["version"], "580.178.04", "{packaged}");
-    assert!(warnings(&packaged, "GS801")[0].ends_with("(package weaver-580 in Ubuntu restricted)"), "{packaged}");
+    assert_eq!(warnings(&packaged, "GS801"), [""; 0], "the plan installs all of them");
+    for package in ["nvidia-fabricmanager-580", "spindle-580", "weaver-580"] {
+        assert!(driver_packages(&packaged).contains(&package), "{packaged}");
+    }
+}
+
+/// The packages that come in one transaction with the driver.
+fn driver_packages(plan: &Value) -> Vec<&str> {
+    let steps = plan["steps"].as_array().expect("a list").iter();
+    let operations = steps.filter(|s| s["id"] == "install-driver").flat_map(|s| s["operations"].as_array()).flatten();
+    operations.flat_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect()
 }
 
 #[test]
 fn joined_gpus_need_what_starts_their_switches() {
     let tree = Tree::ubuntu_24_04();
-    for (gpu, needs) in [
-        ("10de:2901x8", &["nvidia-fabricmanager-595", "nvlsm", "mlx5_ib and ib_umad", "802"][..]),
-        ("10de:3182", &["nvlsm"]),
-        ("10de:2330x8", &["Fabric Manager of exactly driver"]),
-        ("10de:2330x4", &[]),
-        ("10de:2331x8", &[]),
+    for (gpu, installs, warns) in [
+        ("10de:2901x8", true, &["needs nvlsm", "802", "not enabled on this host"][..]),
+        ("10de:3182", true, &["nvlsm"]),
+        ("10de:2330x8", true, &[]),
+        ("10de:2330x4", false, &[]),
+        ("10de:2331x8", false, &[]),
     ] {
-        let said = warnings(&tree.run(&["plan", "--json", "--gpu", gpu]).json(), "GS801");
-        assert_eq!(said.len(), usize::from(!needs.is_empty()), "{gpu}: {said:?}");
-        assert!(needs.iter().all(|part| said[0].contains(part)), "{gpu}: {said:?}");
+        let plan = tree.run(&["plan", "--json", "--gpu", gpu]).json();
+        let said = warnings(&plan, "GS801");
+        assert_eq!(said.len(), usize::from(!warns.is_empty()), "{gpu}: {said:?}");
+        assert!(warns.iter().all(|part| said[0].contains(part)), "{gpu}: {said:?}");
+        assert_eq!(driver_packages(&plan).contains(&"nvidia-fabricmanager-595"), installs, "{gpu}");
+        let starts = plan["steps"].to_string().contains("nvidia-fabricmanager.service");
+        assert_eq!(starts, installs && warns.is_empty(), "{gpu}: not without nvlsm");
+    }
+    // A virtual machine with a part of a board.
+    let virtual_machine = |facts: &mut Value| facts["machine"]["kind"] = json!("virtual");
+    for (gpu, is_joined) in [("10de:2901x2", false), ("10de:2901x8", true)] {
+        let plan = plan_for(&tree, virtual_machine, &["--gpu", gpu]).json();
+        assert_eq!(driver_packages(&plan).contains(&"nvidia-fabricmanager-595"), is_joined, "{gpu}");
     }
     let tree = Tree::ubuntu_24_04().arch(183);
     let grace = tree.run(&["plan", "--json", "--gpu", "gb200x4"]).json();
@@ -463,7 +483,10 @@ fn joined_gpus_need_what_starts_their_switches() {
     assert_eq!(grace["selection"]["driver"]["version"], "595.71.05");
     let packages = tree.run(&["plan", "--json", "--gpu", "gb200x4", "--method", "packages"]).json();
     assert_eq!(packages["selection"]["driver"]["version"], "580.178.04");
-    assert!(warnings(&packages, "GS801")[0].contains("package nvidia-imex-580 in Ubuntu restricted"), "{packages}");
+    assert!(driver_packages(&packages).contains(&"nvidia-imex-580"), "{packages}");
+    let said = &warnings(&packages, "GS801")[0];
+    assert!(said.contains("/etc/nvidia-imex/nodes_config.cfg") && said.contains("not started"), "{said}");
+    assert!(!packages["steps"].to_string().contains("nvidia-imex.service"), "{packages}");
     // The data of a network function shows the switches; of other hosts it is not read.
     for (device, seen) in [("2901", 1), ("20b2", 0)] {
         let tree = Tree::ubuntu_24_04().gpu("0000:1b:00.0", device, None);

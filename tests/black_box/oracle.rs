@@ -238,6 +238,30 @@ fn has_gpus_of(db: &Database, facts: &Facts, fabric: fn(&Fabric) -> bool) -> boo
     facts.gpus.iter().any(|g| ids.contains(&g.pci_id))
 }
 
+/// Whether the archive went on to another version of Fabric Manager (or IMEX in a rack) than the installed driver needs, and the
+/// host has none for it.
+fn has_lost_its_manager(db: &Database, facts: &Facts, request: &Request, driver: DriverVersion) -> bool {
+    let rack = is_in_a_rack(db, facts);
+    let named = matches!(request.driver, Want::Meeting(_));
+    if named || !rack && !has_switches(db, facts) {
+        return false;
+    }
+    let Some(all) = &facts.offered else { return false };
+    let manager = companion(if rack { "imex" } else { "fabric-manager" });
+    let own = facts.companions.iter().filter(|c| c.id == manager);
+    if own.into_iter().any(|c| c.version.as_ref().is_none_or(|v| *v == driver.to_string())) {
+        return false;
+    }
+    let of_branch = distribution(db, facts).into_iter().flat_map(|d| &d.drivers);
+    let of_branch = of_branch.filter(|o| o.branch == driver.branch && o.archs.contains(&facts.machine.arch));
+    let packages: Vec<_> = of_branch.filter_map(|o| Some((o, o.companions.get(&manager)?))).collect();
+    let is_other = |(offer, name): &(&gpusetup::compat::DriverOffer, &String)| {
+        let version = all.get(*name).map(|v| v.split(':').next_back().unwrap_or(v).split('-').next().unwrap_or(v));
+        offer.module_stream.is_none() && version != Some(driver.to_string().as_str())
+    };
+    !packages.is_empty() && packages.iter().all(is_other)
+}
+
 fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card]) -> Vec<Driver<'a>> {
     let arch = facts.machine.arch.as_str();
     let branch = |number: u16| db.driver_branches.iter().find(|b| b.branch == number);
@@ -353,6 +377,14 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             && (d.kept || supports_kernel(d.branch, facts))
             && ripe(d)
     });
+    // What replaces packages is packages.
+    let packaged = |d: &Driver| !d.kept && d.method == Method::Packages;
+    let lost = |d: &gpusetup::host::InstalledDriver| {
+        d.origin != Origin::Runfile && has_lost_its_manager(db, facts, request, d.version)
+    };
+    if facts.driver.as_ref().is_some_and(lost) && all.iter().any(packaged) {
+        all.retain(packaged);
+    }
     if !matches!(request.driver, Want::Meeting(_)) && all.iter().any(|d| alive(d.branch, &request.today)) {
         all.retain(|d| d.kept || alive(d.branch, &request.today));
     }

@@ -84,8 +84,9 @@ impl<'a> Fleet<'a> {
             facts.desktop = Some("/usr/bin/Xorg".into());
         }
         if dice.one_in(6) {
-            facts.nvswitches.push(switch(0));
+            facts.nvswitches.push(switch_of(n));
         }
+        facts.companions.extend(companion_of(&facts, n));
         if dice.one_in(4) {
             facts.offered = Some(self.offered(&facts, &mut dice));
         }
@@ -198,6 +199,24 @@ pub fn no_wishes() -> Request {
 /// An NVSwitch.
 pub fn switch(slot: usize) -> gpusetup::host::NvSwitch {
     gpusetup::host::NvSwitch { address: format!("0001:{slot:02x}:00.0"), pci_id: "10de:1af1".into(), name: None }
+}
+
+/// What shows that host number `n` has NVSwitches: a bridge of one generation, or a network function that manages them.
+fn switch_of(n: usize) -> gpusetup::host::NvSwitch {
+    const IDS: [&str; 4] = ["10de:1af1", "10de:1ac2", "10de:22a3", "15b3:1021"];
+    gpusetup::host::NvSwitch { pci_id: IDS[n / 7 % IDS.len()].to_owned(), ..switch(0) }
+}
+
+/// A Fabric Manager or IMEX beside the installed driver of host number `n`, often in its version, now and then.
+fn companion_of(facts: &Facts, n: usize) -> Option<gpusetup::host::InstalledCompanion> {
+    let driver = facts.driver.as_ref().filter(|_| n % 3 == 0)?;
+    let version = match n / 3 % 4 {
+        0 => Some("450.51.06".to_owned()),
+        1 => None,
+        _ => Some(driver.version.to_string()),
+    };
+    let id = if n % 2 == 0 { "fabric-manager" } else { "imex" };
+    Some(gpusetup::host::InstalledCompanion { id: id.parse().expect("an id"), version, enabled: n % 5 > 0 })
 }
 
 /// A GPU of this kind, in slot number `slot`.

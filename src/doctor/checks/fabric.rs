@@ -2,16 +2,71 @@
 
 use super::nvml::{inside_fabric, outside_fabric};
 use crate::causes;
-use crate::compat::VersionRule;
+use crate::compat::{Companion, CompanionId, VersionRule};
 use crate::doctor::{Answer, Evidence, Verdict};
+use crate::host::InstalledCompanion;
 use crate::operation::{Operation, Service};
-use crate::packages;
+use crate::resolve::fits;
+use crate::version::DriverVersion;
 
 /// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches may be visible only to
 /// another machine.
 pub fn manager(seen: &Evidence) -> Verdict {
     let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
-    Verdict::worst(service(seen).into_iter().chain(fabric(seen))).unwrap_or_else(none)
+    let verdicts = service(seen).into_iter().chain(companions(seen)).chain(fabric(seen));
+    Verdict::worst(verdicts).unwrap_or_else(none)
+}
+
+/// What Fabric Manager logs when it does not start, and what that means.
+const IN_LOG: [(&str, &str); 2] = [
+    ("match with driver version", "the loaded driver has another version: reboot if the driver was updated"),
+    (
+        "NV_WARN_NOTHING_TO_DO",
+        "it found no NVSwitch: with NVLink 5, nvlsm is not installed or the modules mlx5_ib and ib_umad are not loaded",
+    ),
+];
+
+fn meaning(line: &str) -> Option<&'static str> {
+    IN_LOG.iter().find(|(said, _)| line.contains(said)).map(|(_, means)| *means)
+}
+
+/// The companions beside Fabric Manager: nvlsm, or IMEX on the hosts of a rack.
+fn companions(seen: &Evidence) -> Vec<Verdict> {
+    let found = |id: CompanionId| seen.facts.companions.iter().find(|companion| companion.id == id);
+    // Facts of older gpusetup versions list none.
+    let is_known = !seen.only_facts || !seen.facts.companions.is_empty();
+    let Some(driver) = seen.facts.driver.as_ref().filter(|_| is_known) else { return Vec::new() };
+    let others = seen.needed_companions.iter().filter(|companion| companion.id != CompanionId::FABRIC_MANAGER);
+    others.map(|companion| judged(seen, companion, found(companion.id), driver.version)).collect()
+}
+
+fn judged(
+    seen: &Evidence,
+    companion: &Companion,
+    found: Option<&InstalledCompanion>,
+    driver: DriverVersion,
+) -> Verdict {
+    let (needed, title) = (causes::companion(companion, driver), &companion.title);
+    let manager = seen.facts.os.package_manager;
+    let install = |cause: String| {
+        let command = causes::install_companion(companion, driver, manager);
+        let text = format!("install {title} from NVIDIA's repository");
+        Verdict::fail(cause).alone().advise(text, command.into_iter().chain(causes::start_companion(companion)))
+    };
+    let verdict = match found {
+        None => install(format!("{needed}, but it is not installed")),
+        Some(found) if !fits(found, companion, driver) => {
+            install(format!("{needed}, but {} is installed", found.version.as_deref().unwrap_or_default()))
+        }
+        Some(InstalledCompanion { enabled: false, .. }) => match &companion.peers {
+            Some(file) => Verdict::warn(causes::name_peers(companion, file)),
+            None => Verdict::fail(format!("{title} is installed but not started at boot"))
+                .repair("start the service", companion.units.iter().map(|unit| start(unit.clone()))),
+        },
+        Some(found) => Verdict::pass().saw(format!("{title} {}", found.version.as_deref().unwrap_or_default())),
+    };
+    // Programs of one host compute without it.
+    if companion.peers.is_some() { verdict.at_most_a_warning() } else { verdict }
 }
 
 fn fabric(seen: &Evidence) -> Option<Verdict> {
@@ -42,7 +97,8 @@ fn start(unit: String) -> Operation {
 
 fn service(seen: &Evidence) -> Option<Verdict> {
     let facts = &seen.facts;
-    let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty())?;
+    let needs_manager = || seen.needed_companions.iter().any(|of| of.id == CompanionId::FABRIC_MANAGER);
+    let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty() || needs_manager())?;
     let switches = format!("{} NVSwitches", facts.nvswitches.len());
     let (version, title) = (driver.version, seen.fabric_title());
     let Some(companion) = &seen.fabric_companion else {
@@ -50,17 +106,12 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     };
     let needed = causes::companion(companion, version);
     let install = |cause: String| {
-        let (which, versions) = match companion.version {
-            VersionRule::Driver => (format!(" {version} (exactly)"), format!("{version}*")),
-            VersionRule::Branch => (format!(" of branch {}", version.branch), format!("{}.*", version.branch)),
-            VersionRule::Own => (String::new(), "*".to_owned()),
+        let which = match companion.version {
+            VersionRule::Driver => format!(" {version} (exactly)"),
+            VersionRule::Branch => format!(" of branch {}", version.branch),
+            VersionRule::Own => String::new(),
         };
-        // The package has other names in other repositories.
-        let name = companion.package(facts.os.package_manager, version);
-        let manager = facts.os.package_manager.map(packages::of).filter(|manager| manager.by_hand.globs_versions);
-        let bring = name
-            .zip(manager)
-            .map(|(name, manager)| format!("sudo {} '{}'", manager.by_hand.install, manager.exactly(&name, &versions)));
+        let bring = causes::install_companion(companion, version, facts.os.package_manager);
         Verdict::fail(cause).alone().advise(
             format!("install {title}{which} and start it (package name as in NVIDIA's repository)"),
             bring.into_iter().chain(seen.fabric_start()),
@@ -72,10 +123,16 @@ fn service(seen: &Evidence) -> Option<Verdict> {
         Answer::Is(manager) if !companion.version.accepts(manager.version, version) => {
             install(format!("{needed}, but {} is installed", manager.version))
         }
-        Answer::Is(manager) if manager.active == Some(false) => Verdict::fail(format!(
-            "{title} is installed but does not run: CUDA fails with \"system not yet initialized\" (802)"
-        ))
-        .repair("start the service", companion.units.iter().map(|unit| start(unit.clone()))),
+        Answer::Is(manager) if manager.active == Some(false) => {
+            let known = manager.log.iter().rev().find_map(|line| Some((line, meaning(line)?)));
+            let why = known.map(|(_, means)| format!("{means}. Until it runs, ")).unwrap_or_default();
+            let verdict = Verdict::fail(format!(
+                "{title} is installed but does not run: {why}CUDA fails with \"system not yet initialized\" (802)"
+            ));
+            let logged = known.map(|(line, _)| line).or(manager.log.last());
+            let verdict = logged.into_iter().fold(verdict, |verdict, line| verdict.saw(format!("its log: {line}")));
+            verdict.repair("start the service", companion.units.iter().map(|unit| start(unit.clone())))
+        }
         Answer::Is(manager) => Verdict::pass().saw(format!("{title} {}", manager.version)),
     };
     Some(verdict.saw(switches))

@@ -5,6 +5,7 @@ use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer,
 use crate::host::{Facts, SecureBoot};
 use crate::operation::packages;
 use crate::packages::upstream;
+use crate::resolve::Joined;
 use crate::system::System;
 use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub struct FabricManager {
     pub version: DriverVersion,
     /// Its unit is active. None if systemd does not run.
     pub active: Option<bool>,
+    /// The end of its unit's log since the last boot, if it is not active.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
 }
 
 /// Debian's module has another name, for which modprobe has an alias.
@@ -70,7 +74,8 @@ pub fn hmm_disabled(system: &System) -> Option<bool> {
 /// Read only on hosts with NVSwitches.
 pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
-    if facts.nvswitches.is_empty() {
+    let needs = |joined: &Joined| joined.fabric.needs.contains(&CompanionId::FABRIC_MANAGER);
+    if !Joined::of(database, facts).as_ref().is_some_and(needs) {
         return Answer::NotAsked("there is no NVSwitch".to_owned());
     }
     if !system.exists(PROGRAM) {
@@ -92,8 +97,18 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
     let is_active = |unit: &String| {
         matches!(ask(system, ["systemctl", "is-active", unit.as_str()], Duration::from_secs(10)), Answer::Is(_))
     };
-    let active = Some(companion.units.iter().all(is_active));
-    Answer::Is(FabricManager { version, active })
+    let active = companion.units.iter().all(is_active);
+    let log = if active { Vec::new() } else { companion.units.iter().flat_map(|unit| end_of_log(system, unit)).collect() };
+    Answer::Is(FabricManager { version, active: Some(active), log })
+}
+
+/// The last lines that a unit logged since the last boot, without times and host names.
+fn end_of_log(system: &System, unit: &str) -> Vec<String> {
+    let argv = ["journalctl", "--boot", "--lines=20", "--output=cat", "--no-pager", "--unit", unit];
+    match ask(system, argv, Duration::from_secs(10)) {
+        Answer::Is(text) => text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),
+        Answer::Failed(_) | Answer::NotAsked(_) => Vec::new(),
+    }
 }
 
 /// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or a name without the branch.
@@ -101,7 +116,7 @@ fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answ
     let installed = installed(system, facts.os.package_manager);
     let version = |(name, version): (&String, &String)| {
         let version = companion.is_package(name).then(|| upstream(version).parse().ok())?;
-        version.map(|version| FabricManager { version, active: None })
+        version.map(|version| FabricManager { version, active: None, log: Vec::new() })
     };
     installed.iter().find_map(version).map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)
 }

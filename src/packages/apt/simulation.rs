@@ -1,7 +1,7 @@
 //! apt's simulations, held packages and automatic marks.
 
 use super::{stanza, without_cache};
-use crate::packages::abilities::{AutomaticMarks, Simulated, Simulation};
+use crate::packages::abilities::{AutomaticMarks, Holds, Simulated, Simulation};
 use crate::packages::words;
 use crate::system::{Program, System};
 use std::collections::BTreeSet;
@@ -9,6 +9,9 @@ use std::io;
 
 /// `apt-get -s`.
 pub const SIMULATION: Simulation = Simulation { read, held };
+
+/// dpkg's selections.
+pub const HOLDS: Holds = Holds { hold: "apt-mark -q hold", release: "apt-mark -q unhold", held, tool: None };
 
 /// Stanzas of `Package`, `Architecture` and `Auto-Installed`.
 pub const AUTOMATIC: AutomaticMarks =

@@ -30,6 +30,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     hardware(database, &mut c);
     machines(database, &mut c);
     companions(database, &mut c);
+    bulletins(database, &mut c);
     drivers(database, &mut c);
     toolkits(database, &mut c);
     components(database, &mut c);
@@ -283,6 +284,24 @@ fn companions(database: &Database, c: &mut Checker) {
     }
 }
 
+fn bulletins(database: &Database, c: &mut Checker) {
+    c.unique("bulletins", "title", database.bulletins.iter().map(|b| &b.title));
+    for b in &database.bulletins {
+        let record = Record::of("bulletins", "title", &b.title);
+        c.sourced(&record, &b.sources);
+        if b.vulnerabilities.is_empty() {
+            c.wrong(&record, "vulnerabilities", "is empty");
+        }
+        if let Some(fixed) = b.fixed.iter().find(|fixed| database.branch(fixed.branch).is_none()) {
+            c.wrong(&record, "fixed", format!("{} is not a branch in the database", fixed.branch));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = b.fixed.iter().find(|fixed| !seen.insert(fixed.branch)) {
+            c.wrong(&record, "fixed", format!("branch {} is there twice", twice.branch));
+        }
+    }
+}
+
 fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Checker) {
     c.sourced(record, &of.sources);
     // Its id may be used in the same places as the kind of a driver download or the name of a rule (`driver-has-modules`).
@@ -305,6 +324,14 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
         if !seen.insert((package.package_manager, package.from)) {
             c.wrong(record, "packages", format!("{} is a second name for the same drivers", package.name));
         }
+    }
+    for (key, path) in [("program", &of.program), ("peers", &of.peers)] {
+        if path.as_ref().is_some_and(|path| !path.starts_with('/')) {
+            c.wrong(record, key, "must be an absolute path");
+        }
+    }
+    if of.repository.is_some() && of.version != VersionRule::Own {
+        c.wrong(record, "repository", "a companion whose version follows the driver's is in the driver's repository");
     }
     if let Some(unit) = of.units.iter().find(|unit| !unit.contains('.')) {
         c.wrong(record, "units", format!("{unit} lacks the suffix of its unit type"));

@@ -6,7 +6,7 @@
 //! [`DriverOffer::companions`]: super::DriverOffer::companions
 
 use super::short_name::short_name;
-use super::{Database, DriverOffer, PackageManager, SourceId};
+use super::{Database, DriverOffer, PackageManager, Repository, SourceId};
 use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +41,18 @@ pub struct Companion {
     /// The names of its package in NVIDIA's own repositories.
     #[serde(default)]
     pub packages: Vec<CompanionPackage>,
+    /// The repository that has it, if its version does not depend on the driver's. Others are in the driver's repository.
+    #[serde(default)]
+    pub repository: Option<Repository>,
+    /// A program of it, which shows that it is installed.
+    #[serde(default)]
+    pub program: Option<String>,
     /// Its systemd units, `nvidia-imex.service`; empty if another program starts it.
     #[serde(default)]
     pub units: Vec<String>,
+    /// A file in which the user names the hosts that it connects; without it, its units cannot start.
+    #[serde(default)]
+    pub peers: Option<String>,
     /// The companion whose archives prove that this one exists: NVIDIA publishes both for the same drivers.
     #[serde(default)]
     pub published_with: Option<CompanionId>,

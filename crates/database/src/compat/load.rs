@@ -1,7 +1,7 @@
 //! Loads the YAML files: the one loader for the build, for `--database DIR` and for tests.
 
 use super::{
-    AddOn, AddOnArtifact, AddOnRange, Architecture, Companion, CompilerLimit, Component, ComponentNeed,
+    AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
     DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvSwitch, Problem,
     Rename, Source, Sxid, System, VirtualGpus, Xid, check,
@@ -70,6 +70,8 @@ struct File {
     instances: Vec<Instance>,
     systems: Vec<System>,
     companions: Vec<Companion>,
+    #[serde(default)]
+    bulletins: Vec<Bulletin>,
     xids: Vec<Xid>,
     #[serde(default)]
     sxids: Vec<Sxid>,
@@ -171,6 +173,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.instances.extend(file.instances);
         all.systems.extend(file.systems);
         all.companions.extend(file.companions);
+        all.bulletins.extend(file.bulletins);
         all.xids.extend(file.xids);
         all.sxids.extend(file.sxids);
         all.driver_branches.extend(file.driver_branches);
@@ -209,6 +212,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         instances: all.instances,
         systems: all.systems,
         companions: all.companions,
+        bulletins: all.bulletins,
         xids: all.xids,
         sxids: all.sxids,
         driver_branches: all.driver_branches,
@@ -236,6 +240,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     database.architectures.sort_by_key(|a| a.compute_capability);
     database.gpus.sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
     database.virtual_gpus.sort_by_key(|v| v.device);
+    database.bulletins.sort_by(|a, b| b.published.cmp(&a.published));
     database.driver_branches.sort_by_key(|b| Reverse(b.branch));
     database.drivers.sort_by_key(|d| Reverse(d.version));
     database.cuda.sort_by_key(|c| Reverse(c.version));

@@ -3,6 +3,7 @@
 //! `resolve` does.
 
 mod add_on;
+mod bulletin;
 mod check;
 mod companion;
 mod component;
@@ -21,6 +22,7 @@ pub use add_on::{
     AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall, VersionCode,
 };
 pub use check::check;
+pub use bulletin::Bulletin;
 pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, VersionRule};
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
@@ -77,6 +79,8 @@ pub struct Database {
     pub fabrics: Vec<Fabric>,
     /// Packages tied to the driver (companions).
     pub companions: Vec<Companion>,
+    /// Security bulletins about drivers, newest first.
+    pub bulletins: Vec<Bulletin>,
     /// GPU error numbers in the kernel log.
     pub xids: Vec<Xid>,
     /// The NVSwitch driver's error numbers.
@@ -1244,7 +1248,7 @@ impl DriverOffer {
 }
 
 /// A package repository, and how to detect that a host has it enabled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Repository {
     /// The name for readers: `Debian non-free`, `NVIDIA's network repository`.

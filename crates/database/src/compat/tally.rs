@@ -92,6 +92,7 @@ impl Database {
                     self.companions.iter().flat_map(|c| &c.packages).map(|p| (&p.sources, false)),
                 ),
                 self.kind("xids", self.xids.iter().map(|x| (&x.sources, x.assumed.is_some()))),
+                self.kind("bulletins", self.bulletins.iter().map(|b| (&b.sources, false))),
                 self.kind("sxids", self.sxids.iter().map(|x| (&x.sources, false))),
                 self.kind("driver branches", self.driver_branches.iter().map(|b| (&b.sources, b.assumed.is_some()))),
                 self.kind(

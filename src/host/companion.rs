@@ -1,0 +1,78 @@
+//! Companions of the driver that are installed: by the package manager's record if that is a file, otherwise by a program.
+
+use super::InstalledCompanion;
+use super::installed::Packages;
+use super::reader::Reader;
+use crate::compat::Companion;
+use crate::packages::upstream;
+use std::path::Path;
+
+/// Where `systemctl enable` links the units that the host starts.
+const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
+
+/// The installed ones of those that the database knows.
+pub fn companions(reader: &Reader, packages: Option<&Packages>, known: &[Companion]) -> Vec<InstalledCompanion> {
+    known.iter().filter_map(|companion| installed(reader, packages, companion)).collect()
+}
+
+fn installed(reader: &Reader, packages: Option<&Packages>, companion: &Companion) -> Option<InstalledCompanion> {
+    let of_package = packages.and_then(|all| {
+        let mut found = all.all().filter(|(name, _)| companion.is_package(name));
+        found.next_back().map(|(_, version)| upstream(version).to_owned())
+    });
+    let has_program = || companion.program.as_ref().is_some_and(|program| reader.is_file(program));
+    if of_package.is_none() && !has_program() {
+        return None;
+    }
+    let is_enabled = |unit: &String| reader.system.link_target(Path::new(STARTED_AT_BOOT).join(unit)).is_some();
+    Some(InstalledCompanion {
+        id: companion.id,
+        version: of_package,
+        enabled: companion.units.iter().all(is_enabled),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::CompanionId;
+    use crate::database::embedded;
+    use crate::system::System;
+
+    fn found(record: Option<&str>, files: &[&str], enabled: bool) -> Vec<InstalledCompanion> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let file = |path: &str, text: &str| {
+            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755).expect("made");
+            on.write(path, text.as_bytes(), 0o755).expect("written");
+        };
+        record.into_iter().for_each(|text| file("/var/lib/dpkg/status", text));
+        files.iter().for_each(|path| file(path, ""));
+        if enabled {
+            on.make_directories(STARTED_AT_BOOT, 0o755).expect("made");
+            let target = Path::new("/usr/lib/systemd/system/nvidia-fabricmanager.service");
+            on.link(Path::new(STARTED_AT_BOOT).join("nvidia-fabricmanager.service"), target).expect("linked");
+        }
+        let database = embedded();
+        let packages = Packages::read(&mut Reader::new(&on), &database.add_ons, &database.companions);
+        companions(&Reader::new(&on), packages.as_ref(), &database.companions)
+    }
+
+    #[test]
+    fn a_companion_is_known_by_its_package_or_its_program() {
+        let record = "Package: nvidia-fabricmanager-580\nStatus: install ok installed\nVersion: 580.95.05-0ubuntu0.24.04.2\n\n\
+            Package: nvlsm\nStatus: hold ok installed\nVersion: 2025.06.11-1\n\n\
+            Package: nvidia-imex-580\nStatus: deinstall ok config-files\nVersion: 580.95.05-1\n";
+        let manager = |version: Option<&str>, enabled| InstalledCompanion {
+            id: CompanionId::FABRIC_MANAGER,
+            version: version.map(str::to_owned),
+            enabled,
+        };
+        let nvlsm =
+            InstalledCompanion { id: "nvlsm".parse().expect("an id"), version: Some("2025.06.11".into()), enabled: true };
+        assert_eq!(found(Some(record), &[], true), [manager(Some("580.95.05"), true), nvlsm.clone()]);
+        assert_eq!(found(Some(record), &[], false), [manager(Some("580.95.05"), false), nvlsm]);
+        assert_eq!(found(None, &["/usr/bin/nv-fabricmanager"], true), [manager(None, true)]);
+        assert_eq!(found(None, &[], false), []);
+    }
+}
