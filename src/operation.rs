@@ -1,6 +1,7 @@
-//! The nine operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The ten operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs.
 
+pub mod add_repository;
 pub mod download;
 pub mod link;
 pub mod packages;
@@ -17,6 +18,7 @@ pub mod unpack;
 pub mod valid;
 mod write_file;
 
+pub use add_repository::{AddRepository, RepositoryKey};
 pub use download::Download;
 pub use link::Link;
 pub use packages::Packages;
@@ -50,6 +52,8 @@ pub enum Operation {
     Unpack(Unpack),
     /// Runs a program.
     Run(Run),
+    /// Adds a repository to the package manager's.
+    AddRepository(AddRepository),
     /// Installs and removes packages.
     Packages(Packages),
     /// Enables or disables a unit.
@@ -98,7 +102,7 @@ macro_rules! from {
     };
 }
 
-from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Reboot);
+from!(AddRepository, WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Reboot);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -115,6 +119,7 @@ impl Operation {
             Self::Download(_) => Ok(Standing::Satisfied),
             Self::Unpack(_) => Ok(Standing::satisfied_if(planned)),
             Self::Run(run) => Ok(run.stands(on, planned)),
+            Self::AddRepository(repository) => repository.stands(on),
             Self::Packages(wanted) => packages::stand(on, wanted),
             Self::Service(service) => service.stands(on),
             Self::Reboot(_) => Ok(Standing::Needed),
@@ -130,6 +135,7 @@ impl Operation {
             Self::Download(download) => download.describe(),
             Self::Unpack(unpack) => unpack.describe(),
             Self::Run(run) => run.describe(),
+            Self::AddRepository(repository) => repository.describe(),
             Self::Packages(packages) => packages.describe(),
             Self::Service(service) => service.describe(),
             Self::Reboot(_) => "reboot".to_owned(),
@@ -145,6 +151,7 @@ impl Operation {
             Self::Download(download) => download.shell(),
             Self::Unpack(unpack) => unpack.shell(),
             Self::Run(run) => run.shell(),
+            Self::AddRepository(repository) => repository.shell(),
             Self::Packages(packages) => packages.shell(),
             Self::Service(service) => service.shell(),
             Self::Reboot(reboot) => reboot.shell(),
@@ -161,7 +168,7 @@ impl Operation {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
-            Self::Download(_) | Self::Unpack(_) => None,
+            Self::AddRepository(_) | Self::Download(_) | Self::Unpack(_) => None,
         };
         // What would fill a screen is easier done by gpusetup itself.
         command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
@@ -174,6 +181,7 @@ impl Operation {
                 vec![path.clone()]
             }
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
+            Self::AddRepository(repository) => repository.folders(),
             Self::Packages(_) => vec!["/usr".into()],
             Self::Service(_) => vec!["/etc".into()],
             Self::Download(_) | Self::Unpack(_) | Self::Reboot(_) => Vec::new(),
@@ -189,6 +197,7 @@ impl Operation {
             Self::Download(download) => download.counts(),
             Self::Unpack(unpack) => unpack.counts(),
             Self::Run(run) => run.counts(),
+            Self::AddRepository(repository) => repository.counts(),
             Self::Packages(packages) => packages.counts(),
             Self::Service(service) => service.counts(),
             Self::Reboot(reboot) => reboot.counts(),
@@ -198,6 +207,7 @@ impl Operation {
     /// The package manager that must not be at work meanwhile.
     pub fn locks(&self) -> Option<PackageManager> {
         match self {
+            Self::AddRepository(repository) => Some(repository.manager),
             Self::Packages(packages) => Some(packages.manager),
             Self::Run(run) => run.locks,
             Self::WriteFile(_)

@@ -364,10 +364,12 @@ pub enum Profile {
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MethodOption {
-    /// Packages if an enabled repository offers a branch that fits, otherwise the runfile
+    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then the runfile
     Auto,
-    /// The package manager
+    /// The package manager, with the enabled repositories
     Packages,
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
+    Repository,
     /// NVIDIA's runfile
     Runfile,
 }
@@ -603,6 +605,7 @@ impl RequestOptions {
             method: match self.method {
                 MethodOption::Auto => Method::Auto,
                 MethodOption::Packages => Method::Packages,
+                MethodOption::Repository => Method::Repository,
                 MethodOption::Runfile => Method::Runfile,
             },
             modules,

@@ -25,19 +25,26 @@ pub fn install_driver(context: &StepContext) -> Step {
             let why = format!("driver {version} is installed and fits");
             step(StepId::InstallDriver, title, why, Vec::new())
         }
-        Install::Packages(offer) => {
+        Install::Packages(offer) | Install::Repository(offer, _) => {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
             let wanted = Packages::to_install(manager, offer.packages_for(desktop).to_vec());
             // If a simulation reports versions, they are checked before the installation.
-            let is_told = packages::of(manager).simulation.is_some();
+            // Of a repository that is added, the branch is all that is known.
+            let is_told = packages::of(manager).simulation.is_some() && matches!(driver.install, Install::Packages(_));
             let drivers = if is_told { offer.versioned_packages(desktop) } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
                 drivers: drivers.iter().map(|name| (name.clone(), version)).collect(),
                 ..wanted
             });
-            let why = format!("from {}; it is updated with the system", offer.repository.name);
+            let name = &offer.repository.name;
+            let why = match driver.install {
+                Install::Repository(..) => {
+                    format!("from {name}, the newest of branch {} there; it is updated with the system", version.branch)
+                }
+                _ => format!("from {name}; it is updated with the system"),
+            };
             step(StepId::InstallDriver, title, why, vec![Act::needed(operation)])
         }
         Install::Runfile(a) => {

@@ -8,9 +8,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 12] = [
+const NAMES: [(StepId, &str); 14] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
+    (StepId::AddRepository, "add-repository"),
     (StepId::InstallDriver, "install-driver"),
     (StepId::InstallCuda, "install-cuda"),
     (StepId::FixSymlinks, "fix-symlinks"),
@@ -19,6 +20,7 @@ const NAMES: [(StepId, &str); 12] = [
     (StepId::Reboot, "reboot"),
     (StepId::RemoveCuda, "remove-cuda"),
     (StepId::RemoveDriver, "remove-driver"),
+    (StepId::RemoveRepository, "remove-repository"),
     (StepId::Repair, "repair"),
     (StepId::Verify, "verify"),
 ];
