@@ -7,6 +7,7 @@ mod bundled;
 mod config;
 mod events;
 pub mod journal;
+mod keys;
 mod lock;
 mod network;
 mod news;
@@ -32,6 +33,7 @@ pub use status::status;
 use crate::bundle::BundleError;
 use crate::exit::Exit;
 use crate::fetch::FetchError;
+use crate::operation::add_repository::RepositoryError;
 use crate::operation::packages::PackagesError;
 use crate::operation::program::ProgramError;
 use crate::operation::unpack::UnpackError;
@@ -83,6 +85,7 @@ impl From<BundleError> for Failure {
     fn from(e: BundleError) -> Self {
         match e {
             BundleError::Packages(e) => e.into(),
+            BundleError::Repository(e) => e.into(),
             e if e.is_the_bundles() => Self::Integrity(format!("the bundle cannot be used: {e}")),
             e => Self::Blocked(format!("the bundle cannot be used: {e}")),
         }
@@ -115,6 +118,17 @@ impl From<ProgramError> for Failure {
             ProgramError::Start { .. } | ProgramError::Failed { .. } | ProgramError::Unexpected { .. } => {
                 Self::Step(e.to_string())
             }
+        }
+    }
+}
+
+impl From<RepositoryError> for Failure {
+    fn from(e: RepositoryError) -> Self {
+        match e {
+            RepositoryError::Key { .. } => Self::Integrity(e.to_string()),
+            RepositoryError::Lists { .. } => Self::Step(e.to_string()),
+            RepositoryError::Io { .. } => Self::Blocked(e.to_string()),
+            RepositoryError::Program(e) => e.into(),
         }
     }
 }

@@ -12,12 +12,13 @@ mod verify;
 pub use create::{Contents, Written, is_archive};
 pub use form::Form;
 pub use manifest::{Entry, MANIFEST, Manifest, PROGRAM, PlanId, Repository, SIGNATURE};
-pub use repository::{closure, needed_packages};
+pub use repository::{added_repositories, closure, needed_packages};
 pub use verify::{Findings, verify};
 
 use crate::compat::Database;
 use crate::database::store;
 use crate::host::{Facts, SystemId};
+use crate::operation::add_repository::RepositoryError;
 use crate::operation::packages::PackagesError;
 use crate::operation::{Download, Operation};
 use crate::packages::is_among;
@@ -86,6 +87,9 @@ pub enum BundleError {
     /// Packages cannot be had.
     #[error(transparent)]
     Packages(#[from] PackagesError),
+    /// A repository that a plan adds cannot be used.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
     /// Packages of a system that this host is not.
     #[error("{0}")]
     Elsewhere(String),
@@ -141,6 +145,7 @@ impl BundleError {
             | Self::Write(_)
             | Self::OtherProgram(_)
             | Self::Packages(_)
+            | Self::Repository(_)
             | Self::Elsewhere(_)
             | Self::Unstartable { .. }
             | Self::NotBrought(_)
@@ -217,6 +222,10 @@ impl Bundle {
         match operation {
             Operation::Download(Download { sha256, to, .. }) if self.artifact(sha256, to).is_none() => {
                 vec![to.file_name().unwrap_or_default().to_string_lossy().into_owned()]
+            }
+            Operation::AddRepository(repository) => {
+                let without = repository.keys.iter().filter(|key| key.content.is_none());
+                without.map(|key| format!("the signing key {}", key.file)).collect()
             }
             Operation::Packages(wanted) if !wanted.install.is_empty() => {
                 let system = SystemId::of(host);

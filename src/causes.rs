@@ -79,6 +79,10 @@ pub const IMMUTABLE: &str = "/usr is a read-only image on this system: packages 
 /// In a container (GS911).
 pub const CONTAINER: &str = "a container shares the host's kernel: install the kernel modules on the host";
 
+/// What adds NVIDIA's repository, for a request that keeps to those that are enabled.
+pub const ADD_REPOSITORY: &str =
+    "have gpusetup add NVIDIA's repository, with its key and for the driver alone: --method repository";
+
 /// A distribution whose packages are not in the database (GS410).
 pub fn unknown_packages(system: &str) -> String {
     format!("the database does not know the packages of {system}")
@@ -359,6 +363,7 @@ pub fn of_rule(rule: Rule) -> Option<CheckId> {
         | RuleId::ModulesDefault
         | RuleId::MethodKept
         | RuleId::MethodPackages
+        | RuleId::MethodRepository
         | RuleId::MethodRunfile
         | RuleId::MethodWanted
         | RuleId::CudaTargetsGpu

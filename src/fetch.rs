@@ -136,6 +136,12 @@ pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
 /// If it cannot be had, or has more bytes than the limit.
 pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, FetchError> {
     let network = |trouble| told(url, trouble);
+    if url.starts_with("file:") {
+        return local::small(url, limit).map_err(network);
+    }
+    if sources.offline {
+        return Err(network(TransferError::Final("--offline forbids downloads".to_owned())));
+    }
     let client = Client::new(url, sources).map_err(network)?;
     let mut answer = match client.ask(0, None, None) {
         Err(TransferError::NotThere(_)) => return Ok(None),

@@ -339,9 +339,11 @@ ids! {
     MethodKept = "method-kept",
     /// A repository of the host offers the driver.
     MethodPackages = "method-packages",
+    /// A repository that gpusetup adds has the driver.
+    MethodRepository = "method-repository",
     /// No repository of the host offers the driver.
     MethodRunfile = "method-runfile",
-    /// The runfile was requested.
+    /// The installation method was requested.
     MethodWanted = "method-wanted",
     /// The toolkit compiles for the GPU.
     CudaTargetsGpu = "cuda-targets-gpu",

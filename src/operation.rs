@@ -1,6 +1,7 @@
-//! The eleven operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The twelve operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
+pub mod add_repository;
 mod device;
 pub mod download;
 pub mod hold;
@@ -19,6 +20,7 @@ pub mod unpack;
 pub mod valid;
 mod write_file;
 
+pub use add_repository::{AddRepository, RepositoryKey};
 pub use device::Device;
 pub use download::Download;
 pub use hold::Hold;
@@ -55,6 +57,8 @@ pub enum Operation {
     Unpack(Unpack),
     /// Runs a program.
     Run(Run),
+    /// Adds a repository to the package manager's.
+    AddRepository(AddRepository),
     /// Installs and removes packages.
     Packages(Packages),
     /// Holds packages at their version, or releases them.
@@ -107,7 +111,7 @@ macro_rules! from {
     };
 }
 
-from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Hold, Service, Device, Reboot);
+from!(AddRepository, WriteFile, Link, Remove, Download, Unpack, Run, Packages, Hold, Service, Device, Reboot);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -124,6 +128,7 @@ impl Operation {
             Self::Download(_) => Ok(Standing::Satisfied),
             Self::Unpack(_) => Ok(Standing::satisfied_if(planned)),
             Self::Run(run) => Ok(run.stands(on, planned)),
+            Self::AddRepository(repository) => repository.stands(on),
             Self::Packages(wanted) => packages::stand(on, wanted),
             Self::Hold(hold) => hold.stands(on),
             Self::Service(service) => service.stands(on),
@@ -141,6 +146,7 @@ impl Operation {
             Self::Download(download) => download.describe(),
             Self::Unpack(unpack) => unpack.describe(),
             Self::Run(run) => run.describe(),
+            Self::AddRepository(repository) => repository.describe(),
             Self::Packages(packages) => packages.describe(),
             Self::Hold(hold) => hold.describe(),
             Self::Service(service) => service.describe(),
@@ -158,6 +164,7 @@ impl Operation {
             Self::Download(download) => download.shell(),
             Self::Unpack(unpack) => unpack.shell(),
             Self::Run(run) => run.shell(),
+            Self::AddRepository(repository) => repository.shell(),
             Self::Packages(packages) => packages.shell(),
             Self::Hold(hold) => hold.shell(),
             Self::Service(service) => service.shell(),
@@ -181,7 +188,7 @@ impl Operation {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
-            Self::Download(_) | Self::Unpack(_) => None,
+            Self::AddRepository(_) | Self::Download(_) | Self::Unpack(_) => None,
         };
         // What would fill a screen is easier done by gpusetup itself.
         command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
@@ -194,6 +201,7 @@ impl Operation {
                 vec![path.clone()]
             }
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
+            Self::AddRepository(repository) => repository.folders(),
             Self::Packages(_) => vec!["/usr".into()],
             Self::Hold(_) => vec![HELD.into()],
             Self::Service(_) => vec!["/etc".into()],
@@ -210,6 +218,7 @@ impl Operation {
             Self::Download(download) => download.counts(),
             Self::Unpack(unpack) => unpack.counts(),
             Self::Run(run) => run.counts(),
+            Self::AddRepository(repository) => repository.counts(),
             Self::Packages(packages) => packages.counts(),
             Self::Hold(hold) => hold.counts(),
             Self::Service(service) => service.counts(),
@@ -221,6 +230,7 @@ impl Operation {
     /// The package manager that must not be at work meanwhile.
     pub fn locks(&self) -> Option<PackageManager> {
         match self {
+            Self::AddRepository(repository) => Some(repository.manager),
             Self::Packages(packages) => Some(packages.manager),
             Self::Hold(hold) => Some(hold.manager),
             Self::Run(run) => run.locks,

@@ -10,6 +10,7 @@
 //! `dnf repoquery --available` and `zypper search --details`. Input that is not understood is [`Unknown`], never a guess.
 
 mod abilities;
+mod added;
 mod apt;
 mod asked;
 mod dnf;
@@ -29,6 +30,7 @@ mod tdnf;
 mod zypper;
 
 pub use abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulated, Simulation};
+pub use added::{NewRepository, RepositoryFormat};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
 pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};

@@ -23,6 +23,7 @@ mod read;
 mod reboot;
 mod removal;
 mod repair;
+mod repository;
 mod settings;
 mod step_id;
 mod toolkit;
@@ -44,7 +45,7 @@ use crate::compat::{AddOnId, Database};
 use crate::host::Facts;
 use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
-use crate::operation::{Download, Operation, Packages};
+use crate::operation::{AddRepository, Download, Operation, Packages};
 use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -165,6 +166,8 @@ pub enum StepId {
     Prerequisites,
     /// Prevents nouveau and nova from using the GPUs.
     BlacklistNouveau,
+    /// A repository that has the driver's packages, and its keys.
+    AddRepository,
     /// Kernel modules and user-space driver.
     InstallDriver,
     /// What NVSwitches need besides the driver.
@@ -189,6 +192,8 @@ pub enum StepId {
     RemoveAddOn(AddOnId),
     /// Removes the driver.
     RemoveDriver,
+    /// Removes a repository that gpusetup added, and its keys.
+    RemoveRepository,
     /// Fixes a problem found by `doctor`.
     Repair,
     /// Checks that everything works.
@@ -319,6 +324,9 @@ impl Plan {
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
             if let Operation::Download(Download { url, sha256, .. }) = &mut act.operation {
                 *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));
+            }
+            if let Operation::AddRepository(AddRepository { name, url, .. }) = &mut act.operation {
+                *url = mirrors.of(database.repository_published_as(name).as_deref().unwrap_or(url));
             }
         }
         self

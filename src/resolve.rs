@@ -213,10 +213,12 @@ const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Packages if the distribution's enabled repositories offer a branch that fits, otherwise the runfile.
+    /// Packages of the enabled repositories if they offer a branch that fits, then NVIDIA's repository, then the runfile.
     Auto,
-    /// The package manager.
+    /// The package manager, with the repositories that are enabled.
     Packages,
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled.
+    Repository,
     /// NVIDIA's runfile.
     Runfile,
 }

@@ -73,6 +73,12 @@ pub fn carry_out(
             run.perform(on, Some(log), &mut |since| working(since, None))?;
             work.settle(on, at, undo).map_err(io)?;
         }
+        Operation::AddRepository(repository) => {
+            let undo = repository.intend(on, &mut work.backups)?;
+            work.intend(on, at, undo)?;
+            let working = &mut |since| working(since, None);
+            repository.perform(on, &config.supply(), Some(log), working)?;
+        }
         Operation::Packages(wanted) => {
             let undo = vec![Undo::Packages(packages::intend(on, wanted).map_err(io)?)];
             work.intend(on, at, undo.clone())?;

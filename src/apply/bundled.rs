@@ -3,6 +3,7 @@
 
 use super::Failure;
 use super::config::RunConfig;
+use super::keys::keys;
 use super::news::{News, OnNews};
 use crate::bundle::Bundle;
 use crate::causes;
@@ -58,7 +59,7 @@ fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
             act.satisfied || is_cached(on, &Wanted { url, sha256, size: *size, to })
         }
         Operation::Packages(wanted) => !is_needed(on, wanted),
-        _ => true,
+        other => keys(other).all(|(_, key)| key.cached(on).is_ok_and(|cached| cached.is_some())),
     };
     if has { Vec::new() } else { bundle.lacks(&act.operation, &plan.host) }
 }

@@ -2,6 +2,7 @@
 //! one that lets nothing be executed, something in the way, a cache that others may write.
 
 use super::config::RunConfig;
+use super::keys::keys;
 use super::{Failure, reserve};
 use crate::causes;
 use crate::fetch::{Wanted, is_cached};
@@ -87,6 +88,7 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
             vec![file.as_path()]
         }
         Operation::Run(Run { verified, .. }) => verified.iter().map(|v| v.path.as_path()).collect(),
+        Operation::AddRepository(repository) => repository.keys.iter().map(|key| key.to.as_path()).collect(),
         _ => Vec::new(),
     });
     files.filter_map(Path::parent).chain(supply.folder()).collect()
@@ -105,11 +107,15 @@ pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
     let missing = |o: &Operation| match o {
         Operation::Download(Download { url, sha256, size, to }) => {
             let wanted = Wanted { url, sha256, size: *size, to };
-            (!url.starts_with("file:") && !is_cached(on, &wanted)).then(|| url.clone())
+            let is_missing = !url.starts_with("file:") && !is_cached(on, &wanted);
+            if is_missing { vec![url.clone()] } else { Vec::new() }
         }
-        _ => None,
+        other => {
+            let not_cached = keys(other).filter(|(_, key)| !key.cached(on).is_ok_and(|cached| cached.is_some()));
+            not_cached.map(|(of, key)| of.url_of(key)).filter(|url| !url.starts_with("file:")).collect()
+        }
     };
-    let missing: Vec<_> = plan.acts().filter(|act| !act.satisfied).filter_map(|act| missing(&act.operation)).collect();
+    let missing: Vec<_> = plan.acts().filter(|act| !act.satisfied).flat_map(|act| missing(&act.operation)).collect();
     let (is, it, has) = match missing.len() {
         0 => return None,
         1 => ("is", "it", "has it"),
@@ -166,6 +172,7 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
         Operation::Link(link) if on.exists(link.end()) => link.stands(on),
         // A driver that is yet to be installed does not answer.
         Operation::Device(device) => device.stands(on, false).or(Ok(Standing::Needed)),
+        Operation::AddRepository(repository) => repository.stands(on),
         _ => return Ok(()),
     };
     match standing {

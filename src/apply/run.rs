@@ -6,6 +6,7 @@ use super::boot::boot_id;
 use super::config::RunConfig;
 use super::events::noting;
 use super::journal::{At, Event, Journal};
+use super::keys::fetch_keys;
 use super::network::{not_interrupted, with_network};
 use super::news::{News, OnNews};
 use super::prefetched::Prefetched;
@@ -90,6 +91,7 @@ fn carry(
     tell: OnNews,
 ) -> Result<Outcome, Failure> {
     bundled::bring(on, left, config, tell)?;
+    fetch_keys(on, left, config, tell)?;
     let mut done = downloads(on, left, config, work, tell)?;
     for (s, step) in left.steps.iter().enumerate() {
         if step.state != State::Skipped {

@@ -10,6 +10,7 @@ use super::BundleError;
 use crate::host::SystemId;
 use crate::operation::packages::{Packages, said};
 use crate::operation::program::ProgramError;
+use crate::operation::{AddRepository, Operation};
 use crate::packages::{Fetcher, Index, LocalPackages, MadeIndex, Manager, WrittenIndex, is_among, of, words};
 use crate::plan::Plan;
 use crate::system::{Program, System, digest};
@@ -47,6 +48,14 @@ pub fn needed_packages(plan: &Plan) -> Vec<&Packages> {
     plan.packages().filter(|wanted| !wanted.install.is_empty()).collect()
 }
 
+/// The repositories that a plan adds.
+pub fn added_repositories(plan: &Plan) -> impl Iterator<Item = &AddRepository> {
+    plan.acts().filter_map(|act| match &act.operation {
+        Operation::AddRepository(repository) => Some(repository),
+        _ => None,
+    })
+}
+
 /// Fetches what these transactions need into `work`, an empty folder of the host's that is private. Each is resolved by
 /// itself, as it will be on the host, so that a choice between packages that one makes does not hide what the other needs.
 pub fn closure(
@@ -54,6 +63,7 @@ pub fn closure(
     system: &SystemId,
     work: &Path,
     transactions: &[&Packages],
+    added: &[&AddRepository],
     created: &str,
 ) -> Result<Closure, BundleError> {
     let mut managers: Vec<_> = transactions.iter().map(|t| t.manager).collect();
@@ -61,9 +71,10 @@ pub fn closure(
     match managers.as_slice() {
         [] => Ok(Closure::default()),
         [manager] => {
-            let host = Workshop { on, work, system, manager: of(*manager) };
+            let mut host = Workshop { on, work, system, manager: of(*manager), options: Vec::new() };
             let mut asked = BTreeSet::new();
             let mut new = transactions.iter().filter(|t| asked.insert((&t.install, &t.stream, &t.versions)));
+            host.add(added)?;
             host.prepare()?;
             new.try_for_each(|t| host.fetch(t))?;
             host.index(created)?.with_all_of(transactions)
@@ -78,6 +89,8 @@ struct Workshop<'a> {
     work: &'a Path,
     system: &'a SystemId,
     manager: &'static Manager,
+    /// The options that have it read the added repositories too.
+    options: Vec<String>,
 }
 
 impl Workshop<'_> {
@@ -87,7 +100,8 @@ impl Workshop<'_> {
 
     /// The program, and what keeps it to the folder.
     fn argv(&self) -> Vec<String> {
-        (self.manager.fetcher.argv)(self.work, &self.system.version)
+        let argv = (self.manager.fetcher.argv)(self.work, &self.system.version);
+        argv.into_iter().chain(self.options.iter().cloned()).collect()
     }
 
     fn run(&self, more: impl IntoIterator<Item = String>) -> Result<(), BundleError> {
@@ -104,6 +118,47 @@ impl Workshop<'_> {
             return Err(BundleError::Interrupted);
         }
         Ok(said(&name, output)?)
+    }
+
+    /// Has the manager read repositories that plans add: copies of the host's folders of such files, with theirs.
+    fn add(&mut self, added: &[&AddRepository]) -> Result<(), BundleError> {
+        let Some(format) = self.manager.added.as_ref().filter(|_| !added.is_empty()) else { return Ok(()) };
+        for (n, (folder, options)) in format.folders.iter().enumerate() {
+            let copy = self.work.join(format!("repositories-{n}"));
+            self.on.make_directories(&copy, 0o700).map_err(BundleError::io(&copy))?;
+            for name in self.on.list(folder).map_err(BundleError::io(Path::new(folder)))? {
+                let path = Path::new(folder).join(&name);
+                if let Some(text) = self.on.read_text(&path).map_err(BundleError::io(&path))? {
+                    let to = copy.join(&name);
+                    self.on.write(&to, text.as_bytes(), 0o600).map_err(BundleError::io(&to))?;
+                }
+            }
+            for repository in added {
+                let keys = self.keys(repository)?;
+                let here = repository
+                    .files_with(&keys)
+                    .into_iter()
+                    .filter(|file| file.path.parent() == Some(Path::new(folder)));
+                for file in here {
+                    let to = copy.join(file.path.file_name().unwrap_or_default());
+                    self.on.write(&to, file.content.as_bytes(), 0o600).map_err(BundleError::io(&to))?;
+                }
+            }
+            self.options.extend(options(&copy.display().to_string()));
+        }
+        Ok(())
+    }
+
+    /// The keys of a repository, written to the work folder.
+    fn keys(&self, repository: &AddRepository) -> Result<Vec<PathBuf>, BundleError> {
+        let mut paths = Vec::new();
+        for key in &repository.keys {
+            let content = key.cached(self.on)?.unwrap_or_default();
+            let path = self.work.join(format!("{}.asc", key.fingerprint));
+            self.on.write(&path, content.as_bytes(), 0o600).map_err(BundleError::io(&path))?;
+            paths.push(path);
+        }
+        Ok(paths)
     }
 
     fn prepare(&self) -> Result<(), BundleError> {

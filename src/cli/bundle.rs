@@ -7,13 +7,15 @@ use super::options::{DatabaseOptions, JsonOption, RequestOptions, SourceOptions,
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
-    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, Written, closure, needed_packages,
+    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, Written, added_repositories, closure,
+    needed_packages,
 };
 use crate::cache::BUNDLES;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::fetch::{Sources, Wanted, fetch, is_cached};
+use crate::fetch::{Sources, Wanted, fetch, fetch_small, is_cached};
 use crate::host::{Look, SystemId, probe};
+use crate::operation::add_repository::MOST_KEY;
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
@@ -107,6 +109,7 @@ impl From<BundleError> for Problem {
         match e {
             BundleError::Input(e) => e.into(),
             BundleError::Packages(e) => not_gathered(e),
+            BundleError::Repository(e) => not_gathered(e),
             BundleError::Unstartable { .. } => Self::new(exit, e.to_string())
                 .hint("use a gpusetup that was built for an older glibc, or statically: --gpusetup FILE"),
             BundleError::OtherProgram(_) | BundleError::Schema(_) => Self::new(exit, e.to_string()).hint(format!(
@@ -157,6 +160,9 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
         true => Some(Lock::take(&system, Duration::ZERO, &mut |_| {})?),
         false => None,
     };
+    for plan in &mut plans {
+        *plan = with_keys(plan, &sources)?;
+    }
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let program = options.gpusetup.as_deref().unwrap_or(Path::new("/proc/self/exe"));
     let mut contents = Contents::of(&plans, database, program, &created)?;
@@ -221,6 +227,21 @@ fn made_with(path: &Path, database: &Database, trust: &Trust) -> Result<Plan, Pr
     }
     let sentence = format!("{} was made with another database, of {}", path.display(), plan.database.version);
     Err(Problem::integrity(sentence).hint("make a new plan, or name the plan's database with --database DIR"))
+}
+
+/// The plan with the keys of the repositories that it adds, so that the host need not fetch them.
+fn with_keys(plan: &Plan, sources: &Sources) -> Result<Plan, Problem> {
+    let mut plan = plan.clone();
+    for act in plan.steps.iter_mut().flat_map(|step| &mut step.operations) {
+        let Operation::AddRepository(repository) = &mut act.operation else { continue };
+        let urls: Vec<_> = repository.keys.iter().map(|key| sources.mirrors.of(&repository.url_of(key))).collect();
+        for (key, url) in repository.keys.iter_mut().zip(urls).filter(|(key, _)| key.content.is_none()) {
+            let fetched = fetch_small(&url, MOST_KEY, sources).map_err(not_gathered)?;
+            let missing = || Problem::new(Exit::Later, format!("the repository has no signing key {url}"));
+            key.content = Some(key.checked(&fetched.ok_or_else(missing)?, &url).map_err(BundleError::from)?);
+        }
+    }
+    Ok(plan)
 }
 
 /// Fetches what a plan downloads.
@@ -310,7 +331,9 @@ fn packages(
         Problem::new(Exit::Blocked, format!("cannot make {}: {e}", work.path.display()))
             .hint("use a folder that you may write to: --cache DIR")
     })?;
-    let closure = closure(system, &here, &work.path, &transactions, created)?;
+    let mut added: Vec<_> = plans.iter().flat_map(added_repositories).collect();
+    added.dedup_by_key(|repository| &repository.name);
+    let closure = closure(system, &here, &work.path, &transactions, &added, created)?;
     say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
     Ok(contents.packages(system, here, manager, closure)?)
 }

@@ -3,13 +3,14 @@
 use super::Problem;
 use super::files::{or_trust_owner, read_text};
 use super::options::TrustOptions;
+use crate::bundle::added_repositories;
 use crate::causes;
 use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
-use crate::operation::Packages;
 use crate::operation::packages;
+use crate::operation::{Operation, Packages};
 use crate::packages::{Versions, of, offered_versions};
-use crate::plan::{LockError, LockFile, Plan};
+use crate::plan::{LockError, LockFile, Plan, Step, StepId};
 use crate::planning::PlanningError;
 use crate::resolve::Method;
 use crate::system::System;
@@ -84,7 +85,20 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     if has_packaged_driver(plan) {
         all.extend(of_driver(plan, packages::installed(system, manager).map_err(unknown(manager))?));
     }
-    for wanted in plan.packages() {
+    let added = added_repositories(plan).next();
+    if let Some(repository) = added {
+        super::say(&format!(
+            "note: the lock file has no packages of {}, which is not enabled yet. To lock them too, run gpusetup plan --lock \
+             again after apply",
+            repository.url
+        ));
+    }
+    // The packages of a repository that is yet to be added cannot be asked for.
+    let is_known = |step: &&Step| added.is_none() || step.id != StepId::InstallDriver;
+    let acts = plan.steps.iter().filter(is_known).flat_map(|step| &step.operations);
+    for wanted in
+        acts.filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
+    {
         all.extend(match packages::transaction(system, wanted).map_err(unknown(manager))? {
             Some(versions) => versions,
             None => offered_to(system, manager, wanted)?,
@@ -119,7 +133,7 @@ fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
 }
 
 fn has_packaged_driver(plan: &Plan) -> bool {
-    plan.selection.driver.as_ref().is_some_and(|driver| driver.method == Method::Packages)
+    plan.selection.driver.as_ref().is_some_and(|driver| driver.method != Method::Runfile)
 }
 
 /// Those that carry the driver's version are the driver's.

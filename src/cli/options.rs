@@ -373,10 +373,12 @@ pub enum Profile {
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MethodOption {
-    /// Packages if an enabled repository offers a branch that fits, otherwise the runfile
+    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then the runfile
     Auto,
-    /// The package manager
+    /// The package manager, with the enabled repositories
     Packages,
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
+    Repository,
     /// NVIDIA's runfile
     Runfile,
 }
@@ -622,6 +624,7 @@ impl RequestOptions {
             method: match self.method {
                 MethodOption::Auto => Method::Auto,
                 MethodOption::Packages => Method::Packages,
+                MethodOption::Repository => Method::Repository,
                 MethodOption::Runfile => Method::Runfile,
             },
             driver_file: self.given_driver(driver_is_wanted)?,

@@ -7,6 +7,17 @@ use crate::system::interrupt;
 use std::io::{ErrorKind, Read};
 use url::Url;
 
+/// The bytes of a small file; none if there is no such file.
+pub(super) fn small(url: &str, limit: u64) -> Result<Option<Vec<u8>>, TransferError> {
+    let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+    let path = path.ok_or_else(|| TransferError::Final("that is no file's address".to_owned()))?;
+    match input::open(&path).and_then(|file| input::bytes(file, &path, limit)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.is_absent() => Ok(None),
+        Err(e) => Err(TransferError::Final(e.to_string())),
+    }
+}
+
 /// Copies it.
 pub(super) fn copy(
     url: &str,

@@ -37,6 +37,62 @@ pub fn public_keys(bytes: &[u8]) -> Result<Vec<PublicKey>, &'static str> {
     if keys.is_empty() { Err("it contains no OpenPGP key of version 4") } else { Ok(keys) }
 }
 
+/// Packets that a certificate may have: its keys, names, signatures, and GnuPG's marks of trust.
+const OF_CERTIFICATES: [u8; 6] = [SIGNATURE, PUBLIC_KEY, 12, 13, PUBLIC_SUBKEY, 17];
+
+/// The packets of a file of armoured keys, with the fingerprint of each key in it. Unlike [`public_keys`], it refuses a file in
+/// which another reader could find more: every byte belongs to a packet, and every key is one of version 4.
+pub fn certificates(text: &str) -> Result<(Vec<u8>, Vec<PublicKey>), &'static str> {
+    let packets = dearmour(text).ok_or("it is not an armoured OpenPGP key")?;
+    let mut rest = packets.as_slice();
+    while !rest.is_empty() {
+        let (tag, body, behind) = packet(rest).ok_or("it contains something other than an OpenPGP key")?;
+        if !OF_CERTIFICATES.contains(&tag) {
+            return Err("it contains something other than an OpenPGP key");
+        }
+        if [PUBLIC_KEY, PUBLIC_SUBKEY].contains(&tag) && body.first() != Some(&4) {
+            return Err("it contains a key that is not of version 4");
+        }
+        rest = behind;
+    }
+    let keys = keys(&packets);
+    if keys.is_empty() { Err("it contains no OpenPGP key of version 4") } else { Ok((packets, keys)) }
+}
+
+/// Packets in the form that every package manager reads: RFC 4880, 6.
+pub fn armoured(packets: &[u8]) -> String {
+    let encoded = encode(packets);
+    let lines: Vec<_> = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    let sum = encode(&crc24(packets).to_be_bytes()[1..]);
+    format!(
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{}\n={sum}\n-----END PGP PUBLIC KEY BLOCK-----\n",
+        lines.join("\n")
+    )
+}
+
+/// RFC 4880, 6.1.
+fn crc24(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x00B7_04CE, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte) << 16, |sum, _| {
+            let sum = sum << 1;
+            if sum & 0x0100_0000 == 0 { sum } else { sum ^ 0x0186_4CFB }
+        })
+    })
+}
+
+fn encode(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let number = three.iter().fold(0_u32, |n, byte| n << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(number >> (18 - 6 * place) & 63) as usize];
+            text.push(if place > three.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
+}
+
 /// A key with the digests of its signatures over itself.
 struct Read {
     fingerprint: [u8; 20],
@@ -222,6 +278,21 @@ mod tests {
             let found = public_keys(&gpg(home, armour)).expect("keys");
             assert_eq!(found.iter().map(|k| k.fingerprint.as_str()).collect::<Vec<_>>(), said);
             assert_eq!(found.iter().map(|k| k.is_weak).collect::<Vec<_>>(), [true, false, false]);
+        }
+        for name in ["weak", "sound", "curve"] {
+            let text = String::from_utf8(gpg(home, &["--armor", "--export", name])).expect("text");
+            let (packets, found) = certificates(&text).expect("a key");
+            assert_eq!(packets, gpg(home, &["--export", name]));
+            assert_eq!(found.len(), 1);
+            // gpg reads what is written, checksum and all, and nothing else is hidden behind a key.
+            let file = home.join("again.asc");
+            std::fs::write(&file, armoured(&packets)).expect("written");
+            let file = file.display().to_string();
+            let shown = gpg(home, &["--with-colons", "--show-keys", &file]);
+            assert!(String::from_utf8_lossy(&shown).contains(&found[0].fingerprint), "{name}");
+            for more in [&[0x93, 1, 2][..], &[0xc6, 0xe1, 0], &[0xcb, 1, 0], &[0xc6, 1, 6], &[0]] {
+                assert!(certificates(&armoured(&[&packets[..], more].concat())).is_err(), "{more:?}");
+            }
         }
         let keybox = std::fs::read(home.join("pubring.kbx")).expect("gpg keeps one");
         assert!(public_keys(&keybox).is_err_and(|why| why.contains("keybox")));

@@ -2,13 +2,14 @@
 
 use super::reader::Reader;
 use super::{
-    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, Unreadable,
-    add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
-    modprobe, modules, os, pci, repositories, secure_boot, toolkit,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA, Toolkit, Unreadable,
+    add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
+    machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
-use crate::compat::{AddOnId, Database, Fabric};
+use crate::compat::{AddOnId, Database, Fabric, PackageRepository};
+use crate::packages;
 use crate::paths::{BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, PROFILE, host_compilers};
-use crate::system::{Space, System};
+use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -100,7 +101,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         // These lists are long, so callers that need them run `offered` afterwards.
         offered: None,
         space: space(reader, look),
-        paths: paths(reader, &look.prefix, &toolkits),
+        paths: paths(reader, &look.prefix, &toolkits, (database, &os, &machine.arch)),
         other_drivers: drivers.collect(),
         unreadable: std::mem::take(&mut reader.missed),
         machine,
@@ -182,11 +183,40 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
     spaces
 }
 
+/// The files that gpusetup writes on such a host to add a repository of drivers.
+pub fn repository_files(database: &Database, os: &Os, arch: &str) -> BTreeSet<PathBuf> {
+    let distribution = database.distribution(&os.id, &os.version, &os.like);
+    let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
+    let repositories = offers.iter().filter_map(|offer| database.package_repository(offer.repository.adds.as_deref()?));
+    let paths = |repository: &PackageRepository| {
+        let format = packages::of(repository.package_manager).added.as_ref()?;
+        let keys = database.keys_of(repository).map(|key| key.fingerprint.as_str());
+        Some(format.all_paths(&repository.name_for(arch)?, keys))
+    };
+    repositories.filter_map(paths).flatten().collect()
+}
+
 /// The state of every path that a plan may write.
-fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<PathBuf, PathState> {
+fn paths(
+    reader: &mut Reader,
+    prefix: &Path,
+    toolkits: &[Toolkit],
+    (database, os, arch): (&Database, &Os, &str),
+) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
     let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
+    for path in repository_files(database, os, arch) {
+        match reader.system.node(&path) {
+            // Hosts have none of nearly all of them.
+            Ok(Node::Absent) => {}
+            Ok(node) => {
+                let modified = reader.system.modified(&path);
+                states.insert(path, PathState { node, modified });
+            }
+            Err(e) => reader.miss(format!("the state of {}", path.display()), e),
+        }
+    }
     for path in ours.chain(compilers) {
         match reader.system.node(&path) {
             Ok(node) => {

@@ -2,10 +2,12 @@
 //! journal is as somebody wrote it, not that it makes sense: everything is checked once, when it is read, and whoever carries
 //! it out may rely on it.
 
+use super::add_repository::MOST_KEY;
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
 use super::{
-    Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile,
+    AddRepository, Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack,
+    WriteFile,
 };
 use crate::host::bus_address;
 use crate::sum::is_hex;
@@ -233,6 +235,7 @@ impl Operation {
                 expects.iter().try_for_each(|text| no_nul(text))?;
                 if *limit <= MOST_SECONDS { Ok(()) } else { Err(format!("a limit of {limit} seconds")) }
             }
+            Self::AddRepository(repository) => repository.valid(cache),
             Self::Packages(packages) => packages.valid(),
             Self::Hold(Hold { manager: _, packages, driver: _, held: _ }) => {
                 packages.iter().try_for_each(|name| package(name))
@@ -248,6 +251,43 @@ impl Placement {
     fn valid(&self) -> Valid {
         relative(&self.from)?;
         path(&self.to)
+    }
+}
+
+impl AddRepository {
+    /// Its texts become lines of files that package managers read.
+    fn valid(&self, cache: &Path) -> Valid {
+        let Self { manager: _, name, url: address, keys, release, packages, except, branch: _ } = self;
+        let of = |text: &str, others: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
+            if !text.is_empty() && text.len() <= 256 && text.chars().all(plain) {
+                return Ok(());
+            }
+            Err(format!("{:?} in a repository", short(text)))
+        };
+        of(name, "-_")?;
+        url(address)?;
+        // Variables of package managers, and what ends a word or an option of theirs.
+        if address.contains(['$', '[', ']', '"', '\'']) || address.ends_with('/') {
+            return Err(format!("{:?} is not the address of a repository", short(address)));
+        }
+        release.iter().try_for_each(|text| of(text, " =,._-"))?;
+        packages.iter().chain(except).try_for_each(|pattern| of(pattern, "*+.-"))?;
+        if packages.is_empty() || keys.is_empty() {
+            return Err(format!("the repository {:?} without a key, or without packages", short(name)));
+        }
+        for key in keys {
+            of(&key.file, "._-")?;
+            let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
+            if key.fingerprint.len() != 40 || !key.fingerprint.bytes().all(digit) {
+                return Err(format!("{:?} is not a fingerprint", short(&key.fingerprint)));
+            }
+            within(&key.to, cache)?;
+            if key.content.as_ref().is_some_and(|text| text.len() as u64 > MOST_KEY) {
+                return Err(format!("a key of more than {MOST_KEY} bytes"));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! apt's lists of packages, its sources and its preferences.
 
+mod added;
 mod dpkg;
 mod entries;
 mod expression;
@@ -46,6 +47,7 @@ pub static MANAGER: Manager = Manager {
     each_file: dpkg::each_file,
     repositories: entries::REPOSITORIES,
     is_meant: entries::is_meant,
+    added: Some(added::FORMAT),
     refresh: Some("apt-get -q -o DPkg::Lock::Timeout=900 update"),
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \

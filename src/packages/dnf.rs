@@ -1,5 +1,6 @@
 //! dnf's repositories: which ones are enabled, where their lists are, and which of their packages are hidden.
 
+mod added;
 mod cache;
 mod holds;
 mod modules;
@@ -39,6 +40,7 @@ pub static MANAGER: Manager = Manager {
     each_file,
     repositories: rpm::repositories::OF_YUM,
     is_meant: rpm::repositories::is_meant,
+    added: Some(added::FORMAT),
     refresh: None,
     simulate_install: "dnf -y -q --setopt=tsflags=test install",
     install: "dnf -y -q install",

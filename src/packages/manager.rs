@@ -2,6 +2,7 @@
 //! it; no other code depends on the kind of manager.
 
 use super::abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulation};
+use super::added::RepositoryFormat;
 use super::fetcher::{Fetcher, FolderFiles};
 use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
@@ -27,6 +28,8 @@ pub struct Manager {
     pub repositories: &'static [Repositories],
     /// Whether a line of [`Repositories`] is the repository that a mark without a slash names.
     pub is_meant: fn(line: &str, mark: &str) -> bool,
+    /// How it takes another repository; none if gpusetup cannot add one.
+    pub added: Option<RepositoryFormat>,
     /// Downloads the package lists. None for managers that do so automatically.
     pub refresh: Option<&'static str>,
     /// Simulates an installation.

@@ -14,6 +14,7 @@ pub static MANAGER: Manager = Manager {
     each_file,
     repositories: repositories::OF_YUM,
     is_meant: repositories::is_meant,
+    added: None,
     refresh: None,
     simulate_install: "tdnf -y --testonly install",
     install: "tdnf -y install",

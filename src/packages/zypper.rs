@@ -32,6 +32,7 @@ pub static MANAGER: Manager = Manager {
     each_file: rpm::each_file,
     repositories: &[Repositories { path: REPOSITORIES, ending: Some(".repo"), read: rpm::repositories::lines }],
     is_meant: rpm::repositories::is_meant,
+    added: None,
     refresh: None,
     simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
     install: "zypper --non-interactive install --no-recommends",

@@ -4,15 +4,15 @@ use super::blocked::{keeps_out, kept_out, let_load};
 use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment, fabric, estimate,
-    nouveau, prerequisites, toolkit, verify,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
+    estimate, fabric, nouveau, prerequisites, repository, toolkit, verify,
 };
 use crate::causes;
-use crate::compat::{AddOn, Database, ReleaseLimit};
+use crate::compat::{AddOn, Database, DriverOffer, PackageRepository, ReleaseLimit};
 use crate::database::age;
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
-use crate::operation::{Download, Operation, Reboot};
+use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
     Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection,
     is_over,
@@ -49,7 +49,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
-    let steps = in_order(&context, &database.add_ons, first);
+    let steps = in_order(&context, database, first);
     let selection = chosen.selection();
     let Resolution { reasons, rejected, python, .. } = chosen;
     let plan = Plan::of(database, facts, request, steps, warnings);
@@ -77,9 +77,11 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
 ) -> Result<Chosen, Conflict> {
     let facts = host.facts;
     not_our_driver(facts, request)?;
+    not_another_systems(host, request)?;
     let chosen = choose(host, request)?;
     let resolution = chosen.borrow();
     not_mixed(facts, resolution)?;
+    not_two_vendors(facts, resolution)?;
     not_over_another(facts, request, resolution)?;
     not_a_virtual_machines(facts, request, resolution)?;
     not_unsigned(facts, resolution)?;
@@ -87,8 +89,8 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     Ok(chosen)
 }
 
-fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(12 + known.len());
+fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(13 + database.add_ons.len());
     steps.extend([first, nouveau::blacklist_nouveau(context)]);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
@@ -100,9 +102,10 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     if early {
         steps.push(reboot("the runfile fails while another driver uses the GPU"));
     }
+    steps.extend(repository::add_repository(context, database));
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
-    steps.extend(add_on::install(context, known));
+    steps.extend(add_on::install(context, &database.add_ons));
     steps.push(toolkit::fix_symlinks(context));
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));
@@ -150,7 +153,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
         (Origin::Dpkg | Origin::Rpm, Install::Runfile(_) | Install::CudaRunfile(_) | Install::File) => {
             ("packages", "use packages (--method packages), or remove the driver's packages first".to_owned())
         }
-        (Origin::Runfile, Install::Packages(_)) => {
+        (Origin::Runfile, Install::Packages(_) | Install::Repository(..)) => {
             ("NVIDIA's runfile", format!("{}; or use the runfile (--method runfile)", causes::remove_runfile()))
         }
         _ => return Ok(()),
@@ -160,6 +163,49 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
         installed.version, driver.version
     );
     Err(Conflict::blocked(CheckId::GS401, sentence).hint(remedy))
+}
+
+/// Refuses NVIDIA's repository where the one that is enabled is for another system: its packages are built for other kernels and
+/// libraries, and a second source of the same vendor would compete with it.
+fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
+    let offers = host.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
+    let known = |offer: &DriverOffer| {
+        let repository = host.database.package_repository(offer.repository.adds.as_deref()?)?;
+        Some((offer.repository.seen_as.clone(), repository))
+    };
+    let Some((marks, repository)) = offers.iter().find_map(known).filter(|_| request.method == Method::Repository)
+    else {
+        return Ok(());
+    };
+    let manager = Some(repository.package_manager);
+    let is_nvidias = |line: &&String| marks.iter().any(|mark| crate::packages::is_meant(line, mark, manager));
+    let folder = repository.url.rsplit('/').next().unwrap_or_default();
+    // dnf replaces variables when it reads the address.
+    let is_right = |line: &&String| line.contains(&format!("/{folder}/")) || line.contains('$');
+    let enabled: Vec<_> = host.facts.repositories.iter().filter(is_nvidias).collect();
+    let Some(other) = enabled.first().filter(|_| !enabled.iter().any(|line| is_right(line))) else { return Ok(()) };
+    let sentence = format!(
+        "the enabled repository {other} is for another system; NVIDIA's repository for {} is {}",
+        host.facts.os.name, repository.url
+    );
+    Err(Conflict::blocked(CheckId::GS411, sentence).hint("remove that repository, and gpusetup adds the right one"))
+}
+
+/// Refuses to install packages of a repository that is added over those of another vendor: some have the same names, and each
+/// upgrade would mix them.
+fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
+    let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
+    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, _)) = (installed.origin, driver.install) else {
+        return Ok(());
+    };
+    let sentence = format!(
+        "driver {} is installed from packages of another repository than {}, which has driver {}: some packages of the two have \
+         the same names, and upgrades would mix them",
+        installed.version, offer.repository.name, driver.version
+    );
+    Err(Conflict::blocked(CheckId::GS402, sentence)
+        .hint("remove the installed driver first: sudo gpusetup uninstall --driver")
+        .hint("or keep to the enabled repositories: --method packages"))
 }
 
 /// Refuses to unpack archives over a toolkit of another origin or release, or to run a runfile over archives: leftovers of
@@ -234,6 +280,13 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         // The newest names the newest release.
         if let Some((newest, fixed)) = database.vulnerabilities_of(driver.version).next() {
             say(CheckId::GS513, causes::vulnerable(driver.version, newest, fixed));
+        }
+        if let Install::Repository(offer, PackageRepository { needs: Some(needs), .. }) = driver.install
+            && !context.facts.has_enabled(&needs.seen_as)
+        {
+            let (name, other, enable) = (&offer.repository.name, &needs.name, &needs.enable);
+            let text = format!("packages of {name} may need {other}, which is not enabled on this host: {enable}");
+            say(CheckId::GS411, text);
         }
         let boot = context.facts.space.iter().find(|s| s.path == Path::new("/boot"));
         let images = context.facts.kernels.installed.iter().filter(|k| k.initramfs.is_some()).count() as u64;
@@ -383,7 +436,7 @@ fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
     let branch = driver.branch.branch;
     let (newest, why) = match driver.install {
         Install::Kept(..) => return None,
-        Install::Packages(offer) => {
+        Install::Packages(offer) | Install::Repository(offer, _) => {
             (&offer.newest_kernel, format!("the packages of branch {branch} are patched only for kernels up to"))
         }
         Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => {
@@ -499,6 +552,12 @@ impl<'a> CoveredAct<'a> {
                 sha256: sha256.clone(),
                 size: *size,
                 to: to.clone(),
+            })),
+            // A key is what its fingerprint says, wherever it comes from.
+            Operation::AddRepository(repository) => Cow::Owned(Operation::AddRepository(AddRepository {
+                url: String::new(),
+                keys: repository.keys.iter().map(|key| RepositoryKey { content: None, ..key.clone() }).collect(),
+                ..repository.clone()
             })),
             operation => Cow::Borrowed(operation),
         };

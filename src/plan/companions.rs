@@ -94,14 +94,14 @@ fn source<'a>(
     let follows = companion.version != VersionRule::Own;
     let package = match (follows, driver.install) {
         // In one transaction with the driver, so that both have one version.
-        (true, Install::Packages(offer)) => {
+        (true, Install::Packages(offer) | Install::Repository(offer, _)) => {
             return offer.companions.get(&companion.id).map_or(Source::Unavailable, |name| Source::Package(name));
         }
         _ if installed.is_some_and(|found| fits(found, companion, driver.version)) => return Source::Installed,
         (true, Install::Kept(Method::Packages, _)) => {
             package_beside(host.distribution, host.facts, companion, driver.version)
         }
-        (true, Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_)) => None,
+        (true, Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File) => None,
         (false, _) => package_of_repository(host, companion),
     };
     package.map_or(Source::Unavailable, Source::Package)
@@ -169,8 +169,10 @@ fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option
     let manager = context.distribution?.package_manager;
     packages::of(manager).holds.as_ref()?;
     let of_driver = match driver.install {
-        Install::Packages(offer) => offer.packages_for(context.facts.desktop.is_some()),
-        Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) => &[],
+        Install::Packages(offer) | Install::Repository(offer, _) => {
+            offer.packages_for(context.facts.desktop.is_some())
+        }
+        Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => &[],
     };
     let following = companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name.to_owned());
     let names = of_driver.iter().cloned().chain(following).collect();

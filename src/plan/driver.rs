@@ -26,7 +26,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let why = format!("driver {version} is installed and fits");
             step(StepId::InstallDriver, title, why, Vec::new())
         }
-        Install::Packages(offer) => {
+        Install::Packages(offer) | Install::Repository(offer, _) => {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
             let mut names = offer.packages_for(desktop).to_vec();
@@ -36,7 +36,8 @@ pub fn install_driver(context: &StepContext) -> Step {
                 versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
             }
             // If a simulation reports versions, they are checked before the installation.
-            let is_told = packages::of(manager).simulation.is_some();
+            // Of a repository that is added, the branch is all that is known.
+            let is_told = packages::of(manager).simulation.is_some() && matches!(driver.install, Install::Packages(_));
             let drivers = if is_told { versioned.as_slice() } else { &[] };
             let alike = if context.companions.is_some() { versioned.as_slice() } else { &[] };
             let operation = Operation::Packages(Packages {
@@ -45,11 +46,15 @@ pub fn install_driver(context: &StepContext) -> Step {
                 alike: alike.iter().map(|name| (*name).to_owned()).collect(),
                 ..Packages::to_install(manager, names)
             });
+            let which = match driver.install {
+                Install::Repository(..) => format!(", the newest of branch {} there", version.branch),
+                _ => String::new(),
+            };
             let follows = match &context.companions {
                 Some(_) => "held at its version, because what NVSwitches need must have the same",
                 None => "it is updated with the system",
             };
-            let why = format!("from {}; {follows}", offer.repository.name);
+            let why = format!("from {}{which}; {follows}", offer.repository.name);
             let mut acts = let_go(context.facts, manager, context.known_companions);
             acts.push(Act::needed(operation));
             step(StepId::InstallDriver, title, why, acts)

@@ -102,7 +102,9 @@ impl Step {
             Operation::Run(run) => self.of_program(run, host, modules)?,
             // Reboots take one minute on a virtual machine and ten on a large server.
             Operation::Reboot(_) => return None,
-            Operation::WriteFile(_)
+            // The lists of NVIDIA's repositories have a few MB.
+            Operation::AddRepository(_)
+            | Operation::WriteFile(_)
             | Operation::Link(_)
             | Operation::Remove(_)
             | Operation::Download(_)

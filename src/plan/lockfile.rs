@@ -157,7 +157,7 @@ impl LockFile {
     /// If the plan would install something that differs from the lock file.
     pub fn hold(&self, mut plan: Plan) -> Result<Plan, LockError> {
         let (mut gone, mut altered) = (Vec::new(), Vec::new());
-        if plan.selection != self.selection {
+        if !is_same(&plan.selection, &self.selection) {
             let said = |s: &Selection| crate::resolve::summary(s);
             gone.push(format!("{} was locked, but {} was chosen", said(&self.selection), said(&plan.selection)));
         }
@@ -184,6 +184,18 @@ impl LockFile {
         }
         Ok(plan.summed())
     }
+}
+
+/// Whether two selections are the same. Where the repository of a driver's packages was added, it is enabled from then on.
+fn is_same(one: &Selection, other: &Selection) -> bool {
+    let packaged = |selection: &Selection| {
+        let mut selection = selection.clone();
+        if let Some(driver) = selection.driver.as_mut().filter(|driver| driver.method == Method::Repository) {
+            driver.method = Method::Packages;
+        }
+        selection
+    };
+    packaged(one) == packaged(other)
 }
 
 /// The request for exactly this version.

@@ -48,6 +48,7 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
         StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
         StepId::Prerequisites | StepId::InstallCompanions => vec![at(usr, step.disk_bytes)],
         StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
+        StepId::AddRepository | StepId::RemoveRepository => vec![at(usr, nothing), at(etc, nothing)],
         StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],
         StepId::Ldconfig | StepId::Environment => vec![at(etc, nothing)],
         StepId::Repair => {

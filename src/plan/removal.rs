@@ -4,6 +4,7 @@
 use super::companions::let_go;
 use super::context::step;
 use super::driver::UNINSTALL;
+use super::repository::remove_repository;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning};
 use crate::causes;
@@ -150,6 +151,7 @@ impl RemovalPlanner<'_> {
             const WHY: &str = "without NVIDIA's driver, nouveau provides the display";
             steps.push(step(StepId::BlacklistNouveau, "Allow nouveau to use the GPUs again", WHY, acts));
         }
+        steps.extend(remove_repository(self.database, self.facts));
         Ok(steps)
     }
 

@@ -8,9 +8,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 13] = [
+const NAMES: [(StepId, &str); 16] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
+    (StepId::AddRepository, "add-repository"),
     (StepId::InstallDriver, "install-driver"),
     (StepId::InstallCompanions, "companions"),
     (StepId::InstallCuda, "install-cuda"),
@@ -21,6 +22,7 @@ const NAMES: [(StepId, &str); 13] = [
     (StepId::RemoveCuda, "remove-cuda"),
     (StepId::RemoveDriver, "remove-driver"),
     (StepId::Mig, "mig"),
+    (StepId::RemoveRepository, "remove-repository"),
     (StepId::Repair, "repair"),
     (StepId::Verify, "verify"),
 ];

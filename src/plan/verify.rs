@@ -12,7 +12,7 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
     if let Some(driver) = &context.chosen.driver {
         // With packages, the repository decides the patch level; only the branch was chosen.
         let expects = match driver.install {
-            Install::Packages(_) => format!("{}.", driver.version.branch),
+            Install::Packages(_) | Install::Repository(..) => format!("{}.", driver.version.branch),
             Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => {
                 driver.version.to_string()
             }
@@ -21,7 +21,9 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
             context.facts.kernel().filter(|k| context.facts.kernels.installed.iter().any(|i| i.release == **k))
         {
             let module = match driver.install {
-                Install::Packages(offer) => offer.kernel_module.as_deref().unwrap_or("nvidia"),
+                Install::Packages(offer) | Install::Repository(offer, _) => {
+                    offer.kernel_module.as_deref().unwrap_or("nvidia")
+                }
                 Install::Kept(..) => kept_module(context),
                 Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => "nvidia",
             };

@@ -41,7 +41,12 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
             // The branch: a point release may be gone from the repositories by the time the machine boots.
             key("driver", &d.branch);
             key("modules", &d.modules.to_string());
-            key("method", if d.method == Method::Runfile { "runfile" } else { "packages" });
+            let method = match d.method {
+                Method::Auto | Method::Packages => "packages",
+                Method::Repository => "repository",
+                Method::Runfile => "runfile",
+            };
+            key("method", method);
         }
         None => key("driver", "none"),
     }

@@ -51,12 +51,15 @@ pub fn warnings(plan: &Plan) -> String {
 fn needs(plan: &Plan) -> String {
     let steps = plan.steps.iter().filter(|step| step.state == State::Needed);
     let acts = steps.flat_map(|step| &step.operations).filter(|act| !act.satisfied);
-    let program = |operation: &Operation| match operation {
-        Operation::Download(_) => Some("curl"),
-        Operation::Unpack(Unpack { archive, .. }) if archive.extension().is_some_and(|e| e == "xz") => Some("xz"),
-        _ => None,
+    let programs = |operation: &Operation| -> &[&str] {
+        match operation {
+            Operation::Download(_) => &["curl"],
+            Operation::AddRepository(_) => &["curl", "gpg"],
+            Operation::Unpack(Unpack { archive, .. }) if archive.extension().is_some_and(|e| e == "xz") => &["xz"],
+            _ => &[],
+        }
     };
-    let programs: BTreeSet<_> = acts.filter_map(|act| program(&act.operation)).collect();
+    let programs: BTreeSet<_> = acts.flat_map(|act| programs(&act.operation)).collect();
     let check = |program| {
         format!(
             "command -v {program} >/dev/null || {{ echo \"{program} is missing: install it and run this again\" >&2; exit 2; }}\n"

@@ -284,6 +284,7 @@ impl Request {
         match self.method {
             Method::Auto => {}
             Method::Packages => say("--method", "packages"),
+            Method::Repository => say("--method", "repository"),
             Method::Runfile => say("--method", "runfile"),
         }
         if let Some(file) = &self.driver_file {

@@ -133,6 +133,8 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         Refusal::NotWanted
         | Refusal::NoCompanion(_)
         | Refusal::NotPackaged
+        | Refusal::NotInRepository
+        | Refusal::RepositoryLater
         | Refusal::Packaged
         | Refusal::NoSum(_)
         | Refusal::Unripe(_)

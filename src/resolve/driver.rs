@@ -6,7 +6,7 @@ use super::refusal::{Explanation, Refusal, Subject};
 use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
 use crate::compat::{
     BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
-    DriverRelease, Maturity, ModuleFlavour, Published, VersionRule,
+    DriverRelease, Maturity, ModuleFlavour, PackageRepository, Published, VersionRule,
 };
 use crate::host::{Facts, InstalledCompanion};
 use crate::ids::RuleId;
@@ -41,6 +41,8 @@ pub enum Install<'a> {
     Kept(Method, Option<ModuleFlavour>),
     /// From packages.
     Packages(&'a DriverOffer),
+    /// From packages of a repository that is added first.
+    Repository(&'a DriverOffer, &'a PackageRepository),
     /// From NVIDIA's driver runfile.
     Runfile(&'a DriverArtifact),
     /// From the CUDA runfile that bundles it (the only source for ppc64le).
@@ -50,11 +52,20 @@ pub enum Install<'a> {
 }
 
 impl Install<'_> {
-    /// `packages` or `runfile`.
+    /// The packages that it is installed from, if it is.
+    pub fn offer(&self) -> Option<&'_ DriverOffer> {
+        match self {
+            Self::Packages(offer) | Self::Repository(offer, _) => Some(offer),
+            Self::Kept(..) | Self::Runfile(_) | Self::CudaRunfile(_) | Self::File => None,
+        }
+    }
+
+    /// `packages`, `repository` or `runfile`.
     pub fn method(&self) -> Method {
         match self {
             Self::Kept(method, _) => *method,
             Self::Packages(_) => Method::Packages,
+            Self::Repository(..) => Method::Repository,
             Self::Runfile(_) | Self::CudaRunfile(_) | Self::File => Method::Runfile,
         }
     }
@@ -285,12 +296,13 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
     let kind = |i: &Install| match i {
         Install::Kept(..) => 0,
         Install::Packages(_) => 1,
-        Install::Runfile(_) => 2,
-        Install::CudaRunfile(_) => 3,
-        Install::File => 4,
+        Install::Repository(..) => 2,
+        Install::Runfile(_) => 3,
+        Install::CudaRunfile(_) => 4,
+        Install::File => 5,
     };
     let same = (a.branch.branch, a.modules, kind(&a.install)) == (b.branch.branch, b.modules, kind(&b.install));
-    same && !matches!(a.install, Install::Kept(..) | Install::Packages(_))
+    same && !matches!(a.install, Install::Kept(..) | Install::Packages(_) | Install::Repository(..))
 }
 
 /// The driver of a runfile that the user named, which is kept where it is installed already.
@@ -319,8 +331,10 @@ pub fn oldest_branch(host: &KnownHost) -> Option<u16> {
     others.chain(host.published.bundles().map(|(version, _)| version.branch)).chain(runfile).min()
 }
 
-/// The drivers that depend on the host: the installed one, and those in its repositories.
+/// The drivers that depend on the host: the installed one, those in its repositories, and those in repositories that can be
+/// added.
 pub fn own_drivers<'a>(
+    database: &'a Database,
     published: Published<'a>,
     facts: &Facts,
     distribution: Option<&'a Distribution>,
@@ -335,6 +349,8 @@ pub fn own_drivers<'a>(
     for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
         if let Some(version) = offered(published, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
+        } else if let Some((version, repository)) = addable(database, published, offer, facts) {
+            all.push((version, Maturity::Production, Install::Repository(offer, repository)));
         }
     }
     all
@@ -366,12 +382,32 @@ fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<D
             // Kernel modules work only with the libcuda of the same version.
             let mut parts = offer.versioned_packages(desktop).iter().filter_map(|package| upstream(&all[package]));
             let first = parts.next();
-            if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None }
+            let version = if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None };
+            // A repository that has all branches under the same names gives the one that its preferences say.
+            version.filter(|version| offer.repository.adds.is_none() || version.branch == offer.branch)
         }
         _ => {
             published().filter(|_| offer.repository.seen_as.is_empty() || facts.has_enabled(&offer.repository.seen_as))
         }
     }
+}
+
+/// The repository that an offer's packages come from once it is added, and the version that is expected there. One that is
+/// enabled already is not added: whoever enabled it may have had reasons for how.
+fn addable<'a>(
+    database: &'a Database,
+    published: Published,
+    offer: &DriverOffer,
+    facts: &Facts,
+) -> Option<(DriverVersion, &'a PackageRepository)> {
+    let arch = facts.machine.arch.as_str();
+    let repository = database.package_repository(offer.repository.adds.as_deref()?)?;
+    let is_here = offer.archs.iter().any(|a| a == arch) && repository.archs.contains_key(arch);
+    let is_read = facts.os.package_manager.is_none_or(|manager| manager == repository.package_manager);
+    if !is_here || !is_read || facts.has_enabled(&offer.repository.seen_as) {
+        return None;
+    }
+    Some((offer.version.or_else(|| published.newest_driver(offer.branch))?, repository))
 }
 
 /// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
@@ -383,6 +419,8 @@ fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -
             let offered = |name: &String| is_offered(on.facts, offer, name, companion.version, version);
             offer.companions.get(&companion.id).is_some_and(offered)
         }
+        // Its lists are not known yet.
+        Install::Repository(offer, _) => offer.companions.contains_key(&companion.id),
         Install::Runfile(_) if !matches!(on.request.driver, Want::Meeting(_)) => {
             is_published(on.published, companion, version)
         }
@@ -447,8 +485,12 @@ pub fn examine(
         return Err(Refusal::NotWanted);
     }
     match (request.method, install.method()) {
-        (Method::Packages, Method::Runfile) => return Err(Refusal::NotPackaged),
-        (Method::Runfile, Method::Packages) => return Err(Refusal::Packaged),
+        (Method::Packages, Method::Runfile | Method::Repository) => return Err(Refusal::NotPackaged),
+        (Method::Runfile, Method::Packages | Method::Repository) => return Err(Refusal::Packaged),
+        (Method::Repository, Method::Runfile) => return Err(Refusal::NotInRepository),
+        (Method::Repository, Method::Packages) if is_of_another_repository(install) => {
+            return Err(Refusal::NotInRepository);
+        }
         _ => {}
     }
     match install {
@@ -460,6 +502,11 @@ pub fn examine(
         }
         _ => Ok(modules),
     }
+}
+
+/// Whether packages come from a repository other than those that can be added. Installed ones are kept, wherever they are from.
+fn is_of_another_repository(install: &Install) -> bool {
+    install.offer().is_some_and(|offer| offer.repository.adds.is_none())
 }
 
 /// Refuses test releases unless the exact version is requested, or `--prefer latest`.
@@ -485,7 +532,7 @@ fn flavour(
     cards: &[(usize, &Card)],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
-        Install::Packages(offer) => std::slice::from_ref(&offer.modules),
+        Install::Packages(offer) | Install::Repository(offer, _) => std::slice::from_ref(&offer.modules),
         Install::Kept(_, Some(modules)) => std::slice::from_ref(modules),
         _ => branch.modules.as_slice(),
     };
@@ -545,11 +592,15 @@ fn rank<'c>(c: &'c Candidate, request: &DriverWish) -> impl Ord + use<'c> {
         Prefer::LongestSupport => Reverse(c.branch.end_of_life.as_deref()),
         Prefer::Stable | Prefer::Latest => Reverse(None),
     };
-    // Within a branch, packages come before the runfile, because they follow kernel updates automatically. Of two offers of one
-    // version, the branch's default flavour comes first.
-    let by_runfile = c.install.method() != Method::Packages;
+    // Within a branch, packages come before the runfile, because they follow kernel updates automatically; those of repositories
+    // that are enabled come first. Of two offers of one version, the branch's default flavour comes first.
+    let effort = match c.install.method() {
+        Method::Auto | Method::Packages => 0,
+        Method::Repository => 1,
+        Method::Runfile => 2,
+    };
     let unusual = c.modules != c.branch.default_modules;
-    (!kept, tier, life, Reverse(c.version.branch), by_runfile, unusual, Reverse(c.version))
+    (!kept, tier, life, Reverse(c.version.branch), effort, unusual, Reverse(c.version))
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
@@ -564,7 +615,7 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
     } else if chosen.branch.branch != other.branch.branch {
         Refusal::ShorterLife
     } else if chosen.install.method() != other.install.method() {
-        Refusal::RunfileLast
+        if other.install.method() == Method::Repository { Refusal::RepositoryLater } else { Refusal::RunfileLast }
     } else {
         Refusal::UnusualFlavour
     }
@@ -591,7 +642,7 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged | Refusal::Packaged | Refusal::NoCompanion(_) => 3,
+        Refusal::NotPackaged | Refusal::NotInRepository | Refusal::Packaged | Refusal::NoCompanion(_) => 3,
         Refusal::FlavoursExclude(..)
         | Refusal::FlavourUnfit(..)
         | Refusal::FlavourNotOffered(_)

@@ -48,7 +48,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
             facts,
             distribution,
             published,
-            own_drivers: own_drivers(published, facts, distribution),
+            own_drivers: own_drivers(database, published, facts, distribution),
             joined: OnceCell::new(),
             served: RefCell::default(),
             named: RefCell::default(),

@@ -216,6 +216,15 @@ fn method_reason(
             };
             (RuleId::MethodPackages, text, offer.sources.join(", "))
         }
+        Install::Repository(offer, _) => {
+            let branch = d.branch.branch;
+            let (rule, why) = if request.method == Method::Repository {
+                (RuleId::MethodWanted, "was requested".to_owned())
+            } else {
+                (RuleId::MethodRepository, format!("has branch {branch}, and no enabled repository has it"))
+            };
+            (rule, format!("{} {why}", offer.repository.name), offer.sources.join(", "))
+        }
         Install::Runfile(a) if request.method == Method::Runfile => {
             (RuleId::MethodWanted, "the runfile was requested".to_owned(), a.artifact.sources.join(", "))
         }

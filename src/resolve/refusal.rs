@@ -47,6 +47,8 @@ pub enum Refusal {
     NoCompanion(CompanionId),
     /// Packages were requested, but this is a runfile.
     NotPackaged,
+    /// NVIDIA's repository was requested, but this comes from elsewhere.
+    NotInRepository,
     /// The runfile was requested, but these are packages.
     Packaged,
     /// The file cannot be verified or downloaded, for this reason.
@@ -97,6 +99,8 @@ pub enum Refusal {
     ShorterLife,
     /// It fits, but packages of the same branch are preferred to its runfile.
     RunfileLast,
+    /// It fits, but packages of the same branch are in a repository that is enabled already.
+    RepositoryLater,
     /// It fits, but so does the branch's default flavour.
     UnusualFlavour,
     /// No requested release of the add-on is built for it.
@@ -137,6 +141,8 @@ pub struct Explanation<'a> {
     pub os: &'a Os,
     /// Why the host's packages are not known; none if they are.
     pub unpackaged: Option<Unpackaged>,
+    /// Whether the database knows a repository of drivers for the host that is or can be added.
+    pub addable: bool,
 }
 
 /// Why the driver packages of a host are not known.
@@ -187,7 +193,7 @@ impl Refusal {
             ) => RuleId::DriverKnowsGpu,
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => RuleId::DriverHasModules,
             (Self::FlavourNotOffered(_), _) => RuleId::ModulesWanted,
-            (Self::NotPackaged | Self::Packaged, _) => RuleId::DriverMethod,
+            (Self::NotPackaged | Self::NotInRepository | Self::Packaged, _) => RuleId::DriverMethod,
             (Self::Unripe(_), _) => RuleId::DriverReleaseKind,
             (Self::BranchOver(_), _) => RuleId::DriverBranchLife,
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
@@ -213,9 +219,10 @@ impl Refusal {
             (Self::NewCompiler(..), _) => RuleId::CudaHostCompiler,
             (Self::Installed, Layer::Driver) => RuleId::DriverKept,
             (Self::Installed, _) => RuleId::CudaKept,
-            (Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::UnusualFlavour, _) => {
-                RuleId::DriverPreference
-            }
+            (
+                Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::RepositoryLater | Self::UnusualFlavour,
+                _,
+            ) => RuleId::DriverPreference,
         }
     }
 
@@ -282,6 +289,10 @@ impl Refusal {
                 let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
                 text!("the NVSwitches of this host need {title} of {version}, but none is known for this driver")
             }
+            Self::NotInRepository => match told.addable {
+                true => "NVIDIA's repository was requested, but it does not offer this driver here".to_owned(),
+                false => text!("NVIDIA's repository was requested, but the database knows none for {}", told.os.name),
+            },
             Self::Packaged => "the runfile was requested".to_owned(),
             Self::NoSum(what) => what.to_owned(),
             Self::Unripe(maturity) => match maturity {
@@ -366,6 +377,10 @@ impl Refusal {
                 "packages are preferred because they follow system updates; use --method runfile to choose it"
                     .to_owned()
             }
+            Self::RepositoryLater => {
+                "packages of the same branch are in a repository that is enabled; use --method repository to choose it"
+                    .to_owned()
+            }
             Self::UnusualFlavour => "its modules are not of the branch's default flavour".to_owned(),
             Self::NoAddOn(id) => {
                 let (title, asked) = (told.database.add_on_title(id), told.request.add_on(id));
@@ -392,6 +407,7 @@ impl Refusal {
                 | Self::FlavourNotOffered(_)
                 | Self::NoFlavour(..)
                 | Self::NotPackaged
+                | Self::NotInRepository
                 | Self::OldKernel(_)
         )
     }

@@ -12,10 +12,11 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Change, Conflict, Hint, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
+    Card, Change, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
     SelectedCuda, SelectedDriver, Selection,
 };
-use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, short};
+use crate::causes;
+use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short};
 use crate::host::MachineKind;
 use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use crate::version::{CudaVersion, Want, dotted};
@@ -210,13 +211,15 @@ fn search<'a>(
             return Err(Conflict::untold());
         }
         let conflict = none_fits(&refused(None), told);
-        let is_method = conflict.rule == RuleId::DriverMethod && told.unpackaged.is_none();
+        let is_method =
+            conflict.rule == RuleId::DriverMethod && request.method == Method::Packages && told.unpackaged.is_none();
         return Err(match not_enabled(host, request, cards).filter(|_| is_method) {
             Some(offers) => {
                 let sentence =
                     format!("packages were requested, but no enabled repository has a driver that fits: {offers}");
                 let hint = "enable that repository and update the package lists, or leave out --method packages";
-                Conflict { sentence, ..conflict }.hint(hint)
+                let conflict = Conflict { sentence, ..conflict }.hint(hint);
+                if told.addable { conflict.hint(causes::ADD_REPOSITORY) } else { conflict }
             }
             None => conflict,
         });
@@ -305,7 +308,9 @@ fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, card
     let KnownHost { database, facts, .. } = *host;
     let unpackaged = unpackaged(host);
     let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
-    Explanation { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged }
+    let adds = |offer: &DriverOffer| offer.repository.adds.is_some() && offer.archs.contains(&facts.machine.arch);
+    let addable = host.distribution.is_some_and(|d| d.drivers.iter().any(adds));
+    Explanation { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged, addable }
 }
 
 /// For data-centre GPUs, a hint to work around a driver that is too old: forward compatibility, a newer user-space part alone.

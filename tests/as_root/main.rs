@@ -34,5 +34,6 @@ mod outside;
 mod package;
 mod real_host;
 mod release;
+mod repository;
 mod suites;
 mod vm;

@@ -251,7 +251,11 @@ fn why_there_are_no_packages_is_said_as_it_is() {
     let arch = Tree::new("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "6.17.1-arch1-1", 15);
     assert_eq!(why(&arch, &|_| {}), "the database does not know the packages of Arch Linux");
     // Where they are known and not enabled, that is why.
-    assert!(why(&Tree::rocky_9(), &|_| {}).starts_with("no enabled repository has a driver of branch"));
+    let added = why(&Tree::rocky_9(), &|_| {});
+    assert!(
+        added.starts_with("NVIDIA's network repository has branch")
+            && added.ends_with("and no enabled repository has it")
+    );
     let file = ubuntu.path().join("facts.json");
     let refused = run(&["plan", "--facts", file.to_str().expect("UTF-8"), "--gpu", "h100", "--method", "packages"]);
     let said = "packages were requested, but the database lists no driver packages of Linux Mint 22";
@@ -318,7 +322,10 @@ fn packages_that_no_repository_has_are_named() {
     let debian = Tree::debian_12();
     let headers =
         |facts: &Value| format!("linux-headers-{}", facts["kernels"]["next_boot"].as_str().expect("a kernel"));
-    let without = |facts: &mut Value| facts["kernels"]["installed"][0]["headers"] = json!(false);
+    let without = |facts: &mut Value| {
+        facts["kernels"]["installed"][0]["headers"] = json!(false);
+        facts["repositories"] = json!(["http://deb.debian.org/debian bookworm contrib"]);
+    };
     let unknown = of(&debian, &|facts| {
         without(facts);
         facts["offered"] = Value::Null;

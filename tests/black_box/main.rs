@@ -48,6 +48,7 @@ mod properties;
 mod python;
 mod read_only;
 mod report;
+mod repository;
 mod schemas;
 mod second_opinion;
 mod status;

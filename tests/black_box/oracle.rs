@@ -2,7 +2,7 @@
 //! what a rule forbids, sorts by preference and takes the first. It shares no code with the resolver, only the database,
 //! and both must come to the same on many thousands of hosts.
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, is_nvidias};
 use gpusetup::compat::{
     AddOnArtifact, AddOnId, BranchKind, CompanionId, CudaRelease, Database, Distribution, DriverArtifact, DriverBranch,
     DriverVariant, Fabric, Maturity, ModuleFlavour,
@@ -35,6 +35,8 @@ struct Driver<'a> {
     branch: &'a DriverBranch,
     modules: ModuleFlavour,
     method: Method,
+    /// From NVIDIA's network repository.
+    nvidias: bool,
     kept: bool,
     maturity: Maturity,
     verified: bool,
@@ -266,7 +268,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     let arch = facts.machine.arch.as_str();
     let branch = |number: u16| db.driver_branches.iter().find(|b| b.branch == number);
     let mut all = Vec::new();
-    let mut add = |version: DriverVersion, flavours: &[ModuleFlavour], method, kept, maturity, verified| {
+    let mut add = |version: DriverVersion, flavours: &[ModuleFlavour], (method, nvidias), kept, maturity, verified| {
         let Some(branch) = branch(version.branch) else { return };
         // The flavour that the branch defaults to comes first.
         let mut flavours = flavours.to_vec();
@@ -275,14 +277,14 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             request.modules.is_none_or(|asked| asked == **f) && cards.iter().all(|c| c.modules.contains(f))
         };
         if let Some(modules) = flavours.iter().find(fits).copied() {
-            all.push(Driver { version, branch, modules, method, kept, maturity, verified });
+            all.push(Driver { version, branch, modules, method, nvidias, kept, maturity, verified });
         }
     };
     if let Some(d) = &facts.driver {
         let method = if d.origin == Origin::Runfile { Method::Runfile } else { Method::Packages };
         let of_branch = || branch(d.version.branch).map(|b| b.modules.clone()).unwrap_or_default();
         let flavours = d.modules.map_or_else(of_branch, |installed| vec![installed]);
-        add(d.version, &flavours, method, true, Maturity::Production, true);
+        add(d.version, &flavours, (method, false), true, Maturity::Production, true);
     }
     let distribution = distribution(db, facts);
     // Of a release that nobody described, the repositories alone can tell.
@@ -298,34 +300,46 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             .filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == arch))
             .map(|r| r.version)
             .max();
-        // Every repository is enabled on these hosts; some package managers were asked what is in them.
+        // Every repository but NVIDIA's is enabled on these hosts; some package managers were asked what is in them.
+        let nvidias = offer.repository.name.starts_with("NVIDIA");
+        let enabled = !nvidias || facts.repositories.iter().any(|line| is_nvidias(line));
         let draws = facts.desktop.is_some() && !offer.desktop_packages.is_empty();
         let wanted = if draws { &offer.desktop_packages } else { &offer.packages };
         let without_epoch = |v: &str| v.split(':').next_back().and_then(|v| v.split('-').next()).map(str::to_owned);
         let told: Option<DriverVersion> = match &facts.offered {
-            None => offer.version.or(newest),
-            Some(_) if offer.module_stream.is_some() => offer.version.or(newest),
+            None => offer.version.or(newest).filter(|_| enabled),
+            Some(_) if offer.module_stream.is_some() => offer.version.or(newest).filter(|_| enabled),
             Some(all) if wanted.iter().any(|p| !all.contains_key(p)) => None,
             Some(all) => {
                 let of = |n: usize| wanted.get(n).and_then(|p| without_epoch(&all[p]));
                 let mixed = of(1).is_some_and(|libcuda| of(0) != Some(libcuda));
-                of(0).filter(|_| !mixed).map(|v| v.parse().expect("a version"))
+                let version: Option<DriverVersion> = of(0).filter(|_| !mixed).map(|v| v.parse().expect("a version"));
+                version.filter(|v| !nvidias || v.branch == offer.branch)
             }
         };
+        // gpusetup adds NVIDIA's where it has the machine, and then its lists are yet to come.
+        let to_be_added = told.is_none()
+            && !enabled
+            && db
+                .package_repositories
+                .iter()
+                .any(|r| offer.repository.adds.as_ref() == Some(&r.id) && r.archs.contains_key(arch));
+        let told = if to_be_added { offer.version.or(newest) } else { told };
+        let method = if to_be_added { Method::Repository } else { Method::Packages };
         // Fabric Manager, or IMEX in a rack, must have the version of the driver to the last number.
         let rack = is_in_a_rack(db, facts);
         let manager = companion(if rack { "imex" } else { "fabric-manager" });
         let managed = match (offer.companions.get(&manager), &facts.offered) {
             _ if !rack && !has_switches(db, facts) => true,
             (None, _) => false,
-            (Some(name), Some(all)) if offer.module_stream.is_none() => {
+            (Some(name), Some(all)) if offer.module_stream.is_none() && !to_be_added => {
                 all.get(name).and_then(|v| without_epoch(v)) == told.map(|v| v.to_string())
             }
             (Some(_), _) => true,
         };
         let told = told.filter(|_| managed);
         if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
-            add(version, &[offer.modules], Method::Packages, false, Maturity::Production, true);
+            add(version, &[offer.modules], (method, nvidias), false, Maturity::Production, true);
         }
     }
     for release in &db.drivers {
@@ -342,7 +356,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         }
         for full in full {
             let verified = full.artifact.url.is_some() && full.artifact.sha256.is_some();
-            add(release.version, &b.modules, Method::Runfile, false, release.maturity, verified);
+            add(release.version, &b.modules, (Method::Runfile, false), false, release.maturity, verified);
         }
     }
     let cuda_arch = if arch == "aarch64" { "sbsa" } else { arch };
@@ -354,7 +368,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         });
         let verified = carrier.artifact.url.is_some() && carrier.artifact.sha256.is_some();
         if let Some(b) = branch(version.branch).filter(|_| !alone) {
-            add(version, &b.modules, Method::Runfile, false, Maturity::CudaRunfileOnly, verified);
+            add(version, &b.modules, (Method::Runfile, false), false, Maturity::CudaRunfileOnly, verified);
         }
     }
     let ripe = |d: &Driver| {
@@ -372,7 +386,11 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         };
         cards.iter().all(|c| c.branches.contains(&d.version.branch) && (named || listed(c)))
             && request.driver.accepts(d.version)
-            && (request.method == Method::Auto || request.method == d.method)
+            && match request.method {
+                Method::Auto => true,
+                Method::Repository => d.method != Method::Runfile && (d.kept || d.nvidias),
+                other => d.method == other,
+            }
             && d.verified
             && (d.kept || supports_kernel(d.branch, facts))
             && ripe(d)
@@ -421,7 +439,7 @@ fn preference<'a>(driver: &Option<Driver<'a>>, request: &Request) -> impl Ord + 
             request.prefer != Prefer::Latest && !steady,
             std::cmp::Reverse(life),
             std::cmp::Reverse(d.version.branch),
-            d.method != Method::Packages,
+            [Method::Packages, Method::Repository, Method::Runfile].iter().position(|m| *m == d.method),
             d.modules != d.branch.default_modules,
             std::cmp::Reverse(d.version),
         )

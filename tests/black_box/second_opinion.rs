@@ -101,6 +101,8 @@ fn mistakes(plan: &Plan, facts: &Facts, archive: &BTreeMap<String, String>, firs
     if !lists(firsts, driver.version) {
         wrong.push(format!("driver {} does not list the GPU", driver.version));
     }
+    // What NVIDIA's own repository has was not recorded.
+    let is_added = driver.method == Method::Repository;
     let operations = || plan.steps.iter().flat_map(|step| &step.operations).map(|planned| &planned.operation);
     for operation in operations() {
         let Operation::Packages(packages) = operation else { continue };
@@ -108,9 +110,12 @@ fn mistakes(plan: &Plan, facts: &Facts, archive: &BTreeMap<String, String>, firs
             let is_driver = package.contains("nvidia") || package.starts_with("libcuda");
             let is_compiler = package.starts_with("gcc-") || package.starts_with("g++-");
             match archive.get(package) {
-                None if is_driver || is_compiler => wrong.push(format!("there is no package {package}")),
+                None if is_driver && !is_added || is_compiler => wrong.push(format!("there is no package {package}")),
                 Some(version)
-                    if is_driver && package.contains("dkms") && upstream(version) != driver.version.to_string() =>
+                    if is_driver
+                        && !is_added
+                        && package.contains("dkms")
+                        && upstream(version) != driver.version.to_string() =>
                 {
                     wrong.push(format!("{package} has version {version}, not {}", driver.version));
                 }

@@ -42,6 +42,9 @@ impl<'a> Fleet<'a> {
         } else if dice.one_in(12) {
             facts.machine.arch = "ppc64le".to_owned();
         }
+        if dice.one_in(2) {
+            facts.repositories.push("https://developer.download.nvidia.com/compute/cuda/repos".to_owned());
+        }
         let kinds = if dice.one_in(6) { 2 } else { 1 };
         for kind in 0..kinds {
             let gpu = if dice.one_in(5) { dice.of(&self.database.gpus) } else { *dice.of(&self.of_today) };
@@ -102,7 +105,9 @@ impl<'a> Fleet<'a> {
         let of = |d: &&Distribution| d.id == facts.os.id && d.version == version;
         let offers = self.database.distributions.iter().find(of).map(|d| d.drivers.as_slice()).unwrap_or_default();
         let mut all = BTreeMap::new();
-        for offer in offers {
+        let has_nvidias = facts.repositories.iter().any(|line| is_nvidias(line));
+        for offer in offers.iter().filter(|o| has_nvidias || !o.repository.seen_as.iter().any(|mark| is_nvidias(mark)))
+        {
             let drivers = &self.database.drivers;
             let start = drivers.partition_point(|d| d.version.branch > offer.branch);
             let branch = drivers[start..].partition_point(|d| d.version.branch == offer.branch);
@@ -147,7 +152,7 @@ impl<'a> Fleet<'a> {
             cuda: cuda.parse().expect("a wish"),
             cudnn: cudnn.parse().expect("a wish"),
             add_ons: self.add_ons(dice),
-            method: *dice.of(&[Method::Auto, Method::Auto, Method::Packages, Method::Runfile]),
+            method: *dice.of(&[Method::Auto, Method::Auto, Method::Packages, Method::Repository, Method::Runfile]),
             modules: *dice.of(&[None, None, None, Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)]),
             prefer: *dice.of(&[Prefer::Stable, Prefer::Stable, Prefer::Latest, Prefer::LongestSupport]),
             upgrade: dice.one_in(5),
@@ -250,7 +255,7 @@ fn compilers(facts: &Facts, dice: &mut Dice) -> Vec<Compiler> {
     default.into_iter().chain(beside).collect()
 }
 
-/// A host of a distribution, with every repository that the database knows enabled. One of a release that the database does
+/// A host of a distribution, with every repository that the database knows enabled but NVIDIA's. One of a release that the database does
 /// not know is as Debian's unstable was in November 2026.
 pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
     let manager = match d.package_manager {
@@ -259,8 +264,9 @@ pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
         PackageManager::Tdnf => "tdnf",
         PackageManager::Zypper => "zypper",
     };
-    // Every repository that the database knows for it is enabled.
-    let repositories: Vec<_> = d.drivers.iter().flat_map(|o| &o.repository.seen_as).collect();
+    // Every repository that the database knows for it is enabled, but NVIDIA's, which no system comes with.
+    let marks = d.drivers.iter().flat_map(|o| &o.repository.seen_as);
+    let repositories: Vec<_> = marks.filter(|mark| !is_nvidias(mark)).collect();
     let known = d.named_as.is_none();
     let gcc = if known { d.gcc } else { Some(16) };
     let compilers: Vec<_> =
@@ -281,6 +287,11 @@ pub fn bare(d: &gpusetup::compat::Distribution) -> Facts {
         "loader_cache": null, "repositories": repositories, "space": [], "paths": {}, "unreadable": []
     }))
     .expect("facts")
+}
+
+/// Whether a line names NVIDIA's network repository.
+pub fn is_nvidias(line: &str) -> bool {
+    line.contains("/cuda/repos")
 }
 
 /// Numbers that look thrown, the same each time (SplitMix64).

@@ -190,7 +190,7 @@ fn drivers(release: &Distribution, packages: &[&Package], differences: &mut Vec<
     for (debians, kernels) in ARCHITECTURES {
         let here: Vec<_> = packages.iter().filter(|p| p.architectures.iter().any(|a| a == debians)).collect();
         let newest = |name: &str| here.iter().filter(|p| p.name == name).filter_map(|p| driver(&p.version)).max();
-        let offers: Vec<_> = release.drivers.iter().filter(|o| o.archs.iter().any(|a| a == kernels)).collect();
+        let offers: Vec<_> = of_debian(release).filter(|o| o.archs.iter().any(|a| a == kernels)).collect();
         for offer in &offers {
             let DriverOffer { packages, desktop_packages, .. } = offer;
             for package in packages.iter().chain(desktop_packages) {
@@ -217,6 +217,11 @@ fn drivers(release: &Distribution, packages: &[&Package], differences: &mut Vec<
         }
     }
     facts
+}
+
+/// The drivers in Debian's own archive: the table has no others.
+fn of_debian(release: &Distribution) -> impl Iterator<Item = &DriverOffer> {
+    release.drivers.iter().filter(|offer| offer.repository.adds.is_none())
 }
 
 /// Modules that match no libcuda in the suite, because they did not follow its security fixes.

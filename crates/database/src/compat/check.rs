@@ -35,6 +35,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     toolkits(database, &mut c);
     components(database, &mut c);
     add_ons(database, &mut c);
+    repositories(database, &mut c);
     distributions(database, &mut c);
     frameworks(database, &mut c);
     packages(database, &mut c);
@@ -566,6 +567,48 @@ fn add_on(a: &AddOn, c: &mut Checker) {
     }
 }
 
+fn repositories(database: &Database, c: &mut Checker) {
+    c.unique("signing_keys", "id", database.signing_keys.iter().map(|key| key.id.clone()));
+    for key in &database.signing_keys {
+        let record = Record::of("signing_keys", "id", &key.id);
+        c.sourced(&record, &key.sources);
+        let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
+        if key.fingerprint.len() != 40 || !key.fingerprint.bytes().all(digit) {
+            c.wrong(&record, "fingerprint", format!("{} is not 40 upper-case hexadecimal digits", key.fingerprint));
+        }
+        if !is_plain(&key.file, "._-") {
+            c.wrong(&record, "file", format!("{} is not the name of a file", key.file));
+        }
+    }
+    c.unique("package_repositories", "id", database.package_repositories.iter().map(|r| r.id.clone()));
+    for r in &database.package_repositories {
+        let record = Record::of("package_repositories", "id", &r.id);
+        c.sourced(&record, &r.sources);
+        if !is_plain(&r.id, "-") || !r.archs.values().all(|folder| is_plain(folder, "_")) {
+            c.wrong(&record, "id", "it and the folders name files: letters, digits and dashes only");
+        }
+        if r.url.ends_with('/') || !["https://", "http://", "file:///"].iter().any(|scheme| r.url.starts_with(scheme)) {
+            c.wrong(&record, "url", format!("{} is not an address without a slash at its end", r.url));
+        }
+        r.archs.keys().for_each(|arch| c.known_architecture(&record, arch));
+        let is_signed = !r.keys.is_empty() && database.keys_of(r).count() == r.keys.len();
+        if !is_signed {
+            c.wrong(&record, "keys", "names no key, or one that is not in signing_keys");
+        }
+        if r.packages.is_empty() || !r.packages.iter().chain(&r.except).all(|pattern| is_plain(pattern, "*+.-")) {
+            c.wrong(&record, "packages", "names no package, or something that is not the pattern of one");
+        }
+        if r.release.iter().any(|text| text.contains(|ch: char| ch.is_control())) {
+            c.wrong(&record, "release", "has control characters");
+        }
+    }
+}
+
+/// Whether a text is not empty and has only letters, digits and these characters.
+fn is_plain(text: &str, others: &str) -> bool {
+    !text.is_empty() && text.chars().all(|ch| ch.is_ascii_alphanumeric() || others.contains(ch))
+}
+
 fn distributions(database: &Database, c: &mut Checker) {
     let key = |d: &super::Distribution| format!("{} {}", d.id, d.version);
     c.unique("distributions", "id", database.distributions.iter().map(key));
@@ -603,6 +646,15 @@ fn distributions(database: &Database, c: &mut Checker) {
             }
             if offer.packages.is_empty() {
                 c.wrong(&record, "drivers", "an offer has no packages");
+            }
+            if let Some(id) = &offer.repository.adds {
+                match database.package_repository(id) {
+                    Some(r) if r.package_manager == d.package_manager && !offer.repository.seen_as.is_empty() => {}
+                    Some(_) => {
+                        c.wrong(&record, "adds", format!("{id} is of another package manager, or seen_as is empty"))
+                    }
+                    None => c.wrong(&record, "adds", format!("{id} is not a package repository in the database")),
+                }
             }
             for id in offer.companions.keys() {
                 c.known_companion(database, &record, "companions", *id);

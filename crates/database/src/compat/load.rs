@@ -3,8 +3,8 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
-    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvSwitch, Problem,
-    Rename, Source, Sxid, System, VirtualGpus, Xid, check,
+    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvSwitch,
+    PackageRepository, Problem, Rename, SigningKey, Source, Sxid, System, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
@@ -87,6 +87,8 @@ struct File {
     add_on_artifacts: Vec<AddOnArtifact>,
     compiler_limits: Vec<CompilerLimit>,
     distributions: Vec<Distribution>,
+    package_repositories: Vec<PackageRepository>,
+    signing_keys: Vec<SigningKey>,
     frameworks: Vec<Framework>,
     cuda_guides: Vec<CudaGuide>,
     forward_compatibility: Vec<ForwardCompatibility>,
@@ -188,6 +190,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.add_on_artifacts.extend(file.add_on_artifacts);
         all.compiler_limits.extend(file.compiler_limits);
         all.distributions.extend(file.distributions);
+        all.package_repositories.extend(file.package_repositories);
+        all.signing_keys.extend(file.signing_keys);
         all.frameworks.extend(file.frameworks);
         all.cuda_guides.extend(file.cuda_guides);
         all.forward_compatibility.extend(file.forward_compatibility);
@@ -227,6 +231,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         add_on_artifacts: all.add_on_artifacts,
         compiler_limits: all.compiler_limits,
         distributions: all.distributions,
+        package_repositories: all.package_repositories,
+        signing_keys: all.signing_keys,
         frameworks: all.frameworks,
         cuda_guides: all.cuda_guides,
         forward_compatibility: all.forward_compatibility,

@@ -15,6 +15,7 @@ mod machine;
 mod problem;
 mod python;
 mod query;
+mod repository;
 mod short_name;
 mod tally;
 
@@ -33,6 +34,7 @@ pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
+pub use repository::{NeededRepository, PackageRepository, SigningKey};
 pub use tally::Tally;
 
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
@@ -109,6 +111,10 @@ pub struct Database {
     pub compiler_limits: Vec<CompilerLimit>,
     /// Distributions: package names and the contents of their repositories.
     pub distributions: Vec<Distribution>,
+    /// Repositories that can be added to a host.
+    pub package_repositories: Vec<PackageRepository>,
+    /// The keys that sign them.
+    pub signing_keys: Vec<SigningKey>,
     /// The CUDA and cuDNN versions that frameworks are built with.
     pub frameworks: Vec<Framework>,
     /// Systems listed in NVIDIA's installation guides, newest CUDA first.
@@ -1257,4 +1263,7 @@ pub struct Repository {
     /// suite and a component; otherwise part of the repository's name or address. Empty: always enabled.
     #[serde(default)]
     pub seen_as: Vec<String>,
+    /// The repository that gpusetup can add if it is not enabled: the id of a [`PackageRepository`].
+    #[serde(default)]
+    pub adds: Option<String>,
 }

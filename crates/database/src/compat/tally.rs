@@ -115,6 +115,8 @@ impl Database {
                     "driver packages",
                     self.distributions.iter().flat_map(|d| &d.drivers).map(|o| (&o.sources, false)),
                 ),
+                self.kind("package repositories", self.package_repositories.iter().map(|r| (&r.sources, false))),
+                self.kind("signing keys", self.signing_keys.iter().map(|k| (&k.sources, false))),
                 self.kind("instances", self.instances.iter().map(|i| (&i.sources, i.assumed.is_some()))),
                 self.kind("systems", self.systems.iter().map(|s| (&s.sources, s.assumed.is_some()))),
                 self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, p.assumed.is_some()))),

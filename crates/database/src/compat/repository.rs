@@ -1,0 +1,123 @@
+//! Package repositories that gpusetup can add to a host, and the keys that sign them. Which drivers they have says a
+//! distribution's record ([`DriverOffer::repository`]).
+//!
+//! [`DriverOffer::repository`]: super::DriverOffer::repository
+
+use super::{Database, PackageManager, SourceId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A repository of one distribution's release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageRepository {
+    /// The name used in other files and for the files on a host: `cuda-debian12`.
+    pub id: String,
+    /// The address that all its architectures are below, without a slash at its end.
+    pub url: String,
+    /// The folder of each machine architecture below it: `aarch64: sbsa`.
+    pub archs: BTreeMap<String, String>,
+    /// The package manager that reads it.
+    pub package_manager: PackageManager,
+    /// The keys that may sign it; several while a key is being replaced.
+    pub keys: Vec<String>,
+    /// What its list says of itself, in the words of apt's preferences: `o=NVIDIA,l=NVIDIA CUDA`.
+    #[serde(default)]
+    pub release: Option<String>,
+    /// Patterns of the packages that a host takes from it; it takes no other.
+    pub packages: Vec<String>,
+    /// Patterns of packages that it takes from elsewhere although they match.
+    #[serde(default)]
+    pub except: Vec<String>,
+    /// Another repository that packages from here depend on, if it is not always enabled.
+    #[serde(default)]
+    pub needs: Option<NeededRepository>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+    /// Remarks for maintainers.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// A repository that others depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeededRepository {
+    /// The usual name: `Debian contrib`.
+    pub name: String,
+    /// Marks of an enabled repository, as in [`Repository::seen_as`](super::Repository::seen_as).
+    pub seen_as: Vec<String>,
+    /// The command that enables it.
+    pub enable: String,
+}
+
+/// An OpenPGP key that signs repositories.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SigningKey {
+    /// The name used in other files: `3bf863cc`.
+    pub id: String,
+    /// The name of its file in the repositories that it signs.
+    pub file: String,
+    /// The fingerprint: 40 upper-case hexadecimal digits.
+    pub fingerprint: String,
+    /// The sources; a fingerprint that only one of them gives is easier to get wrong.
+    pub sources: Vec<SourceId>,
+    /// Remarks for maintainers.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+impl PackageRepository {
+    /// Its address for a machine architecture, without a slash at its end; none if it has none.
+    pub fn url_for(&self, arch: &str) -> Option<String> {
+        Some(format!("{}/{}", self.url, self.archs.get(arch)?))
+    }
+
+    /// The name of its files on a host of this architecture: `cuda-debian12-x86_64`.
+    pub fn name_for(&self, arch: &str) -> Option<String> {
+        Some(format!("{}-{}", self.id, self.archs.get(arch)?))
+    }
+}
+
+impl Database {
+    /// The repository with this id.
+    pub fn package_repository(&self, id: &str) -> Option<&PackageRepository> {
+        self.package_repositories.iter().find(|r| r.id == id)
+    }
+
+    /// The keys that may sign a repository.
+    pub fn keys_of<'a>(&'a self, repository: &'a PackageRepository) -> impl Iterator<Item = &'a SigningKey> {
+        repository.keys.iter().filter_map(|id| self.signing_keys.iter().find(|key| key.id == *id))
+    }
+
+    /// The address that the repository with this name on a host is published at ([`PackageRepository::name_for`]).
+    pub fn repository_published_as(&self, name: &str) -> Option<String> {
+        let of = |r: &PackageRepository| {
+            r.archs.keys().find_map(|arch| r.url_for(arch).filter(|_| r.name_for(arch).as_deref() == Some(name)))
+        };
+        self.package_repositories.iter().find_map(of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compat::known;
+
+    #[test]
+    fn a_repository_has_an_address_and_keys_for_each_architecture() {
+        let database = known();
+        let repository = database.package_repository("cuda-rhel9").expect("known");
+        assert_eq!(
+            repository.url_for("aarch64").as_deref(),
+            Some("https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa")
+        );
+        assert_eq!(repository.url_for("ppc64le"), None);
+        let name = repository.name_for("aarch64").expect("a name");
+        assert_eq!(name, "cuda-rhel9-sbsa");
+        assert_eq!(database.repository_published_as(&name), repository.url_for("aarch64"));
+        assert_eq!(database.repository_published_as("cuda-rhel9"), None);
+        let keys: Vec<_> = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
+        assert_eq!(keys, ["610C7B14E068A878070DA4E99CD0A493D42D0685"]);
+    }
+}

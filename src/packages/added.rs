@@ -1,0 +1,47 @@
+//! A repository that is added to a host: its files, in the manager's format, and the command that fetches its lists.
+
+use std::path::PathBuf;
+
+/// A repository to add, and what may come from it.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRepository<'a> {
+    /// The name of its files: letters, digits, dashes and underscores.
+    pub name: &'a str,
+    /// Its address, without a slash at its end.
+    pub url: &'a str,
+    /// What its list says of itself, if the manager takes packages from it by that: `o=NVIDIA,l=NVIDIA CUDA`.
+    pub release: Option<&'a str>,
+    /// Patterns of the packages that may come from it.
+    pub packages: &'a [String],
+    /// Patterns of packages that may not, although they match.
+    pub except: &'a [String],
+    /// The driver branch that they may come in.
+    pub branch: u16,
+    /// The files of the keys that sign it.
+    pub keys: &'a [PathBuf],
+}
+
+/// How a manager takes another repository.
+#[derive(Debug)]
+pub struct RepositoryFormat {
+    /// The path of a key, by its fingerprint.
+    pub key: fn(fingerprint: &str) -> PathBuf,
+    /// The paths of its other files, by its name.
+    pub paths: fn(name: &str) -> Vec<PathBuf>,
+    /// The texts of these files, in the same order.
+    pub texts: fn(&NewRepository) -> Vec<String>,
+    /// The host's folders of such files, each with the options that have the manager read another folder instead.
+    pub folders: &'static [(&'static str, fn(&str) -> Vec<String>)],
+    /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.
+    pub refresh: fn(name: &str) -> Vec<String>,
+}
+
+impl RepositoryFormat {
+    /// Every path of a repository with this name and these keys, keys first.
+    pub fn all_paths<'k>(&self, name: &str, fingerprints: impl IntoIterator<Item = &'k str>) -> Vec<PathBuf> {
+        fingerprints.into_iter().map(self.key).chain((self.paths)(name)).collect()
+    }
+}
+
+/// The first line of files that are written: whose they are, and what removes them.
+pub const HEADER: &str = "# Written by gpusetup; `gpusetup uninstall --driver` removes it.\n";

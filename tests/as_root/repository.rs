@@ -1,0 +1,354 @@
+//! NVIDIA's network repository, added by `--method repository`: real apt and dnf with repositories made here, signed by keys
+//! made here, whose fingerprints stand in a copy of the database.
+
+use crate::host::{Host, Said, Server, gpusetup, machine, script, text};
+use crate::short::{self, deb};
+use gpusetup::operation::Operation;
+use gpusetup::plan::Plan;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const NOW: &str = "595.58.03-1";
+const LATER: &str = "595.71.05-1";
+const NEXT_BRANCH: &str = "620.10.01-1";
+const DRIVER: [&str; 3] = ["nvidia-kernel-open-dkms", "nvidia-driver-cuda", "libcuda1"];
+/// The repository's folder below a server, and the file of its key there.
+const BELOW: &str = "compute/cuda/repos/debian12/x86_64";
+const KEY_FILE: &str = "3bf863cc.pub";
+const PINNED: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
+/// Everything that adding it leaves on a host.
+const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*'";
+
+/// Signs, until it is dropped.
+struct Signer {
+    home: tempfile::TempDir,
+    /// As gpg takes it: the time that it believes in.
+    time: Vec<String>,
+    fingerprint: String,
+}
+
+impl Signer {
+    fn new(name: &str) -> Self {
+        Self::at(name, &[], "never")
+    }
+
+    /// One whose key is good for a day, years ago.
+    fn expired() -> Self {
+        Self::at("expired", &["--faked-system-time", "20220101T000000"], "1d")
+    }
+
+    fn at(name: &str, time: &[&str], until: &str) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let time = time.iter().map(|word| (*word).to_owned()).collect();
+        let mut signer = Self { home, time, fingerprint: String::new() };
+        signer.gpg(&[
+            "--passphrase",
+            "",
+            "--cert-digest-algo",
+            "SHA512",
+            "--quick-generate-key",
+            name,
+            "rsa2048",
+            "sign",
+            until,
+        ]);
+        let listed = signer.gpg(&["--with-colons", "--list-keys"]);
+        let line = listed.lines().find(|line| line.starts_with("fpr:")).expect("a fingerprint");
+        signer.fingerprint = line.split(':').nth(9).expect("its field").to_owned();
+        signer
+    }
+
+    fn gpg(&self, arguments: &[&str]) -> String {
+        let time: Vec<&str> = self.time.iter().map(String::as_str).collect();
+        let own = ["--batch", "--yes", "--quiet", "--homedir", text(self.home.path())];
+        machine("gpg", &[&own[..], &time, arguments].concat()).succeeds().out
+    }
+
+    fn public_key(&self) -> String {
+        self.gpg(&["--armor", "--export"])
+    }
+}
+
+impl Drop for Signer {
+    fn drop(&mut self) {
+        machine("gpgconf", &["--homedir", text(self.home.path()), "--kill", "all"]);
+    }
+}
+
+/// A package without anything in it but what it needs.
+fn package(folder: &Path, name: &str, version: &str) {
+    let tree = tempfile::tempdir().expect("a folder");
+    let depends =
+        if name == "nvidia-driver-cuda" { format!("Depends: libcuda1 (= {version})\n") } else { String::new() };
+    let control = format!(
+        "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\n{depends}Description: a test\n"
+    );
+    fs::create_dir(tree.path().join("DEBIAN")).expect("made");
+    if name == "libcuda1" {
+        let libraries = tree.path().join("usr/lib/x86_64-linux-gnu");
+        fs::create_dir_all(&libraries).expect("made");
+        let upstream = version.split('-').next().expect("a version");
+        fs::write(libraries.join(format!("libcuda.so.{upstream}")), "").expect("written");
+    }
+    fs::write(tree.path().join("DEBIAN/control"), control).expect("written");
+    machine("chmod", &["-R", "u=rwX,go=rX", text(tree.path())]);
+    let file = folder.join(format!("{name}_{version}_all.deb"));
+    machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&file)]).succeeds();
+}
+
+/// Makes the lists of a folder again, signed as NVIDIA signs its own.
+fn publish(folder: &Path, signer: &Signer) {
+    let at = format!("cd {}", text(folder));
+    let label = "-o APT::FTPArchive::Release::Origin=NVIDIA -o 'APT::FTPArchive::Release::Label=NVIDIA CUDA'";
+    let lists = format!(
+        "{at} && rm -f InRelease Release && apt-ftparchive packages . >Packages && \
+         apt-ftparchive {label} release . >../Release && mv ../Release Release"
+    );
+    machine("sh", &["-ec", &lists]).succeeds();
+    let [from, to] = ["Release", "InRelease"].map(|name| folder.join(name));
+    signer.gpg(&["--digest-algo", "SHA512", "--output", text(&to), "--clearsign", text(&from)]);
+}
+
+/// A database in which these keys may sign the repository.
+fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
+    let database = folder.join(fingerprints.concat());
+    fs::create_dir_all(&database).expect("made");
+    for part in ["compat", "manifests"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        machine("cp", &["-r", text(&from), text(&database)]).succeeds();
+    }
+    let file = database.join("compat/repositories.yaml");
+    let mut facts = fs::read_to_string(&file).expect("there").replacen(PINNED, fingerprints[0], 1);
+    for (n, more) in fingerprints.iter().enumerate().skip(1) {
+        let key = format!(
+            "signing_keys:\n  - {{ id: \"more{n}\", file: \"more{n}.pub\", fingerprint: \"{more}\", sources: [\"cuda-repo-management\"] }}\n"
+        );
+        facts = facts.replacen("signing_keys:\n", &key, 1).replacen(
+            "[\"3bf863cc\"]",
+            &format!("[\"3bf863cc\", \"more{n}\"]"),
+            1,
+        );
+    }
+    fs::write(&file, facts).expect("written");
+    database
+}
+
+/// A Debian 12 whose own repository has nothing but empty build tools.
+fn host(name: &str) -> Host {
+    let host = Host::of(name, Path::new(&script("base", &[])));
+    let headers = format!("linux-headers-{}", host.kernel());
+    let tools = ["dkms", "gcc", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
+    short::offer(&host, &tools.map(|name| deb(name, ":")));
+    host
+}
+
+fn version(host: &Host, name: &str) -> String {
+    host.ask(&format!("dpkg-query -W -f '${{Version}}' {name} 2>/dev/null || true"))
+}
+
+fn candidate(host: &Host, name: &str) -> String {
+    host.ask(&format!("apt-cache policy {name} | sed -n 's/^  Candidate: //p'"))
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn only_what_the_pinned_key_signs_comes_to_debian() {
+    let served = tempfile::tempdir().expect("a folder");
+    let folder = served.path().join(BELOW);
+    fs::create_dir_all(&folder).expect("made");
+    let [ours, stranger, next] = ["ours", "stranger", "next"].map(Signer::new);
+    for name in DRIVER {
+        [NOW, NEXT_BRANCH].iter().for_each(|version| package(&folder, name, version));
+    }
+    for (name, version) in [("bash", "99-1"), ("cuda-toolkit-13-0", "13.0-1"), ("nvidia-container-toolkit", "1.18-1")] {
+        package(&folder, name, version);
+    }
+    let server = Server::of(served.path());
+    let facts = tempfile::tempdir().expect("a folder");
+    let known = database(facts.path(), &[&ours.fingerprint]);
+    let host = host("repository");
+    let root = host.root();
+    let call = |database: &Path, arguments: &[&str]| -> Said {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        gpusetup([*verb, "--root", text(&root), "--database", text(database)].into_iter().chain(rest.iter().copied()))
+    };
+    let wish = ["--profile", "driver", "--method", "repository", "--mirror", &server.url];
+    let apply = |database: &Path| call(database, &[&["apply", "--yes"], &wish[..]].concat());
+    let packages = || host.ask("dpkg-query -W");
+
+    // The key's file is another key: refused before the first change.
+    publish(&folder, &ours);
+    fs::write(folder.join(KEY_FILE), stranger.public_key()).expect("written");
+    let before = packages();
+    let said = apply(&known);
+    assert_eq!(said.code, Some(10), "{said:?}");
+    for part in [ours.fingerprint.as_str(), &stranger.fingerprint, "GS404", KEY_FILE] {
+        assert!(said.err.contains(part), "{part}: {said:?}");
+    }
+    assert!(packages() == before && host.ask(OURS).is_empty());
+    // Both keys in one file are no better: the stranger would be trusted too.
+    fs::write(folder.join(KEY_FILE), ours.public_key() + &stranger.public_key()).expect("written");
+    assert_eq!(apply(&known).code, Some(10));
+
+    // Lists that the key did not sign, or nobody, or a key that has expired. What was written is gone again.
+    fs::write(folder.join(KEY_FILE), ours.public_key()).expect("written");
+    let expired = Signer::expired();
+    for (case, signer) in [("another key", Some(&stranger)), ("nobody", None), ("an expired key", Some(&expired))] {
+        publish(&folder, signer.unwrap_or(&ours));
+        let (mut key, mut database_of_case) = (ours.public_key(), known.clone());
+        match case {
+            "nobody" => fs::remove_file(folder.join("InRelease")).expect("removed"),
+            "an expired key" => {
+                (key, database_of_case) = (expired.public_key(), database(facts.path(), &[&expired.fingerprint]));
+            }
+            _ => {}
+        }
+        fs::write(folder.join(KEY_FILE), key).expect("written");
+        let said = apply(&database_of_case);
+        assert!(said.code == Some(7) && said.err.contains("cannot be used"), "{case}: {said:?}");
+        assert_eq!((host.ask(OURS), version(&host, "libcuda1")), (String::new(), String::new()), "{case}");
+    }
+
+    // A mirror whose lists name a file that it lacks: later, and nothing of it stays half installed.
+    publish(&folder, &ours);
+    fs::write(folder.join(KEY_FILE), ours.public_key()).expect("written");
+    let lacking = folder.join(format!("libcuda1_{NOW}_all.deb"));
+    let aside = served.path().join("aside");
+    fs::rename(&lacking, &aside).expect("moved");
+    let said = apply(&known);
+    assert_eq!((said.code, version(&host, "nvidia-driver-cuda").as_str()), (Some(6), ""), "{said:?}");
+    fs::rename(&aside, &lacking).expect("moved");
+
+    // The right key. The packages have no kernel module, which the last step finds.
+    let said = apply(&known);
+    assert_eq!(said.code, Some(8), "{said:?}");
+    for name in DRIVER {
+        assert_eq!(version(&host, name), NOW, "{name}");
+    }
+    // Nothing else comes from there, and no other branch.
+    assert_ne!(candidate(&host, "bash"), "99-1");
+    for name in ["cuda-toolkit-13-0", "nvidia-container-toolkit"] {
+        assert_eq!(candidate(&host, name), "(none)", "{name}");
+    }
+    let plan = call(&known, &[&["plan"], &wish[..], &["--json"]].concat()).succeeds().json();
+    assert_eq!(plan["selection"]["driver"]["version"], "595.58.03", "{}", plan["reasons"]);
+
+    // An upgrade stays in the branch.
+    DRIVER.iter().for_each(|name| package(&folder, name, LATER));
+    publish(&folder, &ours);
+    host.ask("apt-get -qq update && apt-get -qq -y upgrade");
+    assert_eq!(DRIVER.map(|name| version(&host, name)), [LATER; 3]);
+    // Lists that somebody else signs from now on are not taken: the old ones stay.
+    DRIVER.iter().for_each(|name| package(&folder, name, "595.99.99-1"));
+    publish(&folder, &stranger);
+    host.ask("apt-get -q update || true");
+    assert_eq!(candidate(&host, "libcuda1"), LATER);
+
+    // Uninstalling takes the repository along; so does a rollback.
+    call(&known, &["uninstall", "--driver", "--yes"]).succeeds();
+    assert_eq!((host.ask(OURS), version(&host, "libcuda1")), (String::new(), String::new()));
+    // Both keys while one replaces the other; the new one signs.
+    let both = database(facts.path(), &[&ours.fingerprint, &next.fingerprint]);
+    fs::write(folder.join("more1.pub"), next.public_key()).expect("written");
+    publish(&folder, &next);
+    assert_eq!(apply(&both).code, Some(8));
+    assert_eq!(version(&host, "libcuda1"), "595.99.99-1");
+    call(&both, &["rollback", "--yes"]).succeeds();
+    assert_eq!((host.ask(OURS), version(&host, "libcuda1")), (String::new(), String::new()));
+
+    // Without a network: the bundle has the key and the packages.
+    let (plan, bundle) = (facts.path().join("plan.json"), facts.path().join("bundle"));
+    call(&both, &[&["plan"], &wish[..], &["--out", text(&plan)]].concat()).succeeds();
+    let make = ["bundle", "create", "--plan", text(&plan), "--out", text(&bundle), "--root", text(&root)];
+    gpusetup([&make[..], &["--database", text(&both), "--mirror", &server.url]].concat()).succeeds();
+    drop(server);
+    host.ask("rm -rf /var/cache/gpusetup");
+    let said = gpusetup(["apply", "--root", text(&root), "--bundle", text(&bundle), "--yes"]);
+    assert_eq!(said.code, Some(8), "{said:?}");
+    assert_eq!(version(&host, "libcuda1"), "595.99.99-1");
+    assert_eq!(host.ask(OURS).lines().count(), 4, "two keys, a source and its preferences");
+}
+
+/// A spec file of packages with nothing in them.
+fn spec(names: &[&str]) -> String {
+    let head = "Name: nothing\nVersion: 1\nRelease: 1\nSummary: a test\nLicense: none\nBuildArch: noarch\n%description\na test\n";
+    let of = |name: &&str| {
+        format!("%package -n {name}\nSummary: a test\n%description -n {name}\na test\n%files -n {name}\n")
+    };
+    head.to_owned() + &names.iter().map(of).collect::<String>()
+}
+
+#[test]
+#[ignore = "needs root and what tests/run installs"]
+fn only_what_the_pinned_key_signs_comes_to_dnf() {
+    let work = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| work.path().join(name);
+    let below = at("served/compute/cuda/repos/rhel9/x86_64");
+    ["repos", "root"].iter().for_each(|folder| fs::create_dir(at(folder)).expect("made"));
+    fs::create_dir_all(&below).expect("made");
+    let [ours, stranger] = ["ours", "stranger"].map(Signer::new);
+    let driver = ["nvidia-driver-cuda", "kmod-nvidia-open-dkms"];
+    let names = [&driver[..], &["nvidia-container-toolkit", "cuda-toolkit-13-0", "bash"]].concat();
+    fs::write(at("spec"), spec(&names)).expect("written");
+    let define = format!("_rpmdir {}", text(&below));
+    machine("rpmbuild", &["-bb", "--quiet", "-D", &define, "-D", "_build_name_fmt %%{NAME}.rpm", text(&at("spec"))])
+        .succeeds();
+    let sign = |signer: &Signer| {
+        let repomd = below.join("repodata/repomd.xml");
+        signer.gpg(&["--armor", "--detach-sign", text(&repomd)]);
+    };
+
+    // The source as the plan for such a host has it, with the key where this test can write.
+    let server = Server::of(&at("served"));
+    let plan = ["plan", "--os", "rhel-9", "--gpu", "a100", "--method", "repository", "--mirror", &server.url, "--json"];
+    let plan: Plan = serde_json::from_str(&gpusetup(plan).succeeds().out).expect("a plan");
+    let repository = plan.acts().find_map(|act| match &act.operation {
+        Operation::AddRepository(repository) => Some(repository),
+        _ => None,
+    });
+    let repository = repository.expect("one is added");
+    let [file] = &repository.files_with(&[at("key.asc")])[..] else { panic!("one file") };
+    let script = repository.shell();
+    let refresh: Vec<_> = script.lines().last().expect("a command").split(' ').skip(1).collect();
+    let refresh: Vec<_> = refresh.iter().map(|word| word.trim_matches('\'')).collect();
+    assert_eq!(refresh.last(), Some(&"makecache"), "{script}");
+    assert_eq!(file.path, Path::new("/etc/yum.repos.d/gpusetup-cuda-rhel9-x86_64.repo"));
+    fs::write(at("repos/one.repo"), &file.content).expect("written");
+    let mut cache = 0;
+    let mut dnf = |arguments: &[&str]| {
+        cache += 1;
+        let options = [
+            format!("--installroot={}", text(&at("root"))),
+            format!("--setopt=reposdir={}", text(&at("repos"))),
+            format!("--setopt=cachedir={}", text(&at(&format!("cache{cache}")))),
+        ];
+        let options = options.iter().map(String::as_str);
+        let own = ["-y", "-q", "--releasever=9"].into_iter().chain(options).chain(arguments.iter().copied());
+        machine("dnf", &own.collect::<Vec<_>>())
+    };
+    machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
+
+    // Lists of nobody, of another key, and of the key in the file.
+    fs::write(at("key.asc"), ours.public_key()).expect("written");
+    assert_ne!(dnf(&refresh).code, Some(0), "nobody signed the lists");
+    sign(&stranger);
+    assert_ne!(dnf(&refresh).code, Some(0), "another key signed them");
+    sign(&ours);
+    dnf(&refresh).succeeds();
+    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"]).succeeds().out;
+    let mut offered: Vec<_> = offered.split_whitespace().collect();
+    offered.sort_unstable();
+    assert_eq!(offered, ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"], "nothing else comes from there");
+
+    // A package that nobody signed is refused even so.
+    let said = dnf(&["install", driver[0]]);
+    assert!(said.code != Some(0) && said.err.contains("not signed"), "{said:?}");
+    let name = format!("_gpg_name {}", ours.fingerprint);
+    let home = format!("_gpg_path {}", text(ours.home.path()));
+    let package = below.join(format!("{}.rpm", driver[0]));
+    machine("rpmsign", &["-D", "__gpg /usr/bin/gpg", "-D", &name, "-D", &home, "--addsign", text(&package)]).succeeds();
+    machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
+    sign(&ours);
+    dnf(&["install", driver[0]]).succeeds();
+    machine("rpm", &["--root", text(&at("root")), "-q", driver[0]]).succeeds();
+}
