@@ -17,7 +17,7 @@ pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own}
 pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
 pub use cudnn::Convolution;
 pub use nvml::table::{
-    Absent, Clock, ClockLimit, Clocks, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
+    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
     MemoryReading, MigDevice, MigReading, NvLink, PcieLink, PowerReading, ProcessKind, Temperature, Utilization,
     VgpuLicence, Virtualization,
 };

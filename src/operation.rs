@@ -179,12 +179,7 @@ impl Operation {
             Self::WriteFile(file) => file.by_hand(),
             Self::Packages(packages) => packages.by_hand(),
             // One line each in a script too.
-            Self::Link(_)
-            | Self::Remove(_)
-            | Self::Run(_)
-            | Self::Hold(_)
-            | Self::Service(_)
-            | Self::Device(_) => {
+            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Hold(_) | Self::Service(_) | Self::Device(_) => {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),

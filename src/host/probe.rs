@@ -204,7 +204,10 @@ fn paths(
     (database, os, arch): (&Database, &Os, &str),
 ) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
+    let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD]
+        .map(PathBuf::from)
+        .into_iter()
+        .chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     for path in repository_files(database, os, arch) {
         match reader.system.node(&path) {

@@ -92,7 +92,10 @@ const HOLDS: Holds = Holds {
     held: |system| {
         let locks = configuration(system, Path::new(LOCKS)).map_err(io::Error::other)?;
         let locks = self::locks(&locks).map_err(io::Error::other)?.into_iter();
-        Ok(locks.filter(|lock| lock.repository.is_none() && lock.versions.is_empty()).flat_map(|lock| lock.names).collect())
+        Ok(locks
+            .filter(|lock| lock.repository.is_none() && lock.versions.is_empty())
+            .flat_map(|lock| lock.names)
+            .collect())
     },
     tool: None,
 };

@@ -8,14 +8,13 @@ use super::{
     estimate, fabric, nouveau, prerequisites, repository, toolkit, verify,
 };
 use crate::causes;
-use crate::compat::{AddOn, Database, DriverOffer, PackageRepository, ReleaseLimit};
+use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
 use crate::database::age;
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
-    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection,
-    is_over,
+    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, is_over,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -110,7 +109,8 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));
     if late {
-        let why = if rival { "another driver uses the GPU until then" } else { "the driver before is loaded until then" };
+        let why =
+            if rival { "another driver uses the GPU until then" } else { "the driver before is loaded until then" };
         steps.push(reboot(why));
     }
     steps.extend(companions::set_up_companions(context));
@@ -336,7 +336,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             );
         }
         if let Some(companions) = &context.companions {
-            fabric::by_hand(database, context, driver, companions).into_iter().for_each(|text| say(CheckId::GS801, text));
+            fabric::by_hand(database, context, driver, companions)
+                .into_iter()
+                .for_each(|text| say(CheckId::GS801, text));
         }
     }
     if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {

@@ -4,8 +4,8 @@ use super::super::Problem;
 use super::super::host::{no_such_gpu, system_of};
 use super::super::options::DatabaseOptions;
 use crate::compat::Database;
-use crate::doctor::no_library;
 use crate::exit::Exit;
+use crate::gpus::why_silent;
 use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
 use crate::mig::Board;
 use crate::nvidia::{Answer, Library, MigHost, Question, ask, limit, own};
@@ -148,7 +148,7 @@ pub fn facts(system: &System, database: &Database) -> Result<Facts, Problem> {
 
 /// The driver's report; or why there is none.
 fn reported(system: &System, database: &Database) -> Result<Result<Vec<Board>, String>, Problem> {
-    if let Some(why) = no_library(system, &facts(system, database)?) {
+    if let Some(why) = why_silent(system, &facts(system, database)?) {
         return Ok(Err(why));
     }
     let question = Question::new(Library::Mig, [NVML]).limit(limit(PATIENCE));

@@ -2,7 +2,11 @@
 
 use libloading::{Error, Library};
 use nvml_wrapper_sys::bindings::{
-    NvmlLib, nvmlComputeInstanceProfileInfo_t, nvmlComputeInstance_t, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t, nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlGpuInstance_t, nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
+    NvmlLib, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlDevice_t, nvmlFieldValue_t,
+    nvmlGpuFabricInfo_t, nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
+    nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlGridLicensableFeatures_t,
+    nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
+    nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
 };
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 

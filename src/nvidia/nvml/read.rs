@@ -3,7 +3,7 @@
 
 use super::library::{Device, Field, Library, NvmlError, ProcessEntry, Threshold};
 use super::table::{
-    Absent, Clock, ClockLimit, Clocks, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
+    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
     MemoryReading, MigDevice, MigReading, NvLink, PcieLink, PowerReading, ProcessKind, Temperature, Utilization,
     VgpuLicence, Virtualization,
 };
@@ -228,7 +228,7 @@ fn utilization(device: &Device<'_>) -> Result<Utilization, NvmlError> {
     Ok(Utilization { gpu_percent, memory_percent })
 }
 
-fn clocks(q: &mut Questions<'_>) -> Option<Clocks> {
+fn clocks(q: &mut Questions<'_>) -> Option<ClockReadings> {
     let highest = |q: &mut Questions<'_>, kind| q.detail("nvmlDeviceGetMaxClockInfo", |d| d.highest_clock(kind));
     let graphics = q.ask(GpuField::Clocks, "nvmlDeviceGetClockInfo", |d| d.clock(0))?;
     let graphics = Clock { now_megahertz: graphics, highest_megahertz: highest(q, 0) };
@@ -236,7 +236,7 @@ fn clocks(q: &mut Questions<'_>) -> Option<Clocks> {
         let now_megahertz = q.detail("nvmlDeviceGetClockInfo", |d| d.clock(kind))?;
         Some(Clock { now_megahertz, highest_megahertz: highest(q, kind) })
     };
-    Some(Clocks { graphics: Some(graphics), sm: clock(1), memory: clock(2), video: clock(3) })
+    Some(ClockReadings { graphics: Some(graphics), sm: clock(1), memory: clock(2), video: clock(3) })
 }
 
 /// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html>.

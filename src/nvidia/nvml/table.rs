@@ -59,7 +59,7 @@ pub struct GpuReading {
     /// The performance state: 0 is the fastest.
     pub performance_state: Option<u32>,
     /// Clocks, now and at most.
-    pub clocks: Option<Clocks>,
+    pub clocks: Option<ClockReadings>,
     /// What lowers its clocks.
     pub clock_limits: Option<Vec<ClockLimit>>,
     /// The compute mode.
@@ -179,7 +179,7 @@ pub struct Clock {
 /// The clocks of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub struct Clocks {
+pub struct ClockReadings {
     /// The graphics clock.
     pub graphics: Option<Clock>,
     /// Streaming multiprocessors.

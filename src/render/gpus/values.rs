@@ -2,8 +2,9 @@
 
 use crate::gpu_guide::GpuField;
 use crate::nvidia::{
-    Clock, ClockLimit, Clocks, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState, GpuReading, MemoryReading,
-    MigReading, NvLink, PcieLink, PowerReading, Recovery, Refused, Temperature, VgpuLicence, Virtualization,
+    Clock, ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState, GpuReading,
+    MemoryReading, MigReading, NvLink, PcieLink, PowerReading, Recovery, Refused, Temperature, VgpuLicence,
+    Virtualization,
 };
 use crate::text::count;
 
@@ -176,7 +177,7 @@ fn memory(memory: MemoryReading) -> String {
     format!("{} of {} used{reserved}", mebibytes(memory.used_bytes), mebibytes(memory.total_bytes))
 }
 
-fn clocks(clocks: &Clocks) -> String {
+fn clocks(clocks: &ClockReadings) -> String {
     let of = |label: &str, clock: Option<Clock>| {
         let clock = clock?;
         let highest = clock.highest_megahertz.map(|highest| format!(" of {highest}")).unwrap_or_default();

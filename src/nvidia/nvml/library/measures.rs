@@ -187,11 +187,6 @@ impl Device<'_> {
         self.get(&self.library.0.nvmlDeviceGetPcieReplayCounter, 0)
     }
 
-    /// Accounting mode: the driver keeps statistics about each process.
-    pub fn is_accounting(&self) -> Result<bool, NvmlError> {
-        self.is(&self.library.0.nvmlDeviceGetAccountingMode)
-    }
-
     /// How it is virtualised, as NVML's number.
     pub fn virtualization(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetVirtualizationMode, 0)
