@@ -49,13 +49,13 @@ fn head(report: &GpuReport, width: usize) -> String {
     if report.excluded > 0 {
         out += &line("Excluded", count(report.excluded.into(), "GPU") + ", by the driver's configuration");
     }
-    if let Some(is_on) = report.confidential_computing {
+    if report.confidential_computing == Some(true) {
         let ready = match report.accepts_work {
             Some(true) => ", the GPUs accept work",
             Some(false) => ", the GPUs do not accept work yet",
             None => "",
         };
-        out += &line("Confidential", format!("computing {}{ready}", if is_on { "on" } else { "off" }));
+        out += &line("Confidential", format!("computing is on{ready}"));
     }
     out
 }
@@ -220,7 +220,7 @@ fn words(report: &GpuReport, terms: &[Subject], look: Look<'_>) -> String {
 fn is_shown(report: &GpuReport, field: GpuField) -> bool {
     match field {
         GpuField::Topology => report.gpus.len() > 1,
-        GpuField::ConfidentialComputing => report.confidential_computing.is_some(),
+        GpuField::ConfidentialComputing => report.confidential_computing == Some(true),
         GpuField::Response => report.gpus.iter().any(|gpu| gpu.reading.refused.is_some()),
         field => report.gpus.iter().any(|gpu| {
             values::of(&gpu.reading, field).is_some() || gpu.reading.absent.iter().any(|absent| absent.field == field)

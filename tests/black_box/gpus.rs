@@ -159,6 +159,7 @@ fn each_condition_is_judged_with_its_source() {
         ("recovery=1\n", "recovery", "check", "requests an action"),
         ("virtualization=2\nlicensed=0\n", "licence", "check", "no vGPU licence"),
         ("virtualization=2\n", "licence", "ok", ""),
+        ("confidential=1\nready=0\n", "confidential-computing", "check", "no work is accepted"),
         ("nvmlDeviceGetHandleByIndex_v2=15\n", "response", "check", "no answer on the bus"),
         ("nvmlDeviceGetName=14\n", "response", "replace", "infoROM"),
         ("nvmlDeviceGetPowerUsage=16\n", "response", "check", "next reset"),
@@ -200,6 +201,10 @@ fn texts_of_a_hostile_library_do_no_harm() {
     raw.extend(b"0.memory=1 4294967295 0\n0.state=32\n");
     let (code, text, err) = Host::with(&raw).run(80, &[]);
     assert!(code == 0 && text.contains("unknown"), "{text}{err}");
+    let endless = Host::saying("count=4000000000\nmig=1 1 4000000000\nlinks=4000000000 4000000000\n").json();
+    assert_eq!(endless["gpus"].as_array().map(Vec::len), Some(64), "more than any host has");
+    let confidential = Host::saying("confidential=1\n").table(80, &[]);
+    assert!(confidential.contains("Confidential computing is on, the GPUs accept work"), "{confidential}");
 }
 
 #[test]

@@ -16,6 +16,9 @@ use nvml_wrapper_sys::bindings::field_id::{
 };
 use std::collections::BTreeMap;
 
+/// More GPUs than a host has, and more MIG devices than a GPU: a limit in case the library's count is wrong.
+const MOST: u32 = 64;
+
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn table(library: &str) -> GpuTable {
     calling("nvmlInit_v2");
@@ -33,7 +36,8 @@ pub fn table(library: &str) -> GpuTable {
         Ok(count) => count,
         Err(refused) => return GpuTable { refused: Some(refused), ..table },
     };
-    let devices: Vec<_> = (0..count).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i))).collect();
+    let devices: Vec<_> =
+        (0..count.min(MOST)).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i))).collect();
     if devices.iter().any(Result::is_ok) {
         table.confidential_computing = asked("nvmlSystemGetConfComputeSettings", || nvml.is_confidential()).ok();
         if table.confidential_computing == Some(true) {
@@ -308,7 +312,7 @@ fn mig(q: &mut Questions<'_>) -> Option<MigReading> {
     let (enabled, pending) = q.ask(GpuField::Mig, "nvmlDeviceGetMigMode", Device::mig)?;
     let most = if enabled { q.detail("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances) } else { None };
     let found = |i| asked("nvmlDeviceGetMigDeviceHandleByIndex", || q.device.mig_device(i)).ok();
-    let devices = (0..most.unwrap_or(0)).filter_map(found).map(|device| mig_device(&device)).collect();
+    let devices = (0..most.unwrap_or(0).min(MOST)).filter_map(found).map(|device| mig_device(&device)).collect();
     Some(MigReading { enabled, pending, devices })
 }
 

@@ -260,3 +260,23 @@ int nvmlDeviceGetGridLicensableFeatures_v4(device d, struct licences *out)
 	out->feature[0].expiry.day = 1;
 	return SUCCESS;
 }
+
+struct settings {
+	unsigned version, environment, feature, tools, several;
+};
+
+int nvmlSystemGetConfComputeSettings(struct settings *out)
+{
+	MAY_END(-1);
+	if (!answer(-1, "confidential", NULL))
+		return NOT_SUPPORTED;
+	out->feature = (unsigned)number(-1, "confidential", 0);
+	return SUCCESS;
+}
+
+int nvmlSystemGetConfComputeGpusReadyState(unsigned *ready)
+{
+	MAY_END(-1);
+	*ready = (unsigned)number(-1, "ready", 1);
+	return SUCCESS;
+}
