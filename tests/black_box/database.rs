@@ -175,7 +175,7 @@ fn a_guide_tells_where_its_toolkit_was_not_tried() {
 fn cards_are_cut_into_what_they_can_be() {
     let most = |gpu: &str, name: &str| {
         let device = PciDevice(u16::from_str_radix(gpu, 16).expect("hexadecimal"));
-        SHIPPED.mig_profiles(device).find(|p| p.name == name).map(|p| p.instances)
+        SHIPPED.mig_profiles(device, None).find(|p| p.name == name).map(|p| p.instances)
     };
     // One name, two boards.
     assert_eq!(

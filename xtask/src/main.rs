@@ -8,7 +8,7 @@
 //! cargo xtask prose
 //! cargo xtask dist --glibc 2.17
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
-//! cargo xtask record mig ../mig-parted/deployments/systemd/config-default.yaml COMMIT
+//! cargo xtask record mig ../mig-parted COMMIT
 //! cargo xtask record distributions /var/lib/apt/lists 2026-11-22
 //! cargo xtask record headers ../wheels
 //! cargo xtask record error-codes ../wheels
@@ -120,11 +120,11 @@ enum Source {
         #[arg(long, default_value = PYPI)]
         index: String,
     },
-    /// Record the MIG profiles in the default configuration of NVIDIA's mig-parted
+    /// Record the MIG profiles and configurations of NVIDIA's mig-parted
     Mig {
-        /// deployments/systemd/config-default.yaml of github.com/NVIDIA/mig-parted
-        configuration: PathBuf,
-        /// The commit of that file
+        /// A clone of github.com/NVIDIA/mig-parted
+        clone: PathBuf,
+        /// Its commit
         commit: String,
     },
     /// Record the compilers, C libraries and drivers in Debian's suites
@@ -227,7 +227,7 @@ fn record(source: Source) -> Result<()> {
         Source::Distributions { lists, day } => distributions::record(&lists, &day),
         Source::Headers { wheels } => headers::record(&wheels),
         Source::ErrorCodes { wheels } => error_codes::record(&wheels),
-        Source::Mig { configuration, commit } => mig::record(&configuration, &commit),
+        Source::Mig { clone, commit } => mig::record(&clone, &commit),
         Source::Redistrib { repository } => redistrib::record(&repository),
         Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index),
         Source::Libraries { index } => libraries::record(&index),

@@ -1,14 +1,27 @@
 //! MIG profiles from the configuration of NVIDIA's mig-parted. It contains the profiles and the number of instances of each on
-//! a GPU; some of its configurations name their GPUs. Slices and placements are not included.
+//! a GPU; some of its configurations name their GPUs. Slices and placements are not included. A second table has every
+//! configuration that mig-parted ships: tests have gpusetup read each of them.
 
 use crate::{Comparison, Result, table};
-use gpusetup_database::compat::{Database, PciDevice};
+use gpusetup_database::compat::{Database, MigProfile, PciDevice};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 const TABLE: &str = "mig.tsv";
+const CONFIGURATIONS: &str = "mig-configurations.tsv";
+
+/// The file that packages of mig-parted install.
+const DEFAULT: &str = "deployments/systemd/config-default.yaml";
+/// All files with configurations.
+const FILES: [&str; 5] = [
+    DEFAULT,
+    "deployments/container/nvidia-mig-manager-example.yaml",
+    "deployments/container/nvidia-mig-manager-example-hopper-blackwell.yaml",
+    "examples/config.yaml",
+    "examples/dgx-station-80gb-config.yaml",
+];
 
 /// Names that no configuration assigns to a GPU. GB200 boards had them before production (mig-parted#227 renamed `1g.24gb`).
 const OF_NO_GPU: &[&str] = &["3g.95gb", "4g.95gb", "7g.189gb"];
@@ -24,6 +37,8 @@ struct Configurations {
 struct Configuration {
     #[serde(default)]
     device_filter: Option<Filter>,
+    devices: Devices,
+    mig_enabled: bool,
     /// The number of instances of each profile.
     #[serde(default)]
     mig_devices: BTreeMap<String, u8>,
@@ -37,11 +52,60 @@ enum Filter {
     Several(Vec<String>),
 }
 
-/// Records each profile of each configuration, with its GPUs.
-pub fn record(configuration: &Path, commit: &str) -> Result<()> {
-    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", configuration.display());
-    let text = fs::read_to_string(configuration).map_err(|e| failed(&e))?;
-    let all: Configurations = serde_yaml::from_str(&text).map_err(|e| failed(&e))?;
+/// `all`, or indexes of GPUs.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Devices {
+    All(String),
+    Listed(Vec<u32>),
+}
+
+/// Records each profile of each configuration, with its GPUs, and all configurations of a clone.
+pub fn record(clone: &Path, commit: &str) -> Result<()> {
+    record_profiles(&read(clone, DEFAULT)?, commit)?;
+    let mut rows = Vec::new();
+    for file in FILES {
+        let all = read(clone, file)?;
+        for (name, entries) in &all.configurations {
+            rows.extend(entries.iter().map(|entry| row(file, name, entry)));
+        }
+    }
+    let origin = format!("configurations of github.com/NVIDIA/mig-parted, commit {commit}");
+    let columns = ["file", "configuration", "device-filter", "devices", "mig-enabled", "mig-devices"];
+    table::write(CONFIGURATIONS, &origin, &columns, &rows)
+}
+
+fn read(clone: &Path, file: &str) -> Result<Configurations> {
+    let path = clone.join(file);
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let text = fs::read_to_string(&path).map_err(|e| failed(&e))?;
+    serde_yaml::from_str(&configuration(&text)).map_err(|e| failed(&e))
+}
+
+/// The configuration in a file. In a manifest of Kubernetes it is an indented text.
+fn configuration(text: &str) -> String {
+    const INSIDE: &str = "  config.yaml: |\n";
+    let Some((_, text)) = text.split_once(INSIDE) else { return text.to_owned() };
+    let lines = text.lines().map_while(|line| if line.is_empty() { Some("") } else { line.strip_prefix("    ") });
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn row(file: &str, name: &str, entry: &Configuration) -> Vec<String> {
+    let filter = match &entry.device_filter {
+        None => String::new(),
+        Some(Filter::One(id)) => id.clone(),
+        Some(Filter::Several(ids)) => ids.join(" "),
+    };
+    let devices = match &entry.devices {
+        Devices::All(all) => all.clone(),
+        Devices::Listed(indexes) => indexes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+    };
+    let instances: Vec<_> = entry.mig_devices.iter().map(|(profile, count)| format!("{profile}:{count}")).collect();
+    let instances = instances.join(" ");
+    vec![file.to_owned(), name.to_owned(), filter, devices, entry.mig_enabled.to_string(), instances]
+}
+
+fn record_profiles(all: &Configurations, commit: &str) -> Result<()> {
     let mut rows = BTreeSet::new();
     for configuration in all.configurations.values().flatten() {
         let devices = match &configuration.device_filter {
@@ -58,7 +122,7 @@ pub fn record(configuration: &Path, commit: &str) -> Result<()> {
             rows.insert(vec![name.clone(), count, devices.clone()]);
         }
     }
-    let origin = format!("deployments/systemd/config-default.yaml of github.com/NVIDIA/mig-parted, commit {commit}");
+    let origin = format!("{DEFAULT} of github.com/NVIDIA/mig-parted, commit {commit}");
     table::write(TABLE, &origin, &["profile", "instances at most", "devices"], &rows.into_iter().collect::<Vec<_>>())
 }
 
@@ -86,9 +150,11 @@ pub fn check(database: &Database) -> Result<Comparison> {
         if of_name().next().is_none() && !OF_NO_GPU.contains(&name.as_str()) {
             differences.push(format!("the database has no profile {name} of any GPU"));
         }
-        // A configuration for named GPUs proves nothing about others.
+        // A configuration for named GPUs proves nothing about others, and one without names nothing about boards that mig-parted
+        // does not know.
         let meant = |gpu: &PciDevice| devices.is_empty() || devices.contains(&gpu.to_string().as_str());
-        for profile in of_name().filter(|p| p.gpus.iter().any(meant)) {
+        let of_mig_parted = |p: &&MigProfile| p.sources.iter().any(|source| source == "mig-parted");
+        for profile in of_name().filter(of_mig_parted).filter(|p| p.gpus.iter().any(meant)) {
             if !count.is_empty() && *count != profile.instances.to_string() {
                 let gpus: Vec<_> = profile.gpus.iter().map(ToString::to_string).collect();
                 let gpus = gpus.join(" ");

@@ -115,7 +115,8 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
             _ => "none targets it".to_owned(),
         },
     ));
-    let profiles: Vec<_> = gpu.device().into_iter().flat_map(|d| database.mig_profiles(d)).collect();
+    let profiles: Vec<_> =
+        gpu.device().into_iter().flat_map(|d| database.mig_profiles(d, gpu.subsystem.as_deref())).collect();
     if !profiles.is_empty() {
         let each = profiles.iter().map(|p| {
             let since = p.first_driver_branch.map(|b| format!(", from branch {b} on")).unwrap_or_default();

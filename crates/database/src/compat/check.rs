@@ -69,8 +69,16 @@ fn packages(database: &Database, c: &mut Checker) {
     }
 }
 
+/// The most placement slots of a GPU that layouts are computed for.
+const MOST_SLOTS: u8 = 32;
+
 fn mig(database: &Database, c: &mut Checker) {
+    c.unique("mig_clients", "unit", database.mig_clients.iter().map(|client| client.unit.clone()));
+    for client in &database.mig_clients {
+        c.sourced(&Record::of("mig_clients", "unit", &client.unit), &client.sources);
+    }
     let mut seen = HashSet::new();
+    let mut ids = HashSet::new();
     for p in &database.mig_profiles {
         let record = Record::of("mig_profiles", "name", &p.name);
         c.sourced(&record, &p.sources);
@@ -78,12 +86,24 @@ fn mig(database: &Database, c: &mut Checker) {
         if p.compute_slices == 0 || p.instances == 0 {
             c.wrong(&record, "instances", "compute_slices and instances must not be 0");
         }
+        if let Some(placement) = &p.placement {
+            if placement.size == 0 || placement.starts.is_empty() || !placement.starts.is_sorted_by(|a, b| a < b) {
+                c.wrong(&record, "placement", "the size must not be 0, and the starts must be ascending");
+            } else if placement.starts.iter().any(|start| start.saturating_add(placement.size) > MOST_SLOTS) {
+                c.wrong(&record, "placement", format!("a GPU has at most {MOST_SLOTS} slots"));
+            } else if placement.starts.len() < usize::from(p.instances) {
+                c.wrong(&record, "placement", format!("{} instances need as many starts", p.instances));
+            }
+        }
         for gpu in &p.gpus {
             if !database.gpu(*gpu, None).is_some_and(|g| g.mig) {
                 c.wrong(&record, "gpus", format!("10de:{gpu} is not a GPU that can be partitioned"));
             }
-            if !seen.insert((gpu, &p.name)) {
+            if !seen.insert((gpu, &p.subsystems, &p.name)) {
                 c.wrong(&record, "gpus", format!("10de:{gpu} has this profile twice"));
+            }
+            if p.id.is_some_and(|id| !ids.insert((gpu, &p.subsystems, id))) {
+                c.wrong(&record, "id", format!("10de:{gpu} has two profiles with this id"));
             }
         }
     }

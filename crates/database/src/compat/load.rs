@@ -3,8 +3,8 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
-    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigProfile, NvSwitch, Problem, Rename,
-    Source, Sxid, System, VirtualGpus, Xid, check,
+    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvSwitch, Problem,
+    Rename, Source, Sxid, System, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
@@ -89,6 +89,7 @@ struct File {
     cuda_guides: Vec<CudaGuide>,
     forward_compatibility: Vec<ForwardCompatibility>,
     renames: Vec<Rename>,
+    mig_clients: Vec<MigClient>,
     mig_profiles: Vec<MigProfile>,
     disagreements: Vec<Disagreement>,
 }
@@ -188,6 +189,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.cuda_guides.extend(file.cuda_guides);
         all.forward_compatibility.extend(file.forward_compatibility);
         all.renames.extend(file.renames);
+        all.mig_clients.extend(file.mig_clients);
         all.mig_profiles.extend(file.mig_profiles);
         all.disagreements.extend(file.disagreements);
     }
@@ -225,6 +227,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         cuda_guides: all.cuda_guides,
         forward_compatibility: all.forward_compatibility,
         renames: all.renames,
+        mig_clients: all.mig_clients,
         mig_profiles: all.mig_profiles,
         disagreements: all.disagreements,
         index: Default::default(),

@@ -113,6 +113,8 @@ pub struct Database {
     pub forward_compatibility: Vec<ForwardCompatibility>,
     /// Package names before and after a release that changed them.
     pub renames: Vec<Rename>,
+    /// Services that use GPUs, and keep them from changing their MIG mode.
+    pub mig_clients: Vec<MigClient>,
     /// GPU instances (MIG) that GPUs can be partitioned into.
     pub mig_profiles: Vec<MigProfile>,
     /// Subjects on which whole sources differ.
@@ -207,23 +209,73 @@ pub struct Rename {
 pub struct MigProfile {
     /// The GPUs that offer it.
     pub gpus: Vec<PciDevice>,
+    /// The boards that offer it, if boards with the same device id differ: the last four digits of their subsystem ids.
+    #[serde(default)]
+    pub subsystems: Vec<PciDevice>,
     /// `1g.10gb+me`.
     pub name: String,
+    /// The profile id that `nvidia-smi mig -lgip` prints, if known.
+    #[serde(default)]
+    pub id: Option<u32>,
     /// The number of SM slices.
     pub compute_slices: u8,
     /// The number of memory slices, if published.
     #[serde(default)]
     pub memory_slices: Option<u8>,
+    /// Where an instance can be on the GPU, as `nvidia-smi mig -lgipp` prints it, if known.
+    #[serde(default)]
+    pub placement: Option<MigPlacement>,
     /// The most instances of this profile on one GPU.
     pub instances: u8,
+    /// The media engines of an instance, if published.
+    #[serde(default)]
+    pub engines: Option<MediaEngines>,
     /// The first driver branch that offers it, if the GPU is older than that.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
     /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
+    /// What was concluded instead of read, and why.
+    #[serde(default)]
+    pub assumed: Option<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// A service that uses the GPUs, so that their MIG mode does not change while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigClient {
+    /// The systemd unit.
+    pub unit: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// Where a GPU instance can be: it occupies `size` placement slots of the GPU, from one of `starts` on. Most GPUs have as many
+/// slots as memory slices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigPlacement {
+    /// The slots that an instance can start at, from 0, ascending.
+    pub starts: Vec<u8>,
+    /// The number of slots.
+    pub size: u8,
+}
+
+/// The number of media engines of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MediaEngines {
+    /// Video decoders (NVDEC).
+    pub decoders: u8,
+    /// Video encoders (NVENC).
+    pub encoders: u8,
+    /// JPEG decoders (NVJPG).
+    pub jpeg: u8,
+    /// Optical-flow accelerators (OFA).
+    pub ofa: u8,
 }
 
 /// A framework with requirements on CUDA and cuDNN.

@@ -88,9 +88,14 @@ impl Database {
         Some(name.replace("{branch}", &driver.branch.to_string()))
     }
 
-    /// The MIG profiles of a GPU, smallest first.
-    pub fn mig_profiles(&self, device: PciDevice) -> impl Iterator<Item = &MigProfile> {
-        self.mig_profiles.iter().filter(move |p| p.gpus.contains(&device))
+    /// The MIG profiles of a GPU, smallest first. Without its subsystem (`10de:1450`), those that all boards with this device
+    /// id offer.
+    pub fn mig_profiles(&self, device: PciDevice, subsystem: Option<&str>) -> impl Iterator<Item = &MigProfile> {
+        let board = subsystem.and_then(|id| u16::from_str_radix(id.split(':').nth(1)?, 16).ok()).map(PciDevice);
+        let offers = move |p: &&MigProfile| {
+            p.gpus.contains(&device) && (p.subsystems.is_empty() || board.is_some_and(|b| p.subsystems.contains(&b)))
+        };
+        self.mig_profiles.iter().filter(offers)
     }
 
     /// The compute capability's record.

@@ -116,7 +116,7 @@ impl Database {
                 ),
                 self.kind("instances", self.instances.iter().map(|i| (&i.sources, i.assumed.is_some()))),
                 self.kind("systems", self.systems.iter().map(|s| (&s.sources, s.assumed.is_some()))),
-                self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, false))),
+                self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, p.assumed.is_some()))),
                 self.kind("cuda guides", self.cuda_guides.iter().map(|g| (&g.sources, false))),
                 self.kind("forward compatibility", self.forward_compatibility.iter().map(|f| (&f.sources, false))),
                 self.kind("renames", self.renames.iter().map(|r| (&r.sources, false))),
@@ -163,7 +163,11 @@ impl Database {
         let xids = self.xids.iter().map(|x| (format!("Xid {}", x.xid), &x.assumed));
         let instances = self.instances.iter().map(|i| (format!("GPU of {}", i.name), &i.assumed));
         let systems = self.systems.iter().map(|s| (format!("GPU of {}", s.name), &s.assumed));
-        let all = branches.chain(cuda).chain(add_ons).chain(xids).chain(instances).chain(systems);
+        let profiles = self.mig_profiles.iter().map(|p| {
+            let gpus: Vec<_> = p.gpus.iter().map(ToString::to_string).collect();
+            (format!("MIG profile {} of 10de:{}", p.name, gpus.join(", 10de:")), &p.assumed)
+        });
+        let all = branches.chain(profiles).chain(cuda).chain(add_ons).chain(xids).chain(instances).chain(systems);
         all.filter_map(|(record, text)| Some(Remark { record, text: text.clone()? })).collect()
     }
 
