@@ -40,6 +40,7 @@
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
 //! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
+//! - [`mig`]: how GPUs are partitioned into instances.
 //! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
 //! - [`plan`]: a selection becomes steps.
 //! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.
@@ -66,6 +67,7 @@ pub mod fetch;
 pub mod host;
 pub mod ids;
 pub mod installation;
+pub mod mig;
 pub mod mirrors;
 pub mod nvidia;
 pub mod operation;

@@ -16,6 +16,13 @@ paths! {
     /// The settings of a host's administrator.
     CONFIG = "/etc/gpusetup/config.yaml",
 
+    /// The layout of GPU instances (MIG) that every boot restores.
+    MIG_LAYOUT = "/etc/gpusetup/mig.yaml",
+    /// The unit that restores it.
+    MIG_UNIT = "/etc/systemd/system/gpusetup-mig.service",
+    /// Has systemd start that unit at every boot.
+    MIG_WANTED = "/etc/systemd/system/multi-user.target.wants/gpusetup-mig.service",
+
     /// The state of runs: private to root.
     STATE = "/var/lib/gpusetup",
     /// What was done, and how to undo it.

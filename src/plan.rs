@@ -12,6 +12,7 @@ mod driver;
 mod environment;
 pub mod estimate;
 mod lockfile;
+mod mig;
 mod mixed;
 mod needs;
 mod nouveau;
@@ -28,6 +29,7 @@ mod verify;
 pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
+pub use mig::{GpuPartition, partition};
 pub use mixed::{has_runfile, keep_one_driver};
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;
@@ -173,6 +175,8 @@ pub enum StepId {
     Ldconfig,
     /// PATH for shells.
     Environment,
+    /// Partitions GPUs into instances (MIG).
+    Mig,
     /// Reboots the host.
     Reboot,
     /// Removes a toolkit.

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod explain;
 pub mod facts;
 pub mod matrix;
+pub mod mig;
 pub mod plan;
 pub mod progress;
 pub mod python;

@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 14] = [
     &["built_in", "exit", "ids", "mirrors", "paths", "signed", "text"],
     &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
-    &["cache", "causes", "host", "installation"],
+    &["cache", "causes", "host", "installation", "mig"],
     &["operation", "resolve"],
     &["plan"],
     &["fetch"],

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The commands by what people want.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("See what is and what would be", &["facts", "plan", "explain", "doctor", "status", "reboot-required"]),
-    ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall"]),
+    ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall", "mig"]),
     ("Work offline, look facts up", &["bundle", "cache", "db"]),
     ("Set gpusetup and the shell up", &["self", "completions", "man"]),
 ];
@@ -21,7 +21,7 @@ struct Short {
 }
 
 /// Every command that does something.
-const SHORT: [Short; 28] = [
+const SHORT: [Short; 33] = [
     Short {
         command: "plan",
         options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
@@ -199,6 +199,47 @@ const SHORT: [Short; 28] = [
             "sudo gpusetup cache verify",
             "sudo gpusetup cache verify --cache /srv/gpusetup",
             "sudo gpusetup cache verify && sudo gpusetup apply --offline",
+        ],
+    },
+    Short {
+        command: "mig list",
+        options: &[],
+        examples: ["gpusetup mig list", "gpusetup mig list --gpu h100", "gpusetup mig list --json"],
+    },
+    Short {
+        command: "mig plan",
+        options: &[],
+        examples: [
+            "gpusetup mig plan 3g.20gb,2g.10gb,1g.5gb",
+            "gpusetup mig plan --gpu a100-sxm4-40gb 7x1g.5gb --svg layout.svg",
+            "gpusetup mig plan --file mig.yaml --name all-balanced",
+        ],
+    },
+    Short {
+        command: "mig apply",
+        options: &["file", "name", "device", "stop-services", "at-boot", "yes", "unattended", "json"],
+        examples: [
+            "sudo gpusetup mig apply 3g.20gb,2g.10gb,2x1g.5gb",
+            "sudo gpusetup mig apply --file mig.yaml --name all-balanced --yes",
+            "sudo gpusetup mig apply --stop-services --at-boot 7x1g.5gb",
+        ],
+    },
+    Short {
+        command: "mig assert",
+        options: &[],
+        examples: [
+            "sudo gpusetup mig assert 7x1g.5gb",
+            "sudo gpusetup mig assert --file mig.yaml --name all-balanced",
+            "sudo gpusetup mig assert --device 0 off",
+        ],
+    },
+    Short {
+        command: "mig export",
+        options: &[],
+        examples: [
+            "sudo gpusetup mig export > mig.yaml",
+            "sudo gpusetup mig export --name training > mig.yaml",
+            "sudo gpusetup mig export --json",
         ],
     },
     Short {

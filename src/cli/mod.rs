@@ -17,6 +17,7 @@ mod itself;
 mod locale;
 mod locked;
 mod manual;
+mod mig;
 mod mistakes;
 mod options;
 mod plan;
@@ -94,6 +95,11 @@ enum Command {
     Cache {
         #[command(subcommand)]
         command: cache::Command,
+    },
+    /// Partition GPUs into instances (MIG)
+    Mig {
+        #[command(subcommand)]
+        command: mig::Command,
     },
     /// Collect everything a plan needs, for hosts without a network
     Bundle {
@@ -232,6 +238,7 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::Explain(options) => explain::run(&options),
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
+        Command::Mig { command } => mig::run(&command),
         Command::Bundle { command } => bundle::run(&command),
         Command::Itself { command } => itself::run(&command),
         Command::Ask(options) => return Ok(doctor::ask(&options)),

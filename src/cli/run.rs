@@ -41,8 +41,13 @@ pub fn tell_result(host: &HostOptions, ended: &Result<Exit, Problem>) -> Result<
     if ended.is_err() {
         return Ok(());
     }
+    tell_result_of(&system(host))
+}
+
+/// Prints the result of the last run on a host.
+pub fn tell_result_of(system: &System) -> Result<(), Problem> {
     // Whoever may not run it may not read it either, and is told why it did not run.
-    match self::ended(&system(host)) {
+    match self::ended(system) {
         Ok(Some(result)) => super::print_json(&result),
         Ok(None) => super::print_json(&NothingApplied::ANSWER),
         Err(_) => Ok(()),
@@ -90,7 +95,16 @@ pub fn writing(
     boots: bool,
     work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
 ) -> Result<Exit, Problem> {
-    let system = system(host);
+    writing_on(system(host), run, boots, work)
+}
+
+/// The same on this system.
+pub fn writing_on(
+    system: System,
+    run: &RunOptions,
+    boots: bool,
+    work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
+) -> Result<Exit, Problem> {
     // A directory that is no host gets no lock.
     must_be_a_host(&system)?;
     only_root(&system)?;

@@ -64,8 +64,8 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     Readings { nvml, cuda, convolution, holders }
 }
 
-/// Why no library is asked, if so.
-fn silent(system: &System, facts: &Facts) -> Option<String> {
+/// Why no library of a host is asked, if so.
+pub fn silent(system: &System, facts: &Facts) -> Option<String> {
     if has_stand_ins() {
         return None;
     }

@@ -15,6 +15,8 @@ pub enum Library {
     Nvml,
     /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state.
     Device,
+    /// The driver's management library: how the GPUs are partitioned (MIG).
+    Mig,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
     /// An add-on: its version. The arguments after the library are the function and its calling convention.
@@ -31,6 +33,7 @@ pub fn answer(about: Library, arguments: &[String]) -> u8 {
         (Library::Device, [library, gpu, verb, state]) => {
             nvml::state(library, gpu, verb, state).map_or(CANNOT_ASK, |reading| say(&reading))
         }
+        (Library::Mig, [library]) => say(&nvml::read_mig(library)),
         (Library::Cuda, [library]) => say(&cuda::answer(library)),
         (Library::AddOn, [library, function, form]) => version(library, function, form),
         (Library::Convolution, [cudnn]) => say(&cudnn::convolution(cudnn, "libcuda.so.1")),

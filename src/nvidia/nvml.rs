@@ -3,6 +3,7 @@
 
 mod functions;
 mod library;
+mod mig;
 mod settings;
 mod state;
 
@@ -13,6 +14,8 @@ use super::{Refused, cuda_version};
 use crate::version::CudaVersion;
 use library::{Device, HEAT, Library, NvmlError, POWER_BRAKE, WARMTH};
 use serde::{Deserialize, Serialize};
+
+pub use mig::{MigGpu, MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, read as read_mig};
 
 /// NVML's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

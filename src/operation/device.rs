@@ -101,6 +101,9 @@ impl Device {
 
     /// The line of a script that does it.
     pub fn shell(&self) -> String {
+        if let Some(script) = self.state.script(&quoted(&self.gpu)) {
+            return script;
+        }
         let arguments: Vec<_> = self.state.smi().iter().map(|argument| quoted(argument).to_string()).collect();
         let otherwise = if self.if_supported { " || true" } else { "" };
         format!("nvidia-smi -i {} {}{otherwise}\n", quoted(&self.gpu), arguments.join(" "))

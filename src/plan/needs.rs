@@ -42,6 +42,6 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
             let touched: Vec<PathBuf> = step.operations.iter().flat_map(|act| act.operation.touched()).collect();
             touched.iter().map(|path| at(path, nothing)).collect()
         }
-        StepId::Reboot | StepId::Verify => Vec::new(),
+        StepId::Mig | StepId::Reboot | StepId::Verify => Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 12] = [
+const NAMES: [(StepId, &str); 13] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::InstallDriver, "install-driver"),
@@ -19,6 +19,7 @@ const NAMES: [(StepId, &str); 12] = [
     (StepId::Reboot, "reboot"),
     (StepId::RemoveCuda, "remove-cuda"),
     (StepId::RemoveDriver, "remove-driver"),
+    (StepId::Mig, "mig"),
     (StepId::Repair, "repair"),
     (StepId::Verify, "verify"),
 ];

@@ -159,7 +159,7 @@ fn mark(step: &Step, paint: Paint) -> String {
         (State::Skipped, _) => " ",
         (State::Needed, StepId::Reboot) => "!",
         (State::Needed, StepId::RemoveCuda | StepId::RemoveAddOn(_) | StepId::RemoveDriver) => "-",
-        (State::Needed, StepId::Repair) => "~",
+        (State::Needed, StepId::Mig | StepId::Repair) => "~",
         (State::Needed, _) => "+",
     };
     coloured(mark, paint)

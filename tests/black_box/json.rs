@@ -50,6 +50,11 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
             "--os debian-12 --gpu h100 --profile toolkit --offline --root {tree} --out {folder}/bundle --cache {folder}/cache"
         ),
         "bundle pack" => format!("{repository}/tests/frozen/0.1/bundle --out {folder}/bundle.tar.zst"),
+        "mig list" => "--gpu a100-sxm4-40gb".to_owned(),
+        "mig plan" => "--gpu a100-sxm4-40gb 7x1g.5gb".to_owned(),
+        "mig apply" => format!("--root {tree} 7x1g.5gb --yes"),
+        "mig assert" => format!("--root {tree} 7x1g.5gb"),
+        "mig export" => format!("--root {tree}"),
         "bundle verify" => format!("{repository}/tests/frozen/0.1/bundle"),
         _ => return None,
     };

@@ -38,6 +38,8 @@ mod languages;
 mod licences;
 mod locked;
 mod messages;
+mod mig;
+mod mig_brute_force;
 mod oracle;
 mod plan;
 mod properties;

@@ -7,6 +7,7 @@ use gpusetup::apply::result::RunResult;
 use gpusetup::bundle::Manifest;
 use gpusetup::doctor::{Collected, Report};
 use gpusetup::host::Facts;
+use gpusetup::mig::{AssertedHost, ExportedHost, ListedHost, PlannedHost};
 use gpusetup::nvidia::{Cuda, Nvml};
 use gpusetup::plan::{LockFile, Plan};
 use schemars::JsonSchema;
@@ -30,6 +31,10 @@ fn generated() -> BTreeMap<String, Value> {
         ),
         ("facts", schema::<Facts>("What `gpusetup facts --json` prints, and `--facts` reads")),
         ("lock", schema::<LockFile>("The lock file: what `gpusetup plan --lock` writes, and `--locked` reads")),
+        ("mig-assert", schema::<AssertedHost>("What `gpusetup mig assert --json` prints")),
+        ("mig-export", schema::<ExportedHost>("What `gpusetup mig export --json` prints")),
+        ("mig-list", schema::<ListedHost>("What `gpusetup mig list --json` prints")),
+        ("mig-plan", schema::<PlannedHost>("What `gpusetup mig plan --json` prints")),
         ("nvml", schema::<Nvml>("What NVML, the driver's management library, says")),
         ("plan", schema::<Plan>("What `gpusetup plan --json` prints, and `gpusetup apply` reads")),
         (

@@ -2,7 +2,9 @@
 
 use libloading::{Error, Library};
 use nvml_wrapper_sys::bindings::{
-    NvmlLib, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
+    NvmlLib, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlDevice_t, nvmlFieldValue_t,
+    nvmlGpuFabricInfo_t, nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
+    nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
     nvmlSystemConfComputeSettings_t,
 };
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
@@ -31,6 +33,8 @@ macro_rules! functions {
 }
 
 functions! {
+    nvmlComputeInstanceDestroy(nvmlComputeInstance_t);
+    nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t, c_uint, *const nvmlGpuInstancePlacement_t, *mut nvmlGpuInstance_t);
     nvmlDeviceGetAccountingMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
@@ -42,6 +46,10 @@ functions! {
     nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetFieldValues(nvmlDevice_t, c_int, *mut nvmlFieldValue_t);
     nvmlDeviceGetGpuFabricInfo(nvmlDevice_t, *mut nvmlGpuFabricInfo_t);
+    nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t, c_uint, *mut nvmlGpuInstancePlacement_t, *mut c_uint);
+    nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t, c_uint, *mut nvmlGpuInstanceProfileInfo_t);
+    nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t, c_uint, *mut nvmlGpuInstanceProfileInfo_v2_t);
+    nvmlDeviceGetGpuInstances(nvmlDevice_t, c_uint, *mut nvmlGpuInstance_t, *mut c_uint);
     nvmlDeviceGetHandleByIndex_v2(c_uint, *mut nvmlDevice_t);
     nvmlDeviceGetHandleByPciBusId_v2(*const c_char, *mut nvmlDevice_t);
     nvmlDeviceGetHandleByUUID(*const c_char, *mut nvmlDevice_t);
@@ -70,9 +78,15 @@ functions! {
     nvmlDeviceSetEccMode(nvmlDevice_t, c_uint);
     nvmlDeviceSetGpuLockedClocks(nvmlDevice_t, c_uint, c_uint);
     nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t, c_uint, c_uint);
+    nvmlDeviceSetMigMode(nvmlDevice_t, c_uint, *mut nvmlReturn_t);
     nvmlDeviceSetPersistenceMode(nvmlDevice_t, c_uint);
     nvmlDeviceSetPowerManagementLimit(nvmlDevice_t, c_uint);
     nvmlGetExcludedDeviceCount(*mut c_uint);
+    nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t, c_uint, *mut nvmlComputeInstance_t);
+    nvmlGpuInstanceDestroy(nvmlGpuInstance_t);
+    nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t, c_uint, c_uint, *mut nvmlComputeInstanceProfileInfo_t);
+    nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t, c_uint, *mut nvmlComputeInstance_t, *mut c_uint);
+    nvmlGpuInstanceGetInfo(nvmlGpuInstance_t, *mut nvmlGpuInstanceInfo_t);
     nvmlInit_v2();
     nvmlSystemGetConfComputeGpusReadyState(*mut c_uint);
     nvmlSystemGetConfComputeSettings(*mut nvmlSystemConfComputeSettings_t);

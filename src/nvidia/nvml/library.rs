@@ -64,6 +64,7 @@ fn meaning(code: nvmlReturn_t) -> String {
         20 => "insufficient memory",
         21 => "no data",
         22 => "the requested vgpu operation is not available on the target device because ECC is enabled",
+        23 => "there are not enough resources for the request",
         999 => "an internal driver error occurred",
         _ => return format!("unexpected enum variant value: {code}"),
     };
@@ -375,7 +376,7 @@ impl Device<'_> {
 }
 
 /// A C structure that contains only numbers.
-fn zeroed<T: Numbers>() -> T {
+pub(super) fn zeroed<T: Numbers>() -> T {
     // SAFETY: zero is a value of every number.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
@@ -383,7 +384,7 @@ fn zeroed<T: Numbers>() -> T {
 /// # Safety
 ///
 /// Only for structures, unions and arrays of numbers.
-unsafe trait Numbers {}
+pub(super) unsafe trait Numbers {}
 
 // SAFETY: `nvml.h` defines it with numbers only.
 unsafe impl Numbers for nvmlPciInfo_t {}

@@ -2,9 +2,11 @@
 //! in each `match` below, and the functions of NVML in `functions.rs`.
 
 use super::library::{Device, Library, NvmlError};
+use super::mig::{self, MigPlace};
 use super::{ComputeMode, compute_mode};
 use crate::nvidia::ask::{Question, ask, limit, own};
 use crate::nvidia::{self, Answer, Refused};
+use crate::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -27,6 +29,10 @@ pub enum DeviceState {
     ComputeMode(ComputeMode),
     /// Accounting of its processes is on.
     Accounting(bool),
+    /// MIG is on.
+    MigMode(bool),
+    /// The GPU has these GPU instances and no others.
+    MigInstances(Vec<MigPlace>),
 }
 
 /// A range of clocks, in MHz.
@@ -102,15 +108,19 @@ impl DeviceState {
         match self {
             Self::GpuClocks(_) => Some(Self::GpuClocks(None)),
             Self::MemoryClocks(_) => Some(Self::MemoryClocks(None)),
-            Self::Persistence(_) | Self::Ecc(_) | Self::PowerLimit(_) | Self::ComputeMode(_) | Self::Accounting(_) => {
-                None
-            }
+            Self::Persistence(_)
+            | Self::Ecc(_)
+            | Self::PowerLimit(_)
+            | Self::ComputeMode(_)
+            | Self::Accounting(_)
+            | Self::MigMode(_)
+            | Self::MigInstances(_) => None,
         }
     }
 
     /// Whether it is kept when the host reboots: the GPU stores it.
     pub fn outlives_reboots(&self) -> bool {
-        matches!(self, Self::Ecc(_))
+        matches!(self, Self::Ecc(_) | Self::MigMode(_))
     }
 
     /// Whether a value is in the range that a GPU accepts.
@@ -134,13 +144,22 @@ impl DeviceState {
             Self::MemoryClocks(_) => "the memory clocks",
             Self::ComputeMode(_) => "the compute mode",
             Self::Accounting(_) => "accounting",
+            Self::MigMode(_) => "MIG mode",
+            Self::MigInstances(_) => "the MIG instances",
         }
     }
 
     /// Its value in a sentence: "300 W".
     pub fn value(&self) -> String {
         match self {
-            Self::Persistence(on) | Self::Ecc(on) | Self::Accounting(on) => if *on { "on" } else { "off" }.to_owned(),
+            Self::Persistence(on) | Self::Ecc(on) | Self::Accounting(on) | Self::MigMode(on) => {
+                if *on { "on" } else { "off" }.to_owned()
+            }
+            Self::MigInstances(places) if places.is_empty() => "none".to_owned(),
+            Self::MigInstances(places) => {
+                let each: Vec<_> = places.iter().map(|place| format!("{} at {}", place.profile, place.start)).collect();
+                each.join(", ")
+            }
             Self::PowerLimit(milliwatts) => format!("{} W", watts(*milliwatts)),
             Self::GpuClocks(None) | Self::MemoryClocks(None) => "not locked".to_owned(),
             Self::GpuClocks(Some(clocks)) | Self::MemoryClocks(Some(clocks)) => clocks.to_string(),
@@ -169,8 +188,38 @@ impl DeviceState {
             }
             Self::ComputeMode(mode) => ("-c", Some(mode.smi().to_owned())),
             Self::Accounting(on) => ("-am", Some(switch(*on))),
+            Self::MigMode(on) => ("-mig", Some(switch(*on))),
+            // Instances take several commands.
+            Self::MigInstances(_) => return Vec::new(),
         };
         [option.to_owned()].into_iter().chain(value).collect()
+    }
+}
+
+impl MigPlace {
+    /// As `nvidia-smi mig -cgi` takes it: `19:6`, `1g.5gb:6`.
+    fn argument(&self) -> String {
+        let profile = self.id.map_or_else(|| self.profile.clone(), |id| id.to_string());
+        format!("{profile}:{}", self.start)
+    }
+}
+
+impl DeviceState {
+    /// The lines of a script that set it, if one call of nvidia-smi does not. `gpu` is quoted.
+    pub fn script(&self, gpu: &str) -> Option<String> {
+        let Self::MigInstances(places) = self else { return None };
+        // The commands that remove instances fail if there is none.
+        let mut out = String::new();
+        for what in ["dci", "dgi"] {
+            out += &format!("nvidia-smi mig -i {gpu} -{what} || true\n");
+        }
+        let mut places: Vec<_> = places.iter().collect();
+        places.sort_by_key(|place| (std::cmp::Reverse(place.size), place.start));
+        let each: Vec<_> = places.into_iter().map(MigPlace::argument).collect();
+        if !each.is_empty() {
+            out += &format!("nvidia-smi mig -i {gpu} -cgi {} -C\n", quoted(&each.join(",")));
+        }
+        Some(out)
     }
 }
 
@@ -270,6 +319,8 @@ fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
         }
         DeviceState::ComputeMode(mode) => called("nvmlDeviceSetComputeMode", || device.set_compute_mode(mode.number())),
         DeviceState::Accounting(on) => called("nvmlDeviceSetAccountingMode", || device.set_accounting(on)),
+        DeviceState::MigMode(on) => mig::set_mode(device, on),
+        DeviceState::MigInstances(ref places) => mig::set_instances(device, places),
     }
 }
 
@@ -303,6 +354,12 @@ fn reading(device: &Device, of: &DeviceState) -> Result<Reading, Refused> {
             let mode = called("nvmlDeviceGetComputeMode", || device.compute_mode())?;
             Ok(Reading { now: compute_mode(mode).map(DeviceState::ComputeMode), after_reset: None, range: None })
         }
+        DeviceState::MigMode(_) => {
+            let (now, then) = called("nvmlDeviceGetMigMode", || device.mig())?;
+            let after_reset = (now != then).then_some(DeviceState::MigMode(then));
+            Ok(Reading { now: Some(DeviceState::MigMode(now)), after_reset, range: None })
+        }
+        DeviceState::MigInstances(like) => is(DeviceState::MigInstances(mig::instances(device, like)?)),
         DeviceState::Accounting(_) => {
             is(DeviceState::Accounting(called("nvmlDeviceGetAccountingMode", || device.is_accounting())?))
         }

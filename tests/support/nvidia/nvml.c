@@ -27,6 +27,7 @@ static void numbers(int gpu, const char *key, const char *otherwise, unsigned *o
 }
 
 #include "nvml-settings.c"
+#include "nvml-mig.c"
 
 int nvmlInit_v2(void)
 {
@@ -140,31 +141,6 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *count, struct pr
 	for (unsigned i = 0; i < all; i++)
 		out[i] = (struct process){ .pid = 1000 + i };
 	return SUCCESS;
-}
-
-/* The mode now and behind a reset, and how many instances there are. */
-int nvmlDeviceGetMigMode(device d, unsigned *current, unsigned *pending)
-{
-	unsigned instances;
-	MAY_END(gpu_of(d));
-	numbers(gpu_of(d), "mig", "0 0 0", (unsigned *[]){ current, pending, &instances }, 3);
-	return SUCCESS;
-}
-
-int nvmlDeviceGetMaxMigDeviceCount(device d, unsigned *count)
-{
-	MAY_END(gpu_of(d));
-	*count = 7;
-	return SUCCESS;
-}
-
-int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned index, device *out)
-{
-	unsigned current, pending, instances;
-	MAY_END(gpu_of(d));
-	numbers(gpu_of(d), "mig", "0 0 0", (unsigned *[]){ &current, &pending, &instances }, 3);
-	*out = (device)(size_t)(1000 + index);
-	return index < instances ? SUCCESS : NOT_FOUND;
 }
 
 int nvmlDeviceGetTotalEccErrors(device d, int kind, int counter, unsigned long long *count)

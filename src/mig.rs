@@ -1,0 +1,31 @@
+//! MIG: how a GPU can be partitioned into instances. Pure: a board's profiles come from the database or from its driver, and
+//! a layout of instances is placed on it, or refused with proof.
+//!
+//! A GPU has compute slices and placement slots. An instance occupies a row of slots, which its profile allows to start at a
+//! few places only, and a number of compute slices and media engines.
+
+mod board;
+mod change;
+mod commands;
+mod file;
+mod geometry;
+mod layout;
+mod place;
+mod plan;
+mod refusal;
+mod report;
+
+pub use board::{Board, Existing, State};
+pub use change::{Change, change};
+pub use file::{Entry, FileError, GpuLayout, LayoutFile, export};
+pub use geometry::{Geometry, Origin, Profile};
+pub use layout::{Layout, LayoutError, MOST_INSTANCES};
+pub use place::{Instance, place, place_around};
+pub use plan::{
+    Amount, PlacedInstance, PlannedGpu, PlannedHost, ProfilesFrom, Wanted, described, needed, planned, removed,
+};
+pub use refusal::{Shortage, fit, fitting, nearest};
+pub use report::{
+    AssertedGpu, AssertedHost, ExportedHost, ListedGpu, ListedHost, ListedInstance, ListedProfile, asserted, exported,
+    listed,
+};

@@ -1,0 +1,293 @@
+//! The file of layouts, in the format of NVIDIA's mig-parted (`version: v1`).
+
+use crate::compat::PciDevice;
+use crate::yaml;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+/// The most entries of a configuration that are read.
+const MOST_ENTRIES: usize = 1024;
+
+/// A file of layouts: configurations by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutFile {
+    configurations: BTreeMap<String, Vec<Entry>>,
+}
+
+/// What a configuration says of some GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Entry {
+    /// The boards that it is for; empty for all.
+    #[serde(default)]
+    device_filter: Boards,
+    /// The GPUs, by index.
+    devices: Devices,
+    /// Whether MIG is on.
+    pub mig_enabled: bool,
+    /// The number of instances of each profile.
+    #[serde(default)]
+    pub mig_devices: Option<BTreeMap<String, u32>>,
+}
+
+/// Why a file has no layout for a host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// It is not a file of layouts.
+    #[error("{0}")]
+    Form(String),
+    /// A part of it contradicts itself.
+    #[error("the configuration {configuration:?} {problem}")]
+    Entry {
+        /// Its name.
+        configuration: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It has no configuration of this name, or several and none was named.
+    #[error("{asked}; the file has: {known}")]
+    Name {
+        /// What was asked for.
+        asked: String,
+        /// The names in the file.
+        known: String,
+    },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Boards(Vec<Board>);
+
+/// A device id, and a subsystem id where boards with that device id differ: `0x233010DE`, `0x233010DE:0x16C110DE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Board {
+    device: PciDevice,
+    subsystem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Devices {
+    All,
+    Listed(Vec<u64>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Whole {
+    version: String,
+    mig_configs: BTreeMap<String, Vec<Entry>>,
+}
+
+impl LayoutFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// If it does not have the format, or contradicts itself.
+    pub fn read(text: &str) -> Result<Self, FileError> {
+        let whole: Whole = yaml::read(text).map_err(|e| FileError::Form(e.to_string()))?;
+        if whole.version != "v1" {
+            return Err(FileError::Form(format!("its version is {:?}; gpusetup reads v1", whole.version)));
+        }
+        for (configuration, entries) in &whole.mig_configs {
+            let problem = match entries.as_slice() {
+                [] => Some("has no entries".to_owned()),
+                entries if entries.len() > MOST_ENTRIES => Some(format!("has more than {MOST_ENTRIES} entries")),
+                entries => entries.iter().find_map(Entry::problem),
+            };
+            if let Some(problem) = problem {
+                return Err(FileError::Entry { configuration: configuration.clone(), problem });
+            }
+        }
+        Ok(Self { configurations: whole.mig_configs })
+    }
+
+    /// The names of the configurations.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.configurations.keys().map(String::as_str)
+    }
+
+    /// The configuration with this name; without one, the only configuration.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such configuration.
+    pub fn named(&self, name: Option<&str>) -> Result<(&str, &[Entry]), FileError> {
+        let found = match name {
+            Some(name) => self.configurations.get_key_value(name),
+            None if self.configurations.len() == 1 => self.configurations.first_key_value(),
+            None => None,
+        };
+        found.map(|(name, entries)| (name.as_str(), entries.as_slice())).ok_or_else(|| FileError::Name {
+            asked: match name {
+                Some(name) => format!("no configuration is called {name:?}"),
+                None => "the name of a configuration is needed".to_owned(),
+            },
+            known: self.names().collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+impl Entry {
+    fn problem(&self) -> Option<String> {
+        match &self.mig_devices {
+            None if self.mig_enabled => {
+                Some("has mig-enabled: true without mig-devices; write mig-devices: {} for no instances".to_owned())
+            }
+            Some(devices) if !self.mig_enabled && !devices.is_empty() => {
+                Some("has mig-devices, but mig-enabled: false".to_owned())
+            }
+            Some(devices) => {
+                let none = devices.iter().find(|(_, count)| **count == 0)?;
+                Some(format!("has no instances of {}: leave the line out, or write a number from 1 on", none.0))
+            }
+            None => None,
+        }
+    }
+
+    /// Whether it is for a GPU: its index, device id and subsystem (`10de:1450`).
+    pub fn is_for(&self, index: usize, device: Option<PciDevice>, subsystem: Option<&str>) -> bool {
+        let listed = match &self.devices {
+            Devices::All => true,
+            Devices::Listed(all) => all.iter().any(|listed| usize::try_from(*listed) == Ok(index)),
+        };
+        let of_board = |board: &Board| {
+            device == Some(board.device) && board.subsystem.as_deref().is_none_or(|id| subsystem == Some(id))
+        };
+        listed && (self.device_filter.0.is_empty() || self.device_filter.0.iter().any(of_board))
+    }
+
+    /// The indexes that it lists.
+    pub fn listed(&self) -> &[u64] {
+        match &self.devices {
+            Devices::All => &[],
+            Devices::Listed(all) => all,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Boards {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Boards;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an id of a GPU, such as \"0x20B010DE\", or a list of them")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Boards, E> {
+                if text.is_empty() { Ok(Boards::default()) } else { Ok(Boards(vec![board(text).map_err(E::custom)?])) }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Boards, A::Error> {
+                let mut all = Vec::new();
+                while let Some(text) = list.next_element::<String>()? {
+                    all.push(board(&text).map_err(A::Error::custom)?);
+                }
+                Ok(Boards(all))
+            }
+        }
+        d.deserialize_any(OneOrMore)
+    }
+}
+
+fn board(text: &str) -> Result<Board, String> {
+    let halves = |id: &str| {
+        let digits = id.strip_prefix("0x").or_else(|| id.strip_prefix("0X")).filter(|digits| digits.len() <= 8)?;
+        let number = u32::from_str_radix(digits, 16).ok()?;
+        Some((u16::try_from(number >> 16).ok()?, number & 0xffff))
+    };
+    let (device, subsystem) = text.split_once(':').map_or((text, None), |(device, board)| (device, Some(board)));
+    let wrong = || format!("{text:?} is not an id such as \"0x20B010DE\": device, then vendor");
+    let (device, vendor) = halves(device).ok_or_else(wrong)?;
+    if vendor != 0x10de {
+        return Err(format!("{text:?} is not an id of NVIDIA's: these end in 10DE"));
+    }
+    let subsystem = match subsystem {
+        None => None,
+        Some(id) => {
+            let (device, vendor) = halves(id).ok_or_else(wrong)?;
+            Some(format!("{vendor:04x}:{device:04x}"))
+        }
+    };
+    Ok(Board { device: PciDevice(device), subsystem })
+}
+
+impl<'de> Deserialize<'de> for Devices {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct AllOrList;
+        impl<'de> Visitor<'de> for AllOrList {
+            type Value = Devices;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`all`, or a list of indexes of GPUs")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Devices, E> {
+                if text == "all" { Ok(Devices::All) } else { Err(E::custom("`all` or a list of indexes is expected")) }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Devices, A::Error> {
+                let mut all = Vec::new();
+                while let Some(index) = list.next_element()? {
+                    all.push(index);
+                }
+                Ok(Devices::Listed(all))
+            }
+        }
+        d.deserialize_any(AllOrList)
+    }
+}
+
+/// How a GPU is partitioned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuLayout {
+    /// Its index.
+    pub index: usize,
+    /// PCI device id, if known.
+    pub device: Option<PciDevice>,
+    /// MIG is on.
+    pub enabled: bool,
+    /// The number of instances of each profile.
+    pub instances: BTreeMap<String, u32>,
+}
+
+/// A configuration of GPUs in the format. GPUs that are alike share an entry.
+pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
+    let mut out = format!("version: v1\nmig-configs:\n  {}:\n", quoted(name));
+    let mut entries: Vec<Vec<&GpuLayout>> = Vec::new();
+    let is_alike =
+        |a: &GpuLayout, b: &GpuLayout| (a.enabled, &a.instances, a.device) == (b.enabled, &b.instances, b.device);
+    for gpu in gpus {
+        match entries.iter_mut().find(|alike| is_alike(alike[0], gpu)) {
+            Some(alike) => alike.push(gpu),
+            None => entries.push(vec![gpu]),
+        }
+    }
+    entries.iter().for_each(|alike| out += &entry(alike));
+    out
+}
+
+/// The entry of GPUs that are alike.
+fn entry(alike: &[&GpuLayout]) -> String {
+    let gpu = alike[0];
+    let indexes: Vec<_> = alike.iter().map(|gpu| gpu.index.to_string()).collect();
+    let mut out = String::new();
+    let mut start = "    - ";
+    if let Some(PciDevice(device)) = gpu.device {
+        let _ = writeln!(out, "{start}device-filter: [\"0x{device:04X}10DE\"]");
+        start = "      ";
+    }
+    let _ = writeln!(out, "{start}devices: [{}]", indexes.join(", "));
+    let _ = writeln!(out, "      mig-enabled: {}", gpu.enabled);
+    if gpu.enabled && gpu.instances.is_empty() {
+        out += "      mig-devices: {}\n";
+    } else if gpu.enabled {
+        out += "      mig-devices:\n";
+        for (profile, count) in &gpu.instances {
+            let _ = writeln!(out, "        {}: {count}", quoted(profile));
+        }
+    }
+    out
+}
+
+/// A text in double quotes.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

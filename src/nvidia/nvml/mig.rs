@@ -1,0 +1,258 @@
+//! MIG by NVML: what a driver's GPUs can be partitioned into and how they are, and the calls that change it.
+
+mod calls;
+
+use super::library::{Device, Library, NvmlError};
+use super::{Refused, asked, refused};
+use nvml_wrapper_sys::bindings::{nvmlGpuInstance_t, nvmlGpuInstancePlacement_t};
+use serde::{Deserialize, Serialize};
+
+/// NVML's report on the partitions of all GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MigHost {
+    /// Why NVML cannot report on the GPUs.
+    pub refused: Option<Refused>,
+    /// The GPUs, in NVML's order, which is nvidia-smi's.
+    pub gpus: Vec<MigGpu>,
+}
+
+/// NVML's report on the partitions of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MigGpu {
+    /// Bus address, `0000:17:00.0`.
+    pub address: Option<String>,
+    /// The product name.
+    pub name: Option<String>,
+    /// PCI device id.
+    pub device: Option<u16>,
+    /// Subsystem, `10de:1450`.
+    pub subsystem: Option<String>,
+    /// The first call that failed and not because of a missing feature or permission.
+    pub refused: Option<Refused>,
+    /// Its mode. None if it cannot be partitioned.
+    pub mode: Option<MigMode>,
+    /// The profiles that its driver offers. Empty if the driver does not list them, as while MIG is off.
+    pub profiles: Vec<MigProfileInfo>,
+    /// Its GPU instances.
+    pub instances: Vec<MigInstance>,
+    /// The processes that use it.
+    pub processes: Vec<u32>,
+}
+
+/// The MIG mode of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigMode {
+    /// MIG is on.
+    pub enabled: bool,
+    /// MIG will be on after the next reset.
+    pub pending: bool,
+}
+
+/// A profile that a driver offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigProfileInfo {
+    /// The id of nvidia-smi.
+    pub id: u32,
+    /// `1g.5gb`. None from a driver that does not report names.
+    pub name: Option<String>,
+    /// The number of compute slices.
+    pub slices: u32,
+    /// The most instances on one GPU.
+    pub instances: u32,
+    /// Media engines: decoders, encoders, JPEG, OFA.
+    pub engines: [u32; 4],
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// Where it can be placed: start and size. Empty if only root may know.
+    pub placements: Vec<(u32, u32)>,
+}
+
+/// A GPU instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigInstance {
+    /// Its id.
+    pub id: u32,
+    /// The id of its profile.
+    pub profile: u32,
+    /// Its first placement slot.
+    pub start: u32,
+    /// The number of its slots.
+    pub size: u32,
+    /// The numbers of compute slices of its compute instances.
+    pub compute: Vec<u32>,
+}
+
+/// A GPU instance in its place, with one compute instance of its size.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(deny_unknown_fields)]
+pub struct MigPlace {
+    /// The first placement slot.
+    pub start: u32,
+    /// The number of placement slots.
+    pub size: u32,
+    /// The name of its profile: `1g.5gb`.
+    pub profile: String,
+    /// The id of its profile. It counts for drivers that do not report names.
+    pub id: Option<u32>,
+    /// It does not have exactly one compute instance of its size. It gets one when it is set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+}
+
+const NOT_SUPPORTED: u32 = 3;
+const RESET_REQUIRED: u32 = 16;
+
+/// Asks the library with this path or name how the GPUs are partitioned.
+pub fn read(library: &str) -> MigHost {
+    let opened = opened(library).and_then(|nvml| {
+        let count = asked("nvmlDeviceGetCount_v2", || nvml.count())?;
+        Ok((0..count).map(|index| gpu(&nvml, index)).collect())
+    });
+    match opened {
+        Ok(gpus) => MigHost { refused: None, gpus },
+        Err(refused) => MigHost { refused: Some(refused), gpus: Vec::new() },
+    }
+}
+
+fn opened(library: &str) -> Result<Library, Refused> {
+    asked("nvmlInit_v2", || Library::open(library))
+}
+
+/// Switches MIG on or off. A mode that waits for a reset that the driver may not do itself, as in a virtual machine, is set; one that
+/// is not active for another reason, as in a GPU that is in use, is an error.
+pub fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
+    match asked("nvmlDeviceSetMigMode", || device.set_mig_mode(on))? {
+        0 | NOT_SUPPORTED | RESET_REQUIRED => Ok(()),
+        status => Err(refused("nvmlDeviceSetMigMode", &NvmlError::Refused(status))),
+    }
+}
+
+/// Gives a GPU these instances and no others: those that are there already stay. If that fails, it gets those back that it had.
+pub fn set_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused> {
+    let before = instances(device, wanted)?;
+    change_instances(device, wanted).inspect_err(|_| {
+        // The first error is the one to report.
+        let _ = change_instances(device, &before);
+    })
+}
+
+fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused> {
+    let (enabled, _) = asked("nvmlDeviceGetMigMode", || device.mig())?;
+    if !enabled && !wanted.is_empty() {
+        let says = "MIG is not on: the GPU must be reset, or the host rebooted".to_owned();
+        return Err(Refused { call: "nvmlDeviceGetMigMode".to_owned(), code: None, says });
+    }
+    if !enabled {
+        return Ok(());
+    }
+    let profiles = device.profiles();
+    let mut missing: Vec<&MigPlace> = wanted.iter().collect();
+    let there = found(device, &profiles)?;
+    for (handle, instance) in &there {
+        let same = missing.iter().position(|place| is_at(place, instance, &profiles));
+        match same.filter(|_| is_complete(instance, &profiles)) {
+            Some(at) => drop(missing.swap_remove(at)),
+            None => device.destroy(*handle)?,
+        }
+    }
+    // The largest first: a known issue of some drivers.
+    missing.sort_by_key(|place| (std::cmp::Reverse(place.size), place.start));
+    for place in missing {
+        let profile = profiles.iter().find(|profile| is_of(place, profile));
+        let none = || Refused {
+            call: "nvmlDeviceGetGpuInstanceProfileInfo".to_owned(),
+            code: None,
+            says: format!("the driver has no profile {}", place.profile),
+        };
+        let placement = nvmlGpuInstancePlacement_t { start: place.start, size: place.size };
+        device.create(profile.ok_or_else(none)?.id, placement)?;
+    }
+    Ok(())
+}
+
+/// The instances of a GPU; none while MIG is off. Those that `like` has are spelled as there.
+pub fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPlace>, Refused> {
+    let (enabled, _) = asked("nvmlDeviceGetMigMode", || device.mig())?;
+    if !enabled {
+        return Ok(Vec::new());
+    }
+    let profiles = device.profiles();
+    let there = found(device, &profiles)?;
+    let place = |instance: &MigInstance| {
+        let complete = is_complete(instance, &profiles);
+        let same = like.iter().find(|place| is_at(place, instance, &profiles));
+        if let Some(place) = same.filter(|_| complete) {
+            return place.clone();
+        }
+        let name = profiles.iter().find(|p| p.id == instance.profile).and_then(|p| p.name.clone());
+        MigPlace {
+            start: instance.start,
+            size: instance.size,
+            profile: name.unwrap_or_else(|| format!("profile-{}", instance.profile)),
+            id: Some(instance.profile),
+            incomplete: !complete,
+        }
+    };
+    let mut all: Vec<_> = there.iter().map(|(_, instance)| place(instance)).collect();
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn is_of(place: &MigPlace, profile: &MigProfileInfo) -> bool {
+    match &profile.name {
+        Some(name) => *name == place.profile,
+        None => place.id == Some(profile.id),
+    }
+}
+
+/// Whether an instance has exactly one compute instance of its size.
+fn is_complete(instance: &MigInstance, profiles: &[MigProfileInfo]) -> bool {
+    let profile = profiles.iter().find(|profile| profile.id == instance.profile);
+    profile.is_some_and(|profile| instance.compute == [profile.slices])
+}
+
+/// Whether an instance is this one.
+fn is_at(place: &MigPlace, instance: &MigInstance, profiles: &[MigProfileInfo]) -> bool {
+    let profile = profiles.iter().find(|profile| profile.id == instance.profile);
+    (place.start, place.size) == (instance.start, instance.size) && profile.is_some_and(|profile| is_of(place, profile))
+}
+
+/// The instances of a GPU, with their handles.
+fn found(device: &Device, profiles: &[MigProfileInfo]) -> Result<Vec<(nvmlGpuInstance_t, MigInstance)>, Refused> {
+    let all = device.gpu_instances(profiles)?.into_iter().map(|(handle, info)| {
+        let compute = device.compute_instances(handle).into_iter().map(|(_, slices)| slices).collect();
+        let nvmlGpuInstancePlacement_t { start, size } = info.placement;
+        (handle, MigInstance { id: info.id, profile: info.profileId, start, size, compute })
+    });
+    Ok(all.collect())
+}
+
+fn gpu(nvml: &Library, index: u32) -> MigGpu {
+    let device = match asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(index)) {
+        Ok(device) => device,
+        Err(refused) => return MigGpu { refused: Some(refused), ..MigGpu::default() },
+    };
+    let pci = asked("nvmlDeviceGetPciInfo_v3", || device.pci()).ok();
+    let mode = asked("nvmlDeviceGetMigMode", || device.mig()).ok();
+    let mut told = MigGpu {
+        address: asked("nvmlDeviceGetPciInfo_v3", || device.address()).ok(),
+        name: asked("nvmlDeviceGetName", || device.name()).ok(),
+        device: pci.and_then(|pci| u16::try_from(pci.pciDeviceId >> 16).ok()),
+        subsystem: pci.map(|pci| format!("{:04x}:{:04x}", pci.pciSubSystemId & 0xffff, pci.pciSubSystemId >> 16)),
+        mode: mode.map(|(enabled, pending)| MigMode { enabled, pending }),
+        ..MigGpu::default()
+    };
+    if mode.is_none() {
+        return told;
+    }
+    told.profiles = device.profiles();
+    if mode.is_some_and(|(enabled, _)| enabled) {
+        match found(&device, &told.profiles) {
+            Ok(all) => told.instances = all.into_iter().map(|(_, instance)| instance).collect(),
+            Err(refused) => told.refused = Some(refused),
+        }
+    }
+    told.processes = asked("nvmlDeviceGetComputeRunningProcesses_v3", || device.process_ids()).unwrap_or_default();
+    told
+}
