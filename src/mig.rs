@@ -17,7 +17,7 @@ mod report;
 
 pub use board::{Board, Existing, State};
 pub use change::{Change, change};
-pub use file::{Entry, FileError, LayoutFile, MOST_ENTRIES, Selected, export};
+pub use file::{Entry, FileError, GpuLayout, LayoutFile, export};
 pub use geometry::{Geometry, Origin, Profile};
 pub use layout::{Layout, LayoutError, MOST_INSTANCES};
 pub use place::{Instance, place, place_around};

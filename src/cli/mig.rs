@@ -48,7 +48,7 @@ pub struct PlanOptions {
     #[command(flatten)]
     which: BoardOptions,
     /// Also write the picture to FILE, as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     svg: Option<PathBuf>,
     #[command(flatten)]
     form: JsonOption,
@@ -99,9 +99,7 @@ fn print_for_people(text: String) -> Result<(), Problem> {
 fn list(options: &ListOptions) -> Result<Exit, Problem> {
     let database = options.which.here.database.open()?;
     let boards = options.which.boards(database)?;
-    if let Some(why) = &boards.silent {
-        say(&format!("the driver was not asked ({why}): profiles are those of the database"));
-    }
+    boards.tell();
     let host = listed(&boards.all);
     if options.form.json {
         super::print_json(&host)?
@@ -114,9 +112,7 @@ fn list(options: &ListOptions) -> Result<Exit, Problem> {
 fn plan(options: &PlanOptions) -> Result<Exit, Problem> {
     let database = options.which.here.database.open()?;
     let boards = options.which.boards(database)?;
-    if let Some(why) = &boards.silent {
-        say(&format!("the driver was not asked ({why}): profiles are those of the database"));
-    }
+    boards.tell();
     let tasks = options.wanted.tasks(boards.all, &options.which.gpu)?;
     let host = planned_host(&tasks)?;
     if let Some(path) = &options.svg {

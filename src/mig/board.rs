@@ -5,7 +5,11 @@ use super::layout::Layout;
 use super::place::Instance;
 use crate::compat::{Database, MediaEngines, MigPlacement, PciDevice};
 use crate::nvidia::{MigGpu, MigInstance, MigMode, MigProfileInfo};
+use crate::version::ComputeCapability;
 use std::collections::BTreeSet;
+
+/// Hopper's compute capability: from then on, the mode changes without a reset.
+const FIRST_WITHOUT_RESET: ComputeCapability = ComputeCapability { major: 9, minor: 0 };
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +28,10 @@ pub struct Board {
     pub geometry: Option<Geometry>,
     /// Whether it can be partitioned.
     pub is_capable: bool,
-    /// How it is, if its driver was asked.
+    /// How it is, if its driver was asked and answered.
     pub state: Option<State>,
+    /// Why its driver does not report how it is.
+    pub unread: Option<String>,
 }
 
 /// How a GPU is partitioned now.
@@ -70,6 +76,7 @@ impl Board {
             is_capable: geometry.is_some() || known.is_some_and(|gpu| gpu.mig),
             geometry,
             state: None,
+            unread: None,
         }
     }
 
@@ -81,6 +88,7 @@ impl Board {
         if let Some(name) = &gpu.name {
             board.name.clone_from(name);
         }
+        board.unread = gpu.refused.as_ref().map(ToString::to_string);
         board.is_capable = gpu.mode.is_some();
         let Some(mode) = gpu.mode else {
             board.geometry = None;
@@ -88,6 +96,10 @@ impl Board {
         };
         if let Some(geometry) = of_driver(&gpu.profiles, board.geometry.as_ref()) {
             board.geometry = Some(geometry);
+        }
+        // Without its instances, a GPU would seem to have none.
+        if board.unread.is_some() {
+            return board;
         }
         let existing = |i: &MigInstance| existing(board.geometry.as_ref(), i);
         let instances = gpu.instances.iter().map(existing).collect();
@@ -103,6 +115,17 @@ impl Board {
             layout.0[existing.instance?.profile] += 1;
         }
         Some(layout)
+    }
+
+    /// Whether MIG is on, or off, and stays so after the next reset.
+    pub fn has_mode(&self, on: bool) -> bool {
+        self.state.as_ref().is_some_and(|state| state.mode == MigMode { enabled: on, pending: on })
+    }
+
+    /// Whether a GPU that is in use cannot change its mode: before Hopper the change needs a reset.
+    pub fn must_be_idle(&self, database: &Database) -> bool {
+        let known = self.device.and_then(|device| database.gpu(device, self.subsystem.as_deref()));
+        known.and_then(|gpu| gpu.compute_capability).is_none_or(|capability| capability < FIRST_WITHOUT_RESET)
     }
 
     /// Its name in a sentence: `GPU 0 (NVIDIA A100-SXM4-40GB)`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// The most entries of a configuration that are read.
-pub const MOST_ENTRIES: usize = 1024;
+const MOST_ENTRIES: usize = 1024;
 
 /// A file of layouts: configurations by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +55,6 @@ pub enum FileError {
         known: String,
     },
 }
-
-/// The part of a configuration that is for one GPU. None leaves the GPU as it is.
-pub type Selected<'a> = Option<&'a Entry>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Boards(Vec<Board>);
@@ -238,33 +235,53 @@ impl<'de> Deserialize<'de> for Devices {
     }
 }
 
-/// A configuration of GPUs in the format: for each its index, device id, mode, and numbers of instances. GPUs that are alike share
-/// an entry.
-pub fn export(name: &str, gpus: &[(usize, Option<PciDevice>, bool, BTreeMap<String, u32>)]) -> String {
+/// How a GPU is partitioned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuLayout {
+    /// Its index.
+    pub index: usize,
+    /// PCI device id, if known.
+    pub device: Option<PciDevice>,
+    /// MIG is on.
+    pub enabled: bool,
+    /// The number of instances of each profile.
+    pub instances: BTreeMap<String, u32>,
+}
+
+/// A configuration of GPUs in the format. GPUs that are alike share an entry.
+pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
     let mut out = format!("version: v1\nmig-configs:\n  {}:\n", quoted(name));
-    let mut entries: Vec<(&bool, &BTreeMap<String, u32>, Option<PciDevice>, Vec<usize>)> = Vec::new();
-    for (index, device, enabled, instances) in gpus {
-        match entries.iter_mut().find(|(on, have, board, _)| (*on, *have, *board) == (enabled, instances, *device)) {
-            Some((.., indexes)) => indexes.push(*index),
-            None => entries.push((enabled, instances, *device, vec![*index])),
+    let mut entries: Vec<Vec<&GpuLayout>> = Vec::new();
+    let is_alike =
+        |a: &GpuLayout, b: &GpuLayout| (a.enabled, &a.instances, a.device) == (b.enabled, &b.instances, b.device);
+    for gpu in gpus {
+        match entries.iter_mut().find(|alike| is_alike(alike[0], gpu)) {
+            Some(alike) => alike.push(gpu),
+            None => entries.push(vec![gpu]),
         }
     }
-    for (enabled, instances, device, indexes) in entries {
-        let indexes: Vec<_> = indexes.iter().map(ToString::to_string).collect();
-        let mut start = "    - ";
-        if let Some(PciDevice(device)) = device {
-            let _ = writeln!(out, "{start}device-filter: [\"0x{device:04X}10DE\"]");
-            start = "      ";
-        }
-        let _ = writeln!(out, "{start}devices: [{}]", indexes.join(", "));
-        let _ = writeln!(out, "      mig-enabled: {enabled}");
-        if *enabled && instances.is_empty() {
-            out += "      mig-devices: {}\n";
-        } else if *enabled {
-            out += "      mig-devices:\n";
-            instances.iter().for_each(|(profile, count)| {
-                let _ = writeln!(out, "        {}: {count}", quoted(profile));
-            });
+    entries.iter().for_each(|alike| out += &entry(alike));
+    out
+}
+
+/// The entry of GPUs that are alike.
+fn entry(alike: &[&GpuLayout]) -> String {
+    let gpu = alike[0];
+    let indexes: Vec<_> = alike.iter().map(|gpu| gpu.index.to_string()).collect();
+    let mut out = String::new();
+    let mut start = "    - ";
+    if let Some(PciDevice(device)) = gpu.device {
+        let _ = writeln!(out, "{start}device-filter: [\"0x{device:04X}10DE\"]");
+        start = "      ";
+    }
+    let _ = writeln!(out, "{start}devices: [{}]", indexes.join(", "));
+    let _ = writeln!(out, "      mig-enabled: {}", gpu.enabled);
+    if gpu.enabled && gpu.instances.is_empty() {
+        out += "      mig-devices: {}\n";
+    } else if gpu.enabled {
+        out += "      mig-devices:\n";
+        for (profile, count) in &gpu.instances {
+            let _ = writeln!(out, "        {}: {count}", quoted(profile));
         }
     }
     out

@@ -1,7 +1,7 @@
 //! How GPUs are partitioned, for `mig list`, `mig assert` and `mig export`.
 
 use super::board::{Board, State};
-use super::file::export;
+use super::file::{GpuLayout, export};
 use super::geometry::{ENGINES, Geometry, engines_of};
 use super::layout::Layout;
 use super::plan::{ProfilesFrom, Wanted, needed, removed};
@@ -187,7 +187,7 @@ pub fn asserted<'a>(tasks: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wa
 
 fn asserted_gpu(board: &Board, geometry: &Geometry, wanted: &Wanted) -> AssertedGpu {
     let (text, holds) = match wanted {
-        Wanted::Off => ("off".to_owned(), board.state.as_ref().is_some_and(|state| !state.mode.enabled)),
+        Wanted::Off => ("off".to_owned(), board.has_mode(false)),
         Wanted::Layout(layout) => (layout.text(geometry), has(board, geometry, layout)),
     };
     let found = match (&board.state, board.layout()) {
@@ -200,7 +200,7 @@ fn asserted_gpu(board: &Board, geometry: &Geometry, wanted: &Wanted) -> Asserted
 
 /// Whether a GPU has a layout, with MIG on and a compute instance in each instance.
 fn has(board: &Board, geometry: &Geometry, layout: &Layout) -> bool {
-    board.state.as_ref().is_some_and(|state| state.mode.enabled)
+    board.has_mode(true)
         && needed(board, geometry, layout).is_ok_and(|change| change.is_empty() && removed(board, &change).is_empty())
 }
 
@@ -228,7 +228,7 @@ pub fn exported(name: &str, boards: &[Board], wanted: &BTreeMap<usize, &Wanted>)
                 instances.insert(profile.name.clone(), u32::from(count));
             }
         }
-        gpus.push((board.index, board.device, enabled, instances));
+        gpus.push(GpuLayout { index: board.index, device: board.device, enabled, instances });
     }
     let file = export(name, &gpus);
     Ok(ExportedHost { schema: "gpusetup.mig-export/1", name: name.to_owned(), file })

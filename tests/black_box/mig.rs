@@ -498,6 +498,14 @@ fn what_the_driver_refuses_is_said_and_undone() {
     assert_eq!(listed["gpus"][0]["profiles_from"], "driver");
     assert_eq!(listed["gpus"][0]["profiles"].as_array().map(Vec::len), Some(7));
 
+    // Only root may see the instances, which is not the same as none.
+    let host = Host::saying("mig=1 1 0\nnvmlDeviceGetGpuInstances=4\n");
+    let ran = host.run(&["mig", "assert", "none"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("nvmlDeviceGetGpuInstances") && ran.err.contains("run it with sudo"), "{}", ran.err);
+    let listed = host.run(&["mig", "list", "--json"]);
+    assert_eq!((listed.code, &listed.json()["gpus"][0]["layout"]), (0, &Value::Null));
+
     // A GPU that cannot be partitioned.
     let host = Host::saying("nvmlDeviceGetMigMode=3\n");
     let ran = host.apply(&["7x1g.5gb"]);

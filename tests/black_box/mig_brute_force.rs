@@ -108,9 +108,14 @@ fn the_planner_agrees_with_every_set_of_placements_on_every_board() {
         let all = multisets(profiles.len(), most);
         for counts in &all {
             let layout = Layout(counts.clone());
-            let started = Instant::now();
             let placed = fit(&geometry, &layout);
-            let took = started.elapsed();
+            // Of three runs the fastest: the others may have waited for a processor.
+            let timed = |_| {
+                let started = Instant::now();
+                let _ = fit(&geometry, &layout);
+                started.elapsed()
+            };
+            let took = (0..3).map(timed).min().unwrap_or_default();
             if took > slowest.0 {
                 slowest = (took, format!("{} on {device}", layout.text(&geometry)));
             }

@@ -3,7 +3,7 @@
 //! configuration that mig-parted ships: tests have gpusetup read each of them.
 
 use crate::{Comparison, Result, table};
-use gpusetup_database::compat::{Database, PciDevice};
+use gpusetup_database::compat::{Database, MigProfile, PciDevice};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -150,9 +150,11 @@ pub fn check(database: &Database) -> Result<Comparison> {
         if of_name().next().is_none() && !OF_NO_GPU.contains(&name.as_str()) {
             differences.push(format!("the database has no profile {name} of any GPU"));
         }
-        // A configuration for named GPUs proves nothing about others.
+        // A configuration for named GPUs proves nothing about others, and one without names nothing about boards that mig-parted
+        // does not know.
         let meant = |gpu: &PciDevice| devices.is_empty() || devices.contains(&gpu.to_string().as_str());
-        for profile in of_name().filter(|p| p.gpus.iter().any(meant)) {
+        let of_mig_parted = |p: &&MigProfile| p.sources.iter().any(|source| source == "mig-parted");
+        for profile in of_name().filter(of_mig_parted).filter(|p| p.gpus.iter().any(meant)) {
             if !count.is_empty() && *count != profile.instances.to_string() {
                 let gpus: Vec<_> = profile.gpus.iter().map(ToString::to_string).collect();
                 let gpus = gpus.join(" ");

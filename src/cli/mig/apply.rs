@@ -28,18 +28,18 @@ pub struct Options {
     /// Stop the services that use the GPUs, and start them again afterwards
     ///
     /// A GPU that is in use does not change its mode, and does not remove instances. Other programs are named and never stopped.
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     stop_services: bool,
     /// Restore this layout at every boot, too
     ///
     /// GPU instances do not survive a reboot, and from Hopper on neither does the MIG mode. The layout of all GPUs is written to
     /// /etc/gpusetup/mig.yaml, which the unit gpusetup-mig.service applies.
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     at_boot: bool,
     #[command(flatten)]
     run: RunOptions,
     /// Print one JSON object and nothing else on standard output
-    #[arg(long, env = "GPUSETUP_JSON")]
+    #[arg(long, env = "GPUSETUP_JSON", help_heading = "Output")]
     json: bool,
 }
 
@@ -92,21 +92,21 @@ fn layouts(options: &Options, database: &Database, tasks: &Tasks) -> Result<Stri
     Ok(format!("# Written by gpusetup mig apply --at-boot.\n{}", host.file))
 }
 
-/// What is to become of a GPU. None if it is so already.
+/// What is to become of a GPU. None if nothing changes.
 fn of_task(task: &Task) -> Result<Option<GpuPartition>, Problem> {
     let Task { board, geometry, wanted } = task;
     let (Some(gpu), Some(state)) = (&board.address, &board.state) else {
         return Err(Problem::new(Exit::Blocked, format!("the driver does not report the state of {}", board.shown())));
     };
     let partition = |mode, instances| GpuPartition { gpu: gpu.clone(), name: board.name.clone(), mode, instances };
-    let enabled = state.mode.enabled;
+    let mode = |on| (!board.has_mode(on)).then_some(on);
     match wanted {
-        Wanted::Off if !enabled => Ok(None),
+        Wanted::Off if board.has_mode(false) => Ok(None),
         Wanted::Off => Ok(Some(partition(Some(false), (!state.instances.is_empty()).then(Vec::new)))),
         Wanted::Layout(layout) => {
             let change = needed(board, geometry, layout)
                 .map_err(|_| Problem::unexpected("a layout that fits could not be placed"))?;
-            if enabled && change.is_empty() && removed(board, &change).is_empty() {
+            if board.has_mode(true) && change.is_empty() && removed(board, &change).is_empty() {
                 return Ok(None);
             }
             let placed: Vec<_> = change.keep.iter().chain(&change.create).copied().collect();
@@ -120,7 +120,7 @@ fn of_task(task: &Task) -> Result<Option<GpuPartition>, Problem> {
                 })
                 .collect();
             places.sort_unstable();
-            Ok(Some(partition((!enabled).then_some(true), Some(places))))
+            Ok(Some(partition(mode(true), Some(places))))
         }
     }
 }
@@ -138,28 +138,33 @@ fn units_to_stop(
     };
     let units: Vec<_> =
         { database.mig_clients.iter() }.map(|c| c.unit.clone()).filter(|unit| is_active(unit)).collect();
-    let running: BTreeSet<u32> =
-        tasks.all.iter().flat_map(|t| &t.board.state).flat_map(|s| s.processes.clone()).collect();
+    let changes_mode = |task: &&Task| !task.board.has_mode(matches!(task.wanted, Wanted::Layout(_)));
+    let changing: Vec<_> = tasks.all.iter().filter(changes_mode).collect();
+    let must_be_idle = changing.iter().any(|task| task.board.must_be_idle(database));
+    let of_tasks = |tasks: &[&Task]| -> BTreeSet<u32> {
+        tasks.iter().filter_map(|t| t.board.state.as_ref()).flat_map(|state| state.processes.clone()).collect()
+    };
     let others: Vec<Holder> = { holders(system).into_iter() }
         .filter(|holder| unit_of(system, holder.process).is_none_or(|unit| !units.contains(&unit)))
         .collect();
-    let computing: Vec<_> = others.iter().filter(|holder| running.contains(&holder.process)).collect();
-    let mode_changes = tasks.all.iter().any(|task| {
-        let enabled = task.board.state.as_ref().is_some_and(|state| state.mode.enabled);
-        enabled != matches!(task.wanted, Wanted::Layout(_))
-    });
-    let named = |holders: Vec<&Holder>| holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if mode_changes && !others.is_empty() {
-        return Err(Problem::new(Exit::Blocked, format!("programs use the GPUs: {}", named(others.iter().collect())))
+    let among = |processes: &BTreeSet<u32>| -> Vec<String> {
+        let chosen = others.iter().filter(|holder| processes.contains(&holder.process));
+        chosen.map(ToString::to_string).collect()
+    };
+    let blocking: Vec<String> = match must_be_idle {
+        true => others.iter().map(ToString::to_string).collect(),
+        false => among(&of_tasks(&changing)),
+    };
+    if !changing.is_empty() && !blocking.is_empty() {
+        return Err(Problem::new(Exit::Blocked, format!("programs use the GPUs: {}", blocking.join(", ")))
             .hint("a GPU that is in use does not change its MIG mode; end them first"));
     }
+    let computing = among(&of_tasks(&tasks.all.iter().collect::<Vec<_>>()));
     if !computing.is_empty() {
-        say(&format!(
-            "these programs compute on the GPUs; instances that they use cannot be removed: {}",
-            named(computing)
-        ));
+        let names = computing.join(", ");
+        say(&format!("these programs compute on the GPUs; instances that they use cannot be removed: {names}"));
     }
-    if mode_changes && !units.is_empty() && !options.stop_services {
+    if must_be_idle && !units.is_empty() && !options.stop_services {
         return Err(Problem::new(Exit::Blocked, format!("services use the GPUs: {}", units.join(", ")))
             .hint("a GPU that is in use does not change its MIG mode")
             .hint("add --stop-services: gpusetup stops them, and starts them again afterwards"));

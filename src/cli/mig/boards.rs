@@ -1,11 +1,11 @@
 //! The GPUs that a command is about: assumed ones, or this host's, as their driver reports them.
 
-use super::super::Problem;
 use super::super::host::{no_such_gpu, system_of};
 use super::super::options::DatabaseOptions;
+use super::super::{Problem, say};
 use crate::compat::Database;
-use crate::exit::Exit;
 use crate::gpus::why_silent;
+use crate::exit::Exit;
 use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
 use crate::mig::Board;
 use crate::nvidia::{Answer, Library, MigHost, Question, ask, limit, own};
@@ -54,6 +54,18 @@ pub struct Boards {
     pub silent: Option<String>,
 }
 
+impl Boards {
+    /// Says what the driver did not.
+    pub fn tell(&self) {
+        if let Some(why) = &self.silent {
+            say(&format!("the driver was not asked ({why}): profiles are those of the database"));
+        }
+        for (board, why) in self.all.iter().filter_map(|board| Some((board, board.unread.as_ref()?))) {
+            say(&format!("the driver did not report the instances of {}: {why}", board.shown()));
+        }
+    }
+}
+
 impl BoardOptions {
     /// The GPUs that the options name.
     pub fn boards(&self, database: &Database) -> Result<Boards, Problem> {
@@ -95,7 +107,11 @@ impl HereOptions {
 
     /// All of this host's GPUs, as their driver reports them.
     pub fn every(&self, database: &Database) -> Result<Vec<Board>, Problem> {
-        reported(&self.system(), database)?.map_err(|why| no_report(&why))
+        let all = reported(&self.system(), database)?.map_err(|why| no_report(&why))?;
+        match all.iter().find_map(|board| Some((board, board.unread.as_ref()?))) {
+            Some((board, why)) => Err(unread(board, why)),
+            None => Ok(all),
+        }
     }
 
     /// The host.
@@ -123,6 +139,11 @@ fn is_named(board: &Board, word: &str) -> bool {
     let address = |text: &str| crate::host::bus_address(text);
     word.parse() == Ok(board.index)
         || board.address.as_deref().is_some_and(|at| address(word).is_some_and(|word| Some(word) == address(at)))
+}
+
+fn unread(board: &Board, why: &str) -> Problem {
+    Problem::new(Exit::Blocked, format!("the driver did not report how {} is partitioned: {why}", board.shown()))
+        .hint("only root may see GPU instances: run it with sudo")
 }
 
 fn no_report(why: &str) -> Problem {

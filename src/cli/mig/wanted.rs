@@ -144,7 +144,11 @@ fn partitionable(board: &Board, tasks: &mut Tasks) -> Result<Option<Geometry>, P
 fn no_layout(board: &Board, geometry: &Geometry, e: &LayoutError) -> Problem {
     let profiles: Vec<_> = geometry.profiles.iter().map(|p| p.name.as_str()).collect();
     let sentence = format!("{}: {e}", board.shown());
-    Problem::usage(sentence).hint(format!("its profiles are: {}", profiles.join(", "))).attempt("gpusetup mig list")
+    let assumed = board.device.filter(|_| board.address.is_none());
+    let which = assumed.map(|device| format!(" --gpu 10de:{device}")).unwrap_or_default();
+    Problem::usage(sentence)
+        .hint(format!("its profiles are: {}", profiles.join(", ")))
+        .attempt(format!("gpusetup mig list{which}"))
 }
 
 /// The same command with another layout.
