@@ -587,7 +587,8 @@ fn what_belongs_to_the_driver() {
         let report = examine(seen, &embedded(), &[CheckId::GS801]);
         report.first().expect("a finding").cause.clone().unwrap_or_default()
     };
-    let other = "fabric manager NVIDIA GPU driver interface version 580.95.05 don't match with driver version 580.82.07.";
+    let other =
+        "fabric manager NVIDIA GPU driver interface version 580.95.05 don't match with driver version 580.82.07.";
     assert!(told(other).contains("the loaded driver has another version"), "{}", told(other));
     let nothing = "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do \
                    [NV_WARN_NOTHING_TO_DO]";

@@ -25,11 +25,7 @@ fn installed(reader: &Reader, packages: Option<&Packages>, companion: &Companion
         return None;
     }
     let is_enabled = |unit: &String| reader.system.link_target(Path::new(STARTED_AT_BOOT).join(unit)).is_some();
-    Some(InstalledCompanion {
-        id: companion.id,
-        version: of_package,
-        enabled: companion.units.iter().all(is_enabled),
-    })
+    Some(InstalledCompanion { id: companion.id, version: of_package, enabled: companion.units.iter().all(is_enabled) })
 }
 
 #[cfg(test)]
@@ -68,8 +64,11 @@ mod tests {
             version: version.map(str::to_owned),
             enabled,
         };
-        let nvlsm =
-            InstalledCompanion { id: "nvlsm".parse().expect("an id"), version: Some("2025.06.11".into()), enabled: true };
+        let nvlsm = InstalledCompanion {
+            id: "nvlsm".parse().expect("an id"),
+            version: Some("2025.06.11".into()),
+            enabled: true,
+        };
         assert_eq!(found(Some(record), &[], true), [manager(Some("580.95.05"), true), nvlsm.clone()]);
         assert_eq!(found(Some(record), &[], false), [manager(Some("580.95.05"), false), nvlsm]);
         assert_eq!(found(None, &["/usr/bin/nv-fabricmanager"], true), [manager(None, true)]);

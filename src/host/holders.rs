@@ -33,8 +33,7 @@ pub fn holders(system: &System) -> Vec<Holder> {
             system.link_target(format!("{folder}/{fd}")).is_some_and(|t| t.to_string_lossy().starts_with("/dev/nvidia"))
         })
     };
-    let named =
-        |process: u32| Holder { process, name: process_name(system, process), unit: unit(system, process) };
+    let named = |process: u32| Holder { process, name: process_name(system, process), unit: unit(system, process) };
     numbers.into_iter().filter(holds).map(named).collect()
 }
 

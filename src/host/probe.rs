@@ -3,8 +3,8 @@
 use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, PathState, SCHEMA, Toolkit, Unreadable,
-    add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
-    modprobe, modules, os, pci, repositories, secure_boot, toolkit,
+    add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
+    machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::{AddOnId, Database, Fabric};
 use crate::paths::{BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, PROFILE, host_compilers};
@@ -185,7 +185,10 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
 /// The state of every path that a plan may write.
 fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
+    let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD]
+        .map(PathBuf::from)
+        .into_iter()
+        .chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     for path in ours.chain(compilers) {
         match reader.system.node(&path) {

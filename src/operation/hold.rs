@@ -69,7 +69,8 @@ impl Hold {
     fn left_to_hold(&self, on: &System) -> io::Result<BTreeSet<String>> {
         let Some(holds) = &of(self.manager).holds else { return Ok(BTreeSet::new()) };
         let here = installed(on, self.manager)?;
-        let version = |name: &String| here.get(name).and_then(|version| upstream(version).parse::<DriverVersion>().ok());
+        let version =
+            |name: &String| here.get(name).and_then(|version| upstream(version).parse::<DriverVersion>().ok());
         // The repositories may have had a newer driver than the plan knew.
         let drivers: BTreeSet<_> = self.packages.iter().filter_map(version).chain(self.driver).collect();
         let wanted = here.keys().filter(|name| {

@@ -241,7 +241,8 @@ impl Placement {
 impl Packages {
     fn valid(&self) -> Valid {
         let versions = self.versions.iter().flat_map(|(name, version)| [name, version]);
-        let names = self.install.iter().chain(&self.remove).chain(&self.stream).chain(self.drivers.keys()).chain(&self.alike);
+        let names =
+            self.install.iter().chain(&self.remove).chain(&self.stream).chain(self.drivers.keys()).chain(&self.alike);
         names.chain(versions).try_for_each(|text| package(text))
     }
 }
@@ -259,7 +260,8 @@ impl Undo {
             Self::Program { argv: command } => argv(command),
             Self::Packages(Transaction { manager: _, before, added, removed, automatic, unowned, driver }) => {
                 let removed = removed.iter().flat_map(|(name, version)| [name, version]);
-                let versions = driver.values().flat_map(|versions| [&versions.before].into_iter().chain(&versions.after));
+                let versions =
+                    driver.values().flat_map(|versions| [&versions.before].into_iter().chain(&versions.after));
                 let names = before.iter().chain(added.iter().flatten()).chain(removed).chain(automatic);
                 let names = names.chain(driver.keys()).chain(versions);
                 names.into_iter().try_for_each(|text| observed(text))?;

@@ -41,6 +41,7 @@ pub static MANAGER: Manager = Manager {
     list: &rpm::LIST,
     separator: "=",
     enable_stream: None,
+    stream_state: None,
     locks: &rpm::LOCKS,
     process: Some("/run/zypp.pid"),
     from_folder: |folder| {
@@ -91,7 +92,10 @@ const HOLDS: Holds = Holds {
     held: |system| {
         let locks = configuration(system, Path::new(LOCKS)).map_err(io::Error::other)?;
         let locks = self::locks(&locks).map_err(io::Error::other)?.into_iter();
-        Ok(locks.filter(|lock| lock.repository.is_none() && lock.versions.is_empty()).flat_map(|lock| lock.names).collect())
+        Ok(locks
+            .filter(|lock| lock.repository.is_none() && lock.versions.is_empty())
+            .flat_map(|lock| lock.names)
+            .collect())
     },
     tool: None,
 };

@@ -4,8 +4,8 @@ use super::blocked::{keeps_out, kept_out, let_load};
 use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment, fabric, estimate,
-    nouveau, prerequisites, toolkit, verify,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
+    estimate, fabric, nouveau, prerequisites, toolkit, verify,
 };
 use crate::causes;
 use crate::compat::{AddOn, Database, ReleaseLimit};
@@ -14,8 +14,7 @@ use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Download, Operation, Reboot};
 use crate::resolve::{
-    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection,
-    is_over,
+    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, is_over,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -107,7 +106,8 @@ fn in_order(context: &StepContext, known: &[AddOn], first: Step) -> Vec<Step> {
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));
     if late {
-        let why = if rival { "another driver uses the GPU until then" } else { "the driver before is loaded until then" };
+        let why =
+            if rival { "another driver uses the GPU until then" } else { "the driver before is loaded until then" };
         steps.push(reboot(why));
     }
     steps.extend(companions::set_up_companions(context));
@@ -283,7 +283,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             );
         }
         if let Some(companions) = &context.companions {
-            fabric::by_hand(database, context, driver, companions).into_iter().for_each(|text| say(CheckId::GS801, text));
+            fabric::by_hand(database, context, driver, companions)
+                .into_iter()
+                .for_each(|text| say(CheckId::GS801, text));
         }
     }
     if let Some(driver) = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept()) {

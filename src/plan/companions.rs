@@ -133,7 +133,11 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
     let is_kept = companions.driver_is_kept;
     acts.extend(units.map(|(unit, is_enabled)| Act { operation: start(unit), satisfied: is_kept && is_enabled }));
     if acts.is_empty() {
-        return Some(skipped(StepId::InstallCompanions, title, "they are not installed with this driver: see the warning"));
+        return Some(skipped(
+            StepId::InstallCompanions,
+            title,
+            "they are not installed with this driver: see the warning",
+        ));
     }
     Some(step(StepId::InstallCompanions, title, companions.joined.sentence(), acts))
 }
@@ -202,11 +206,7 @@ fn holds_nothing(facts: &Facts) -> bool {
 
 /// What comes before a packaged driver is replaced or removed: what gpusetup holds is released, and the units that use the
 /// driver are stopped. They are told by the database.
-pub fn let_go<'a>(
-    facts: &Facts,
-    manager: PackageManager,
-    known: impl IntoIterator<Item = &'a Companion>,
-) -> Vec<Act> {
+pub fn let_go<'a>(facts: &Facts, manager: PackageManager, known: impl IntoIterator<Item = &'a Companion>) -> Vec<Act> {
     let release = (!holds_nothing(facts)).then(|| Act::needed(Hold::release(manager)));
     let is_enabled = |of: &&Companion| facts.companions.iter().any(|found| found.id == of.id && found.enabled);
     let units = known.into_iter().filter(is_enabled).flat_map(|of| &of.units);

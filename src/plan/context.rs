@@ -36,7 +36,15 @@ impl<'a> StepContext<'a> {
         let toolkit = chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series()));
         let companions = Companions::of(host, chosen);
         let known_companions = &host.database.companions;
-        Self { facts: host.facts, request, chosen, distribution: host.distribution, companions, known_companions, toolkit }
+        Self {
+            facts: host.facts,
+            request,
+            chosen,
+            distribution: host.distribution,
+            companions,
+            known_companions,
+            toolkit,
+        }
     }
 }
 

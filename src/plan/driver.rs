@@ -35,13 +35,10 @@ pub fn install_driver(context: &StepContext) -> Step {
                 names.extend(companions.packages().map(|(name, _)| name).chain(tool(context)).map(str::to_owned));
                 versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
             }
-            // If a simulation reports versions, they are checked before the installation.
-            let is_told = packages::of(manager).simulation.is_some();
-            let drivers = if is_told { versioned.as_slice() } else { &[] };
             let alike = if context.companions.is_some() { versioned.as_slice() } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
-                drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
+                drivers: versioned.iter().map(|name| ((*name).to_owned(), version)).collect(),
                 alike: alike.iter().map(|name| (*name).to_owned()).collect(),
                 ..Packages::to_install(manager, names)
             });

@@ -65,7 +65,9 @@ fn besides(context: &StepContext, driver: &ChosenDriver, separate: &[&Companion]
     let repository = first.repository.as_ref().map_or("NVIDIA's repository", |of| of.name.as_str());
     let (who, names) = (causes::companion(first, driver.version), names.join(", "));
     let until = causes::UNTIL_FABRIC_RUNS;
-    Some(format!("{who} (package {names}). {repository} has it, but is not enabled on this host: enable it, then plan again. {until}"))
+    Some(format!(
+        "{who} (package {names}). {repository} has it, but is not enabled on this host: enable it, then plan again. {until}"
+    ))
 }
 
 fn package(context: &StepContext, driver: &ChosenDriver, of: &Companion) -> String {

@@ -26,7 +26,10 @@ pub fn blacklist() -> Operation {
 /// Loads the kernel modules that manage NVSwitches, at every boot.
 pub fn fabric_modules(names: &[String]) -> Operation {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
-    file(FABRIC_MODULES, format!("# Written by gpusetup: Fabric Manager reaches the NVSwitches through these.\n{lines}"))
+    file(
+        FABRIC_MODULES,
+        format!("# Written by gpusetup: Fabric Manager reaches the NVSwitches through these.\n{lines}"),
+    )
 }
 
 /// Rebuilds the initramfs of every kernel; none if the host has no kernels of its own (a container, some clouds).

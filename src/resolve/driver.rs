@@ -5,8 +5,8 @@ use super::fabric::{fits, has_only_others, is_offered};
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Card, Conflict, KnownHost, Method, Prefer, Request};
 use crate::compat::{
-    BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch, DriverOffer,
-    DriverRelease, Maturity, ModuleFlavour, Published, VersionRule,
+    BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch,
+    DriverOffer, DriverRelease, Maturity, ModuleFlavour, Published, VersionRule,
 };
 use crate::host::{Facts, InstalledCompanion};
 use crate::ids::RuleId;
@@ -148,9 +148,8 @@ impl<'a, 'h> Examination<'a, 'h> {
             let fits = |found: &InstalledCompanion| found.id == of.id && fits(found, of, installed.0);
             self.facts.companions.iter().any(fits)
         };
-        let is_gone = |of: &&&Companion| {
-            !is_here(of) && has_only_others(host.distribution, self.facts, of, installed.0)
-        };
+        let is_gone =
+            |of: &&&Companion| !is_here(of) && has_only_others(host.distribution, self.facts, of, installed.0);
         let gone: Vec<_> = self.needed.iter().filter(is_gone).map(|companion| companion.id).collect();
         let replaces = |driver: &Known| {
             let branch = host.database.branch(driver.0.branch);

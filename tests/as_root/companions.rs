@@ -79,7 +79,8 @@ fn offer(host: &Host, names: &[String], driver: &[&str], manager: &[&str]) {
 
 /// The versions of NVIDIA's packages, each once.
 fn versions(host: &Host) -> Vec<String> {
-    let list = host.ask("dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' | grep '^installed .*nvidia' || true");
+    let list = host
+        .ask("dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' | grep '^installed .*nvidia' || true");
     let mut versions: Vec<_> = list.lines().filter_map(|l| l.rsplit(' ').next()).map(str::to_owned).collect();
     versions.sort();
     versions.dedup();

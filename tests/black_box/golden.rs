@@ -185,7 +185,9 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
         let state = serde_json::to_value(step.state).expect("a word");
         let _ = writeln!(out, "{} {}", step.id, state.as_str().unwrap_or_default());
         // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
-        let telling = |o: &&Operation| matches!(o, Operation::Packages(_) | Operation::Run(_) | Operation::Hold(_) | Operation::Service(_));
+        let telling = |o: &&Operation| {
+            matches!(o, Operation::Packages(_) | Operation::Run(_) | Operation::Hold(_) | Operation::Service(_))
+        };
         for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {
             let _ = writeln!(out, "  {}", operation.describe());
         }

@@ -98,7 +98,8 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
         matches!(ask(system, ["systemctl", "is-active", unit.as_str()], Duration::from_secs(10)), Answer::Is(_))
     };
     let active = companion.units.iter().all(is_active);
-    let log = if active { Vec::new() } else { companion.units.iter().flat_map(|unit| end_of_log(system, unit)).collect() };
+    let log =
+        if active { Vec::new() } else { companion.units.iter().flat_map(|unit| end_of_log(system, unit)).collect() };
     Answer::Is(FabricManager { version, active: Some(active), log })
 }
 

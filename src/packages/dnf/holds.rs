@@ -58,7 +58,8 @@ mod tests {
         on.make_directories("/etc/dnf/plugins", 0o755).expect("made");
         let list = "# added\nnvidia-driver-cuda-3:580.95.05-1.el9.*\n\n!kernel-0:5.14.0-1.*\nodd\n";
         on.write(LIST, list.as_bytes(), 0o644).expect("written");
-        let tables = "version = \"1.0\"\n\n[[packages]]\nname = \"nvidia-imex\"\n[[packages.conditions]]\nkey = \"evr\"\n";
+        let tables =
+            "version = \"1.0\"\n\n[[packages]]\nname = \"nvidia-imex\"\n[[packages.conditions]]\nkey = \"evr\"\n";
         on.write(TABLES, tables.as_bytes(), 0o644).expect("written");
         let names: Vec<_> = locked(&on).expect("read").into_iter().collect();
         assert_eq!(names, ["!kernel", "nvidia-driver-cuda", "nvidia-imex", "odd"]);

@@ -21,8 +21,8 @@ mod tally;
 pub use add_on::{
     AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall, VersionCode,
 };
-pub use check::check;
 pub use bulletin::Bulletin;
+pub use check::check;
 pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, VersionRule};
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use export::Export;
