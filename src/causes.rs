@@ -291,8 +291,8 @@ pub fn start_companion(of: &Companion) -> impl Iterator<Item = String> {
 pub fn name_peers(of: &Companion, file: &str) -> String {
     let start: Vec<_> = start_companion(of).collect();
     format!(
-        "{} is installed but not started: write the addresses of all hosts of the NVLink domain, this one included, to {file}, one \
-         per line and the same on each host; then {}",
+        "{} is installed but not started. Write the addresses of all hosts of the NVLink domain to {file}, one per line, the same on \
+         each host and its own included; then {}",
         of.title,
         start.join("; ")
     )

@@ -80,7 +80,11 @@ pub fn carry_out(
             repository.perform(on, &config.supply(), Some(log), working)?;
         }
         Operation::Packages(wanted) => {
-            let undo = vec![Undo::Packages(packages::intend(on, wanted).map_err(io)?)];
+            let mut undo = vec![Undo::Packages(packages::intend(on, wanted).map_err(io)?)];
+            // It is put back first: the packages of the other stream are hidden.
+            if let Some(state) = packages::stream_state(wanted) {
+                undo.push(work.backups.save(on, &state, None).map_err(io)?);
+            }
             work.intend(on, at, undo.clone())?;
             with_network(config, tell, |tell| {
                 let working = &mut |since| tell(&News::Working { operation, since, bytes: None });

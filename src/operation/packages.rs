@@ -52,7 +52,8 @@ pub struct Packages {
     /// The versions of a lock file, by name: none of these packages is installed in another.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
-    /// The driver that the plan is for, by the packages that carry its version (apt): they come in no other.
+    /// The driver that the plan is for, by the packages that carry its version. A manager whose simulation can be read installs
+    /// them in no other.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drivers: BTreeMap<String, DriverVersion>,
     /// Packages that work together only in one version: the driver and its companions.
@@ -350,6 +351,12 @@ fn restore_driver(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
         return Ok(Vec::new());
     }
     Ok(ours.iter().map(|(name, versions)| format!("the package {name} {}", versions.before)).collect())
+}
+
+/// The file in which the manager notes the stream that a transaction enables.
+pub fn stream_state(wanted: &Packages) -> Option<PathBuf> {
+    let (module, _) = wanted.stream.as_ref()?.split_once(':')?;
+    Some(of(wanted.manager).stream_state?.replace("{module}", module).into())
 }
 
 /// The package that builds kernel modules, and the key that it makes to sign them with. Removing the package leaves the key.

@@ -59,6 +59,7 @@ pub static MANAGER: Manager = Manager {
     list: &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
     separator: "=",
     enable_stream: None,
+    stream_state: None,
     locks: &[
         "/var/lib/dpkg/lock-frontend",
         "/var/lib/dpkg/lock",

@@ -31,7 +31,8 @@ const UNSUPPORTED_FOLDERS: [&str; 4] = [
 const UNSUPPORTED_KEYS: [&str; 6] =
     ["reposdir", "varsdir", "cachedir", "system_cachedir", "disable_excludes", "module_obsoletes"];
 
-/// How dnf is called. It waits for its own lock automatically.
+/// How dnf is called. It waits for its own lock automatically. Without `--best`, which Red Hat's configuration has, it leaves installed
+/// packages as they are.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
     initramfs: "initramfs-{release}.img",
@@ -42,14 +43,15 @@ pub static MANAGER: Manager = Manager {
     is_meant: rpm::repositories::is_meant,
     added: Some(added::FORMAT),
     refresh: None,
-    simulate_install: "dnf -y -q --setopt=tsflags=test install",
-    install: "dnf -y -q install",
+    simulate_install: "dnf -y -q --best --setopt=tsflags=test install",
+    install: "dnf -y -q --best install",
     downgrade: "dnf -y -q downgrade",
     simulate_remove: "dnf -y -q --setopt=tsflags=test remove",
     remove: "dnf -y -q remove",
     list: &LIST,
     separator: "-",
-    enable_stream: Some("dnf -y -q module enable"),
+    enable_stream: Some("dnf -y -q --setopt=module_stream_switch=True module enable"),
+    stream_state: Some("/etc/dnf/modules.d/{module}.module"),
     locks: &LOCKS,
     process: None,
     from_folder: |folder| {

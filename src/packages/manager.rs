@@ -48,6 +48,8 @@ pub struct Manager {
     pub separator: &'static str,
     /// Enables a module's stream, whose name is appended.
     pub enable_stream: Option<&'static str>,
+    /// The file that names the enabled stream of `{module}`.
+    pub stream_state: Option<&'static str>,
     /// Files that it locks, in this order.
     pub locks: &'static [&'static str],
     /// A file with the id of the running process; libzypp's is empty or 0 when none is running.

@@ -24,6 +24,7 @@ pub static MANAGER: Manager = Manager {
     list: &LIST,
     separator: "-",
     enable_stream: None,
+    stream_state: None,
     locks: &LOCKS,
     process: None,
     // It caches the lists; --refresh discards those of an earlier bundle in this folder.

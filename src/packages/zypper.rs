@@ -42,6 +42,7 @@ pub static MANAGER: Manager = Manager {
     list: &rpm::LIST,
     separator: "=",
     enable_stream: None,
+    stream_state: None,
     locks: &rpm::LOCKS,
     process: Some("/run/zypp.pid"),
     from_folder: |folder| {

@@ -35,10 +35,8 @@ pub fn install_driver(context: &StepContext) -> Step {
                 names.extend(companions.packages().map(|(name, _)| name).chain(tool(context)).map(str::to_owned));
                 versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
             }
-            // If a simulation reports versions, they are checked before the installation.
             // Of a repository that is added, the branch is all that is known.
-            let is_told = packages::of(manager).simulation.is_some() && matches!(driver.install, Install::Packages(_));
-            let drivers = if is_told { versioned.as_slice() } else { &[] };
+            let drivers = if matches!(driver.install, Install::Packages(_)) { versioned.as_slice() } else { &[] };
             let alike = if context.companions.is_some() { versioned.as_slice() } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),

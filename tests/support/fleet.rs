@@ -214,14 +214,14 @@ fn switch_of(n: usize) -> gpusetup::host::NvSwitch {
 
 /// A Fabric Manager or IMEX beside the installed driver of host number `n`, often in its version, now and then.
 fn companion_of(facts: &Facts, n: usize) -> Option<gpusetup::host::InstalledCompanion> {
-    let driver = facts.driver.as_ref().filter(|_| n % 3 == 0)?;
+    let driver = facts.driver.as_ref().filter(|_| n.is_multiple_of(3))?;
     let version = match n / 3 % 4 {
         0 => Some("450.51.06".to_owned()),
         1 => None,
         _ => Some(driver.version.to_string()),
     };
-    let id = if n % 2 == 0 { "fabric-manager" } else { "imex" };
-    Some(gpusetup::host::InstalledCompanion { id: id.parse().expect("an id"), version, enabled: n % 5 > 0 })
+    let id = if n.is_multiple_of(2) { "fabric-manager" } else { "imex" };
+    Some(gpusetup::host::InstalledCompanion { id: id.parse().expect("an id"), version, enabled: !n.is_multiple_of(5) })
 }
 
 /// A GPU of this kind, in slot number `slot`.
