@@ -35,7 +35,8 @@ const GPUS: [(&str, &str, &str, &str, &str); 11] = [
 
 #[test]
 fn every_gpu_gets_a_complete_plan_on_every_system() {
-    let hosts = [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "runfile"), (Tree::rocky_9(), "runfile")];
+    let hosts =
+        [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "repository"), (Tree::rocky_9(), "repository")];
     for (host, method) in hosts {
         for (gpu, branch, modules, cuda, cudnn) in GPUS {
             let plan = host.run(&["plan", "--json", "--gpu", gpu]).json();
@@ -47,7 +48,12 @@ fn every_gpu_gets_a_complete_plan_on_every_system() {
             assert!(text(selection, "/cuda/version").starts_with(&format!("{cuda}.")), "{shown}: {selection}");
             assert!(text(selection, "/cudnn/version").starts_with(&format!("{cudnn}.")), "{shown}: {selection}");
             let steps: Vec<_> = plan["steps"].as_array().expect("steps").iter().map(|s| text(s, "/id")).collect();
-            assert_eq!(steps, STEPS, "{shown}");
+            let before_driver = STEPS.iter().position(|id| *id == "install-driver").expect("a step");
+            let mut expected = STEPS.to_vec();
+            if method == "repository" {
+                expected.insert(before_driver, "add-repository");
+            }
+            assert_eq!(steps, expected, "{shown}");
             for step in plan["steps"].as_array().expect("steps") {
                 assert_eq!(text(step, "/state"), "needed", "{shown}: {step:#}");
                 assert!(!step["operations"].as_array().expect("operations").is_empty(), "{shown}: {step:#}");
