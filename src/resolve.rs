@@ -261,8 +261,8 @@ pub struct SelectedDriver {
     pub branch: String,
     /// The flavour of its kernel modules.
     pub modules: ModuleFlavour,
-    /// How it is installed: `packages` or `runfile`.
-    #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["packages", "runfile"])))]
+    /// How it is installed: `packages`, `repository` or `runfile`.
+    #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["packages", "repository", "runfile"])))]
     pub method: Method,
 }
 

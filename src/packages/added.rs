@@ -21,6 +21,9 @@ pub struct NewRepository<'a> {
     pub keys: &'a [PathBuf],
 }
 
+/// A folder of a host, and the options that have the manager read another one instead.
+pub type Folder = (&'static str, fn(&str) -> Vec<String>);
+
 /// How a manager takes another repository.
 #[derive(Debug)]
 pub struct RepositoryFormat {
@@ -31,7 +34,7 @@ pub struct RepositoryFormat {
     /// The texts of these files, in the same order.
     pub texts: fn(&NewRepository) -> Vec<String>,
     /// The host's folders of such files, each with the options that have the manager read another folder instead.
-    pub folders: &'static [(&'static str, fn(&str) -> Vec<String>)],
+    pub folders: &'static [Folder],
     /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.
     pub refresh: fn(name: &str) -> Vec<String>,
 }

@@ -183,7 +183,7 @@ fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Confli
     // dnf replaces variables when it reads the address.
     let is_right = |line: &&String| line.contains(&format!("/{folder}/")) || line.contains('$');
     let enabled: Vec<_> = host.facts.repositories.iter().filter(is_nvidias).collect();
-    let Some(other) = enabled.first().filter(|_| !enabled.iter().any(|line| is_right(line))) else { return Ok(()) };
+    let Some(other) = enabled.first().filter(|_| !enabled.iter().any(is_right)) else { return Ok(()) };
     let sentence = format!(
         "the enabled repository {other} is for another system; NVIDIA's repository for {} is {}",
         host.facts.os.name, repository.url

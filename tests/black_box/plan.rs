@@ -35,7 +35,8 @@ const GPUS: [(&str, &str, &str, &str, &str); 11] = [
 
 #[test]
 fn every_gpu_gets_a_complete_plan_on_every_system() {
-    let hosts = [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "runfile"), (Tree::rocky_9(), "runfile")];
+    let hosts =
+        [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "repository"), (Tree::rocky_9(), "repository")];
     for (host, method) in hosts {
         for (gpu, branch, modules, cuda, cudnn) in GPUS {
             let plan = host.run(&["plan", "--json", "--gpu", gpu]).json();
@@ -49,7 +50,12 @@ fn every_gpu_gets_a_complete_plan_on_every_system() {
             let all = plan["steps"].as_array().expect("steps").iter();
             let (companions, steps): (Vec<_>, Vec<_>) = all.partition(|s| s["id"] == "companions");
             assert_eq!(companions.len(), usize::from(gpu == "10de:2901"), "{shown}: boards with NVSwitches");
-            assert_eq!(steps.iter().map(|s| text(s, "/id")).collect::<Vec<_>>(), STEPS, "{shown}");
+            let before_driver = STEPS.iter().position(|id| *id == "install-driver").expect("a step");
+            let mut expected = STEPS.to_vec();
+            if method == "repository" {
+                expected.insert(before_driver, "add-repository");
+            }
+            assert_eq!(steps.iter().map(|s| text(s, "/id")).collect::<Vec<_>>(), expected, "{shown}");
             for step in steps {
                 assert_eq!(text(step, "/state"), "needed", "{shown}: {step:#}");
                 assert!(!step["operations"].as_array().expect("operations").is_empty(), "{shown}: {step:#}");

@@ -43,7 +43,9 @@ impl<'a> Fleet<'a> {
             facts.machine.arch = "ppc64le".to_owned();
         }
         if dice.one_in(2) {
-            facts.repositories.push("https://developer.download.nvidia.com/compute/cuda/repos".to_owned());
+            facts
+                .repositories
+                .push("https://developer.download.nvidia.com/compute/cuda/repos/$system/$basearch".to_owned());
         }
         let kinds = if dice.one_in(6) { 2 } else { 1 };
         for kind in 0..kinds {
