@@ -20,7 +20,6 @@ pub use archive::Collected;
 pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
-pub use device::silent as no_library;
 pub use evidence::{
     Apt, Asked, BuiltFor, Bus, Cached, CdiSpec, Coherent, Containers, Denial, EnvironmentKind, EnvironmentPackage,
     Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Image, LoadedLibrary, NOT_IN_FACTS,

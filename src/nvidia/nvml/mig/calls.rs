@@ -218,5 +218,3 @@ unsafe impl Numbers for nvmlGpuInstanceProfileInfo_t {}
 unsafe impl Numbers for nvmlGpuInstanceProfileInfo_v2_t {}
 // SAFETY: the same.
 unsafe impl Numbers for nvmlComputeInstanceProfileInfo_t {}
-// SAFETY: the same.
-unsafe impl Numbers for nvml_wrapper_sys::bindings::nvmlProcessInfo_t {}
