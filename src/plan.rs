@@ -15,6 +15,7 @@ pub mod estimate;
 mod fabric;
 mod lockfile;
 mod mixed;
+mod needed;
 mod needs;
 mod nouveau;
 mod prerequisites;
