@@ -16,6 +16,7 @@ mod fabric;
 mod lockfile;
 mod mig;
 mod mixed;
+mod needed;
 mod needs;
 mod nouveau;
 mod prerequisites;

@@ -1,8 +1,8 @@
 //! Warnings about what NVSwitches need and gpusetup does not set up (GS801): without it CUDA fails, although nvidia-smi looks
 //! healthy.
 
-use super::companions::Companions;
 use super::context::StepContext;
+use super::needed::Companions;
 use crate::causes;
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
