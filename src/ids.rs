@@ -316,7 +316,7 @@ ids! {
     /// The driver is installed by the requested method.
     DriverMethod = "driver-method",
     /// The driver's runfile that was named fits the host and the request.
-    DriverFile = "driver-file",
+    DriverFile = "driver-runfile",
     /// The release is neither a beta nor a preview.
     DriverReleaseKind = "driver-release-kind",
     /// NVIDIA still maintains the driver branch.

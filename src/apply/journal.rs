@@ -556,8 +556,9 @@ mod tests {
     fn a_newer_journal_is_refused() {
         let (on, _dir) = host();
         on.make_directories("/var/lib/gpusetup", 0o700).expect("made");
-        let json = "{\"event\":\"run\",\"version\":2,\"plan\":{},\"more\":1}";
-        on.write(JOURNAL, format!("{} {json}\n", &sha256(json)[..16]).as_bytes(), 0o600).expect("written");
-        assert!(matches!(Journal::open(&on), Err(JournalError::Newer(2))));
+        let newer = VERSION + 1;
+        let json = format!("{{\"event\":\"run\",\"version\":{newer},\"plan\":{{}},\"more\":1}}");
+        on.write(JOURNAL, format!("{} {json}\n", &sha256(&json)[..16]).as_bytes(), 0o600).expect("written");
+        assert!(matches!(Journal::open(&on), Err(JournalError::Newer(version)) if version == newer));
     }
 }

@@ -90,7 +90,7 @@ fn load_driver(context: &StepContext) -> Option<Act> {
 
 /// Whether the driver is from packages, or will be.
 fn is_packaged(driver: &ChosenDriver) -> bool {
-    driver.install.method() == Method::Packages
+    matches!(driver.install.method(), Method::Packages | Method::Repository)
 }
 
 /// The package with which the package manager can hold others, if its own lacks the commands.

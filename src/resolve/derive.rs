@@ -134,6 +134,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         | Refusal::NoCompanion(_)
         | Refusal::NotPackaged
         | Refusal::NotInRepository
+        | Refusal::RepositoryNeedsAnother
         | Refusal::RepositoryLater
         | Refusal::Packaged
         | Refusal::NoSum(_)

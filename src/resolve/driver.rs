@@ -182,6 +182,7 @@ impl<'a, 'h> Examination<'a, 'h> {
     fn verdict(&self, driver: &Known, branch: &DriverBranch) -> Result<ModuleFlavour, Refusal> {
         let (version, maturity, install) = driver;
         let modules = examine(*version, branch, install, self.request, &self.kinds)?;
+        is_complete(install, self)?;
         has_companions(self, *version, install)?;
         if !matches!(install, Install::Kept(..)) {
             runs_kernel(branch, self.facts)?;
@@ -407,6 +408,14 @@ fn addable<'a>(
         return None;
     }
     Some((offer.version.or_else(|| published.newest_driver(offer.branch))?, repository))
+}
+
+/// Refuses a repository whose packages may need another one that is not enabled, unless it was requested: apply could fail where
+/// the runfile would not.
+fn is_complete(install: &Install, on: &Examination) -> Result<(), Refusal> {
+    let Install::Repository(_, repository) = install else { return Ok(()) };
+    let is_enabled = repository.needs.as_ref().is_none_or(|other| on.facts.has_enabled(&other.seen_as));
+    if is_enabled || on.request.method == Method::Repository { Ok(()) } else { Err(Refusal::RepositoryNeedsAnother) }
 }
 
 /// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
@@ -641,7 +650,11 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged | Refusal::NotInRepository | Refusal::Packaged | Refusal::NoCompanion(_) => 3,
+        Refusal::NotPackaged
+        | Refusal::NotInRepository
+        | Refusal::RepositoryNeedsAnother
+        | Refusal::Packaged
+        | Refusal::NoCompanion(_) => 3,
         Refusal::FlavoursExclude(..)
         | Refusal::FlavourUnfit(..)
         | Refusal::FlavourNotOffered(_)

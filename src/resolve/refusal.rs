@@ -49,6 +49,8 @@ pub enum Refusal {
     NotPackaged,
     /// NVIDIA's repository was requested, but this comes from elsewhere.
     NotInRepository,
+    /// NVIDIA's repository may need another one that is not enabled, and it was not requested.
+    RepositoryNeedsAnother,
     /// The runfile was requested, but these are packages.
     Packaged,
     /// The file cannot be verified or downloaded, for this reason.
@@ -193,7 +195,9 @@ impl Refusal {
             ) => RuleId::DriverKnowsGpu,
             (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => RuleId::DriverHasModules,
             (Self::FlavourNotOffered(_), _) => RuleId::ModulesWanted,
-            (Self::NotPackaged | Self::NotInRepository | Self::Packaged, _) => RuleId::DriverMethod,
+            (Self::NotPackaged | Self::NotInRepository | Self::RepositoryNeedsAnother | Self::Packaged, _) => {
+                RuleId::DriverMethod
+            }
             (Self::Unripe(_), _) => RuleId::DriverReleaseKind,
             (Self::BranchOver(_), _) => RuleId::DriverBranchLife,
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
@@ -293,6 +297,11 @@ impl Refusal {
                 true => "NVIDIA's repository was requested, but it does not offer this driver here".to_owned(),
                 false => text!("NVIDIA's repository was requested, but the database knows none for {}", told.os.name),
             },
+            Self::RepositoryNeedsAnother => {
+                "its packages in NVIDIA's repository may need another repository, which is not enabled on this \
+                                              host (--method repository takes them anyway)"
+                    .to_owned()
+            }
             Self::Packaged => "the runfile was requested".to_owned(),
             Self::NoSum(what) => what.to_owned(),
             Self::Unripe(maturity) => match maturity {

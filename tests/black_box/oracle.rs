@@ -323,7 +323,9 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             && db
                 .package_repositories
                 .iter()
-                .any(|r| offer.repository.adds.as_ref() == Some(&r.id) && r.archs.contains_key(arch));
+                .filter(|r| offer.repository.adds.as_ref() == Some(&r.id) && r.archs.contains_key(arch))
+                // What may need a repository that the host lacks is taken only where it is asked for.
+                .any(|r| request.method == Method::Repository || r.needs.is_none());
         let told = if to_be_added { offer.version.or(newest) } else { told };
         let method = if to_be_added { Method::Repository } else { Method::Packages };
         // Fabric Manager, or IMEX in a rack, must have the version of the driver to the last number.

@@ -35,8 +35,7 @@ const GPUS: [(&str, &str, &str, &str, &str); 11] = [
 
 #[test]
 fn every_gpu_gets_a_complete_plan_on_every_system() {
-    let hosts =
-        [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "repository"), (Tree::rocky_9(), "repository")];
+    let hosts = [(Tree::ubuntu_24_04(), "packages"), (Tree::debian_12(), "runfile"), (Tree::rocky_9(), "repository")];
     for (host, method) in hosts {
         for (gpu, branch, modules, cuda, cudnn) in GPUS {
             let plan = host.run(&["plan", "--json", "--gpu", gpu]).json();

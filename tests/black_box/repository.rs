@@ -56,7 +56,9 @@ fn packages_come_before_it_and_the_runfile_after() {
         plan["selection"]["driver"]["method"].as_str().map(str::to_owned)
     };
     assert_eq!(method("ubuntu-24.04", &[]).as_deref(), Some("packages"));
-    assert_eq!(method("debian-12", &[]).as_deref(), Some("repository"));
+    assert_eq!(method("rocky-9", &[]).as_deref(), Some("repository"));
+    assert_eq!(method("debian-12", &[]).as_deref(), Some("runfile"), "contrib may be needed, and is not enabled");
+    assert_eq!(method("debian-12", &["--method", "repository"]).as_deref(), Some("repository"));
     assert_eq!(method("debian-12", &["--method", "runfile"]).as_deref(), Some("runfile"));
     assert_eq!(method("debian-11", &[]).as_deref(), Some("runfile"), "no repository of a supported system");
     // Enabled already, it is the host's own, and nothing is added.

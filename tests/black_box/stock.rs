@@ -33,7 +33,7 @@ fn a_new_installation_gets_everything_that_it_lacks() {
 fn a_script_has_the_warnings_of_its_plan() {
     for format in ["sh", "cloud-init"] {
         let said = run(&["plan", "--os", "rocky-9", "--gpu", "h100x8", "--format", format]);
-        for check in ["GS411", "GS801"] {
+        for check in ["GS411", "GS101"] {
             assert!(said.out.contains(&format!("\n# {check}: ")), "{format}: {}", said.out);
             assert!(said.err.contains(&format!("warning: {check}: ")), "{format}: {}", said.err);
         }

@@ -28,6 +28,11 @@ struct Host {
     gpus: Vec<String>,
     #[serde(default)]
     nvswitches: usize,
+    nvswitch: Option<String>,
+    manager: Option<String>,
+    #[serde(default)]
+    repositories: Vec<String>,
+    offered: Option<BTreeMap<String, String>>,
     subsystem: Option<String>,
     #[serde(default)]
     desktop: bool,
@@ -63,7 +68,10 @@ impl Host {
         let glibc = if is_known { d.glibc.as_deref() } else { Some("2.43") };
         let compilers: Vec<_> =
             gcc.iter().map(|major| json!({"major": major, "gcc": "/usr/bin/gcc", "gxx": "/usr/bin/g++"})).collect();
-        let repositories: Vec<_> = d.drivers.iter().flat_map(|offer| &offer.repository.seen_as).collect();
+        // NVIDIA's is one that no system comes with.
+        let known = d.drivers.iter().flat_map(|offer| &offer.repository.seen_as);
+        let known = known.filter(|mark| !mark.contains("/cuda/repos"));
+        let repositories: Vec<_> = known.chain(&self.repositories).collect();
         let kernel = self.kernel.as_deref().unwrap_or("6.8.0-71-generic");
         let compiler = (!is_known).then_some("gcc-16 (Debian 16.2.0-4) 16.2.0");
         let driver = self.driver.as_ref().map(|version| {
@@ -72,8 +80,14 @@ impl Host {
         let toolkits: Vec<_> = self.toolkits.iter().map(|version| {
             json!({"version": version, "path": format!("/usr/local/cuda-{version}"), "origin": "runfile", "has_nvcc": true, "components": null})
         }).collect();
+        let switch = self.nvswitch.as_deref().unwrap_or("10de:1af1");
         let switches: Vec<_> = (0..self.nvswitches)
-            .map(|n| json!({"address": format!("0001:{n:02x}:00.0"), "pci_id": "10de:1af1", "name": null}))
+            .map(|n| json!({"address": format!("0001:{n:02x}:00.0"), "pci_id": switch, "name": null}))
+            .collect();
+        let companions: Vec<_> = self
+            .manager
+            .iter()
+            .map(|version| json!({"id": "fabric-manager", "version": version, "enabled": true}))
             .collect();
         Ok(json!({
             "schema": "gpusetup.facts/1", "tool": "0", "gcc": gcc.map(|major| format!("{major}.2.0")), "glibc": glibc, "compilers": compilers,
@@ -83,7 +97,7 @@ impl Host {
             "kernels": {"running": kernel, "next_boot": kernel, "installed": [{"release": kernel, "headers": true, "compiler": compiler,
                 "nvidia_module": null, "initramfs": {"path": "/boot/initrd.img-6.8.0-71-generic", "size": 1, "modified": 1}}]},
             "loaded_modules": [], "driver": driver, "other_drivers": [], "toolkits": toolkits, "cudnn": [], "nvcc": null, "loader_cache": null,
-            "repositories": repositories, "space": [], "paths": {}, "unreadable": [], "desktop": self.desktop.then_some("/usr/bin/Xorg"),
+            "repositories": repositories, "space": [], "paths": {}, "unreadable": [], "companions": companions, "offered": self.offered, "desktop": self.desktop.then_some("/usr/bin/Xorg"),
         }))
     }
 
